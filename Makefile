@@ -1,0 +1,45 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both set up what they use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.tidemill-setup
+
+.PHONY: setup demo test check lock bench crash clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml scripts/preflight.py
+	@$(PYTHON) scripts/preflight.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Tidemill and its locked dependencies into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spark
+	@$(PYTHON) scripts/preflight.py
+	@$(BIN)/tidemill demo
+
+test: setup check  ## every check and every test
+	@$(PYTHON) scripts/preflight.py
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup  ## style, types and the import contract
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup  ## the figures of docs/benchmarks.md, measured here
+	@$(BIN)/tidemill bench overhead
+	@$(BIN)/tidemill bench merge
+
+crash: setup  ## the long crash campaign: every step of the commit protocol, many times, on both catalogs
+	@TIDEMILL_CRASH_ROUNDS=10 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py
+
+lock:  ## pin the newest versions that pyproject.toml admits
+	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-emit-index-url --no-annotate --upgrade --quiet -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,113 @@
+"""Blocks: immutable data plus a description, and what a channel holds after each of them.
+
+Guarantees. A block never changes once filled. A *base* at sequence number n is the whole content of its
+channel at n. A *delta* `since -> seq` turns the content at `since` into the content at `seq`; filled slots
+link up without a gap (each delta's `since` is the sequence number of the filled slot before it), whatever
+slots were cancelled in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tidemill.model.change import Append, Updates
+from tidemill.model.identity import EMPTY, Identity, identity
+from tidemill.model.provenance import NOTHING, Provenance, applied
+from tidemill.model.schema import Schema
+from tidemill.model.time import Version
+
+
+class Kind(StrEnum):
+    BASE = "base"
+    DELTA = "delta"
+
+
+class Origin(StrEnum):
+    """Who made a block."""
+
+    FIRST = "first"  # the empty base every channel starts with
+    INSERT = "insert"
+    RUN = "run"
+    COMPACTION = "compaction"
+
+
+class BlockState(StrEnum):
+    RESERVED = "reserved"  # a run holds the slot
+    FILLED = "filled"
+    CANCELLED = "cancelled"  # the run failed; the slot changes nothing
+    COLLECTED = "collected"  # the files are gone, the description stays for tracing
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One Parquet file of a block."""
+
+    path: str  # relative to the block store's root
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's description. `source` and `target` are the provenance it starts from and leads to."""
+
+    id: int
+    channel: str
+    seq: int
+    kind: Kind
+    schema: Schema
+    since: int | None = None  # deltas only
+    updates: Updates = Append()  # how a delta merges
+    files: tuple[File, ...] = ()
+    source: Provenance = NOTHING  # deltas only
+    target: Provenance = NOTHING
+    identity: Identity = EMPTY
+    origin: Origin = Origin.RUN
+    state: BlockState = BlockState.FILLED
+    run: int | None = None
+    task: str | None = None
+    version: Version | None = None  # input channels only: when it became visible
+    reached: Provenance = NOTHING  # what the channel reflects at `seq`
+    content: Identity = EMPTY  # identity of the channel's content at `seq`
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(f.bytes for f in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A readable point of a channel: everything up to `seq`, what it reflects, and its identity."""
+
+    seq: int = 0
+    reached: Provenance = NOTHING
+    content: Identity = EMPTY
+
+
+BEGINNING = Position()
+
+
+def advance(position: Position, block: Block) -> Position:
+    """The position after `block`, which follows `position` on its channel."""
+    if block.kind is Kind.BASE:
+        return Position(block.seq, block.target, block.identity)
+    reached = applied(position.reached, block.source, block.target)
+    return Position(block.seq, reached, identity(position.content, block.identity))
+
+
+def arrive(position: Position, block: Block, version: Version) -> Block:
+    """Date an inserted block: it becomes visible as `version` of its input channel, after `position`."""
+    target = Provenance.of({(block.channel,): [version]})
+    return replace(block, version=version, source=position.reached, target=target)
+
+
+def place(position: Position, block: Block) -> Block:
+    """Link a filled slot to the one before it and record what the channel holds once it is visible."""
+    after = advance(position, block)
+    since = position.seq if block.kind is Kind.DELTA else None
+    return replace(block, since=since, reached=after.reached, content=after.content)

@@ -1,0 +1,153 @@
+"""How a channel's deltas change its content: the merge kinds.
+
+Each kind defines three functions on whole blocks:
+
+    merge(B_i, D_ij) = B_j          apply a delta to a base
+    chain(D_ij, D_jk) = D_ik        make one delta of two
+    diff(B_i, B_j)   = D_ij         find the delta between two bases
+
+and every kind obeys the same laws, which `tests/oracle/test_laws.py` checks:
+
+    chain is associative
+    merge(B_i, diff(B_i, B_j)) = B_j
+    merge(merge(B, D1), D2) = merge(B, chain(D1, D2))
+
+This module only describes the kinds. `algebra.reference` gives them their meaning on plain Python rows,
+`spark.merge` on DataFrames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tidemill.model.schema import Field, Schema
+
+COUNT = "_count"
+DELETED = "_deleted"
+RESERVED = (COUNT, DELETED)
+
+Rows = list[dict[str, Any]]
+PerKey = Callable[[Rows, Rows], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Rows are only ever added. A delta holds the added rows; diff is bag difference."""
+
+    name: ClassVar[str] = "append"
+    key: tuple[str, ...] = field(default=(), init=False)
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return schema
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A delta holds rows with a signed count in `_count`: +n inserts a row n times, -n deletes it n times."""
+
+    name: ClassVar[str] = "signed"
+    key: tuple[str, ...] = field(default=(), init=False)
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return schema.plus(Field(COUNT, "BIGINT", nullable=False))
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        for f in schema:
+            if not f.groupable:
+                yield f"column {f.name!r} holds a map, which Spark cannot compare; signed rows must be comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A delta holds at most one row per key, which replaces the row with that key, if any.
+
+    With `_deleted` true the row only removes its key. NULL is a key like any other.
+    """
+
+    name: ClassVar[str] = "upsert"
+    key: tuple[str, ...]
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return schema.plus(Field(DELETED, "BOOLEAN"))
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        yield from _key_problems(self.key, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """A delta holds at most one row per key with amounts to add to `columns`; a new key starts from nothing.
+
+    With `_deleted` true the old row is forgotten first; amounts, if given, then start a new one. The
+    increment columns are never NULL in the content: NULL amounts occur on a pure deletion alone.
+    """
+
+    name: ClassVar[str] = "increment"
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return schema.plus(Field(DELETED, "BOOLEAN"))
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        yield from _key_problems(self.key, schema)
+        if not self.columns:
+            yield "an increment channel needs at least one column to add to"
+        for column in self.columns:
+            if column not in schema:
+                yield f"increment column {column!r} is not a column of it (it has {', '.join(schema.names)})"
+            elif not _numeric(schema.field(column)):
+                yield f"increment column {column!r} is {schema.field(column).type}; only numbers can be added"
+        for name in schema.names:
+            if (name in self.key) == (name in self.columns):
+                yield f"column {name!r} must be either in the key or among the increment columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """The user's own functions, each called once per key with plain lists of rows.
+
+    `merge(base, delta)`, `chain(first, second)` and `diff(before, after)` return rows. They must obey the
+    laws above; `tidemill.testing.check_laws` tries them.
+    """
+
+    name: ClassVar[str] = "custom"
+    key: tuple[str, ...]
+    merge: PerKey = field(compare=False)
+    chain: PerKey = field(compare=False)
+    diff: PerKey = field(compare=False)
+    delta: Schema | None = None  # columns of a delta, if they differ from the content's
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return self.delta or schema
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        yield from _key_problems(self.key, schema)
+        if self.delta is not None:
+            yield from (f"key column {k!r} is missing from the delta" for k in self.key if k not in self.delta)
+
+
+Updates = Append | Signed | Upsert | Increment | Custom
+
+MERGE_KINDS: tuple[type[Updates], ...] = (Append, Signed, Upsert, Increment, Custom)
+
+
+def _key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:
+    if not key:
+        yield "a key needs at least one column"
+    for column in key:
+        if column not in schema:
+            yield f"key column {column!r} is not a column of it (it has {', '.join(schema.names)})"
+        elif not schema.field(column).groupable:
+            yield f"key column {column!r} holds a map, which Spark cannot compare; choose another key"
+    if len(set(key)) < len(key):
+        yield f"the key names a column twice: {', '.join(key)}"
+
+
+def _numeric(f: Field) -> bool:
+    return f.type.startswith(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"))

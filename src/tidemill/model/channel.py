@@ -1,0 +1,53 @@
+"""Channels: time-varying relations, described. Their blocks live in the catalog and the block store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidemill.model.change import RESERVED, Append, Updates
+from tidemill.model.location import UNKNOWN, Location
+from tidemill.model.schema import Schema
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+
+
+def valid_name(name: str) -> bool:
+    """Names are identifiers, with dots between them where flows nest.
+
+    >>> valid_name("news.tagged"), valid_name("../etc"), valid_name("1st")
+    (True, False, False)
+    """
+    return len(name) <= 200 and _NAME.match(name) is not None
+
+
+class Role(StrEnum):
+    INPUT = "input"  # fed from outside
+    DERIVED = "derived"  # written by tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel as declared. A derived channel without a schema takes that of the first block written."""
+
+    name: str
+    role: Role
+    schema: Schema | None = None
+    updates: Updates = Append()
+    location: Location = UNKNOWN
+
+    def problems(self) -> Iterator[str]:
+        if not valid_name(self.name):
+            yield f"{self.name!r} is not a name: use letters, digits and underscores, not starting with a digit"
+        if self.schema is None:
+            if self.role is Role.INPUT:
+                yield f"input channel {self.name!r} needs a schema, e.g. 'url string, hits bigint'"
+            if self.updates.key:
+                yield f"channel {self.name!r} has a key, so it needs a schema"
+            return
+        for name in RESERVED:
+            if name in self.schema:
+                yield f"channel {self.name!r}: column {name!r} is reserved for deltas; choose another name"
+        yield from (f"channel {self.name!r}: {p}" for p in self.updates.problems(self.schema))

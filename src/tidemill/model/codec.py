@@ -1,0 +1,68 @@
+"""Model values as JSON, for the catalog and for `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.model.block import Kind
+from tidemill.model.change import Append, Custom, Increment, Rows, Signed, Updates, Upsert
+from tidemill.model.flow import Binding
+from tidemill.model.schema import Schema
+from tidemill.model.task import Mode, Task
+
+Json = dict[str, Any]
+
+
+def updates_to_json(updates: Updates) -> Json:
+    data: Json = {"kind": updates.name}
+    if updates.key:
+        data["key"] = list(updates.key)
+    if isinstance(updates, Increment):
+        data["columns"] = list(updates.columns)
+    if isinstance(updates, Custom) and updates.delta is not None:
+        data["delta"] = str(updates.delta)
+    return data
+
+
+def updates_from_json(data: Mapping[str, Any]) -> Updates:
+    key = tuple(data.get("key", ()))
+    match data["kind"]:
+        case "append":
+            return Append()
+        case "signed":
+            return Signed()
+        case "upsert":
+            return Upsert(key)
+        case "increment":
+            return Increment(key, tuple(data["columns"]))
+        case "custom":
+            delta = Schema.parse(data["delta"]) if "delta" in data else None
+            return Custom(key, _unloaded, _unloaded, _unloaded, delta)
+        case other:
+            raise ValueError(f"unknown merge kind {other!r}")
+
+
+def _unloaded(_first: Rows, _second: Rows) -> Rows:
+    """Stands for a user's function, which lives in the workflow file and not in the catalog."""
+    raise LookupError("a custom merge needs its workflow file; none was loaded")
+
+
+def task_to_json(task: Task) -> Json:
+    """A task's signature, as `status`, `plan` and the page show it."""
+    return {
+        "name": task.name,
+        "identity": task.identity(),
+        "code": type(task.variant.code).__name__.lower(),
+        "reads": [{"channel": r.port, "mode": Mode(r.mode).value} for r in task.reads],
+        "writes": [{"channel": w.port, "kind": Kind(w.kind).value} for w in task.writes],
+        "location": str(task.location),
+    }
+
+
+def binding_to_json(binding: Binding) -> Json:
+    return {
+        "name": binding.name,
+        "identity": binding.identity(),
+        "tasks": [task_to_json(t) for t in binding.tasks],
+    }

@@ -1,0 +1,113 @@
+"""Temporal provenance: which versions of which inputs a block reflects, by every pathway.
+
+A pathway is the route data took: the input channel, then each derived channel it passed through, the
+channel at hand left out. For each pathway a provenance holds the *set* of input versions reflected, since
+a table that was extended against different snapshots of a lookup reflects all of them. A pathway that is
+absent contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tidemill.model.time import Timeline, Version
+
+Pathway = tuple[str, ...]
+_ARROW = ">"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """For each pathway, the input versions reflected. Equality is by content."""
+
+    pathways: Mapping[Pathway, frozenset[Version]]
+
+    @classmethod
+    def of(cls, pathways: Mapping[Pathway, Iterable[Version]]) -> Provenance:
+        """Build one, leaving out pathways that reflect nothing.
+
+        >>> print(Provenance.of({("clicks",): [3], ("pages",): []}))
+        clicks: 3
+        """
+        kept = {p: frozenset(v) for p, v in sorted(pathways.items())}
+        return cls(MappingProxyType({p: v for p, v in kept.items() if v}))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Iterable[Version]]) -> Provenance:
+        return cls.of({tuple(p.split(_ARROW)): v for p, v in data.items()})
+
+    def to_json(self) -> dict[str, list[Version]]:
+        return {_ARROW.join(p): sorted(v) for p, v in self.pathways.items()}
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.pathways.items()))
+
+    def __str__(self) -> str:
+        parts = (f"{_ARROW.join(p)}: {', '.join(map(str, sorted(v)))}" for p, v in self.pathways.items())
+        return "; ".join(parts)
+
+    def __getitem__(self, pathway: Pathway) -> frozenset[Version]:
+        return self.pathways.get(pathway, frozenset())
+
+    def __bool__(self) -> bool:
+        return bool(self.pathways)
+
+    def through(self, channel: str) -> Provenance:
+        """The same versions as seen by whoever reads them from the derived channel `channel`."""
+        return Provenance.of({(*p, channel): v for p, v in self.pathways.items()})
+
+    def start(self) -> Version | None:
+        """The largest version reflected anywhere; None if nothing is."""
+        return max((t for v in self.pathways.values() for t in v), default=None)
+
+    def end(self, time: Timeline) -> Version | None:
+        """The smallest end of any version reflected; None if nothing is."""
+        return min((e for p in self.pathways for e in self._ends(p, time)), default=None)
+
+    def end_of(self, pathway: Pathway, time: Timeline) -> Version | None:
+        return min(self._ends(pathway, time), default=None)
+
+    def _ends(self, pathway: Pathway, time: Timeline) -> Iterator[Version]:
+        return (time.end(pathway[0], t) for t in self[pathway])
+
+    def consistent(self, time: Timeline) -> bool:
+        """True iff there was a moment at which everything reflected was the latest: `start < end`."""
+        start, end = self.start(), self.end(time)
+        return start is None or end is None or start < end
+
+    def precedes(self, later: Provenance, time: Timeline) -> bool:
+        """True iff no pathway's end goes back and at least one advances; both reflect the same pathways."""
+        if self.pathways.keys() != later.pathways.keys():
+            return False
+        pairs = [(min(self._ends(p, time)), min(later._ends(p, time))) for p in self.pathways]
+        return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+NOTHING = Provenance.of({})
+
+
+def union(parts: Iterable[Provenance]) -> Provenance:
+    """All pathways of all parts; where two parts share a pathway, the versions of both."""
+    merged: dict[Pathway, frozenset[Version]] = {}
+    for part in parts:
+        for pathway, versions in part.pathways.items():
+            merged[pathway] = merged.get(pathway, frozenset()) | versions
+    return Provenance.of(merged)
+
+
+def applicable(base: Provenance, source: Provenance, target: Provenance) -> bool:
+    """May a delta from `source` to `target` be applied to `base`?
+
+    On each pathway the base must be where the delta starts, or the delta must not move, or the base must
+    reflect nothing yet, as the empty first base of a channel does.
+    """
+    pathways = base.pathways.keys() | source.pathways.keys() | target.pathways.keys()
+    return all(base[p] == source[p] or source[p] == target[p] or not base[p] for p in pathways)
+
+
+def applied(base: Provenance, source: Provenance, target: Provenance) -> Provenance:
+    """What `base` reflects once a delta from `source` to `target` is applied to it."""
+    pathways = base.pathways.keys() | target.pathways.keys()
+    return Provenance.of({p: (base[p] - source[p]) | target[p] for p in pathways})

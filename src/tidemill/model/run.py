@@ -1,0 +1,224 @@
+"""Runs: atomic executions, what they consume and what they produce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tidemill.model.block import Block, File, Kind, Position
+from tidemill.model.change import Updates
+from tidemill.model.flow import Binding
+from tidemill.model.identity import Identity, identity
+from tidemill.model.provenance import NOTHING, Provenance, union
+from tidemill.model.schema import Schema
+from tidemill.model.task import Mode, Task
+
+
+class RunState(StrEnum):
+    READY = "ready"  # may be claimed once `not_before` has passed
+    RUNNING = "running"  # claimed, under a lease
+    FINISHED = "finished"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+class RunKind(StrEnum):
+    FLOW = "flow"
+    INSERT = "insert"
+    COMPACTION = "compaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One atomic execution. `fence` changes with every claim; only its holder can commit."""
+
+    id: int
+    kind: RunKind
+    subject: str  # the bound flow, or the channel inserted into or compacted
+    state: RunState
+    attempt: int
+    fence: int
+    created: float
+    owner: str | None = None
+    lease_until: float | None = None
+    not_before: float | None = None
+    started: float | None = None
+    finished: float | None = None
+    error: str | None = None
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WantRead:
+    """A task of the run wants to consume a channel; `cursor` if it goes on from where it last ended."""
+
+    task: str
+    channel: str
+    cursor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WantSlot:
+    """A task of the run, or an insert, wants a place on a channel. A repeated `key` finds the first insert."""
+
+    task: str | None
+    channel: str
+    kind: Kind
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a run needs when it is claimed.
+
+    `through` are channels that the run both writes and reads: no other run may hold an earlier slot there.
+    """
+
+    slots: tuple[WantSlot, ...] = ()
+    reads: tuple[WantRead, ...] = ()
+    through: frozenset[str] = frozenset()
+
+
+def demand_of(binding: Binding) -> Demand:
+    """What a run of a bound flow needs. One read a task and channel, with a cursor if any mode needs one."""
+    reads: dict[tuple[str, str], bool] = {}
+    for task in binding.tasks:
+        for read in task.reads:
+            at = (task.name, read.port)
+            reads[at] = reads.get(at, False) or read.mode is not Mode.ALL
+    return Demand(
+        slots=tuple(WantSlot(t.name, w.port, w.kind) for t in binding.tasks for w in t.writes),
+        reads=tuple(WantRead(task, channel, cursor) for (task, channel), cursor in reads.items()),
+        through=binding.read_through,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A reserved place on a channel, held by a run for one output of one task."""
+
+    block: int
+    channel: str
+    seq: int
+    kind: Kind
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a task consumes of a channel: everything up to `upto`; `since` is where its last run ended."""
+
+    since: Position
+    upto: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to execute a run: its fence, its slots, and the spans it shall consume.
+
+    `slots` and `spans` are keyed by (task name, channel name). On a channel that the run itself writes
+    before it reads, the span ends at the position before the run's own slot.
+    """
+
+    run: Run
+    directory: str  # relative to the store's root; no other attempt ever uses it
+    slots: Mapping[tuple[str | None, str], Slot]
+    spans: Mapping[tuple[str, str], Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What a run puts into a slot."""
+
+    slot: Slot
+    schema: Schema
+    files: tuple[File, ...]
+    identity: Identity
+    source: Provenance = NOTHING
+    target: Provenance = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class CursorMove:
+    """A consumer's cursor moves from what it had read to what it has consumed, if nobody moved it meanwhile."""
+
+    task: str
+    channel: str
+    since: int
+    upto: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything that becomes visible when a run commits, or not at all."""
+
+    filled: tuple[Filled, ...]
+    moves: tuple[CursorMove, ...] = ()
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """One read of one invocation: the span, and whether the channel is fed from outside."""
+
+    port: str
+    mode: Mode
+    span: Span
+    input: bool
+
+    def before(self) -> Provenance:
+        """What the read reflected at the start of the change: for ALL, the same as at its end."""
+        position = self.span.since if self.mode is Mode.NEW else self.span.upto
+        return self._seen(position)
+
+    def after(self) -> Provenance:
+        return self._seen(self.span.upto)
+
+    def _seen(self, position: Position) -> Provenance:
+        return position.reached if self.input else position.reached.through(self.port)
+
+    def identity(self) -> Identity:
+        contents = [self.span.upto.content]
+        if self.mode is not Mode.ALL:
+            contents.insert(0, self.span.since.content)
+        return identity(self.mode, contents)
+
+
+def provenance(task: Task, kind: Kind, reads: tuple[Consumed, ...]) -> tuple[Provenance, Provenance]:
+    """Source and target provenance of an output of `task`.
+
+    The task's own state says nothing new: what it reflects came in through the other inputs. Where a
+    channel is read as NEW, its OLD and ALL say nothing that NEW does not.
+    """
+    new = {r.port for r in reads if r.mode is Mode.NEW}
+    telling = [r for r in reads if r.port not in task.states and (r.mode is Mode.NEW or r.port not in new)]
+    target = union(r.after() for r in telling)
+    if kind is Kind.BASE:
+        return NOTHING, target
+    return union(r.before() for r in telling), target
+
+
+def output_identity(task: Task, argument: str, reads: tuple[Consumed, ...]) -> Identity:
+    """Identity of a block that `task` writes as `argument` from `reads`, in port order."""
+    return identity(task.identity(), argument, [r.identity() for r in reads])
+
+
+def pending(filled: Filled, updates: Updates, since: int) -> Block:
+    """A block of this very run, as later tasks of the run see it."""
+    return Block(
+        id=filled.slot.block,
+        channel=filled.slot.channel,
+        seq=filled.slot.seq,
+        kind=filled.slot.kind,
+        schema=filled.schema,
+        since=since if filled.slot.kind is Kind.DELTA else None,
+        updates=updates,
+        files=filled.files,
+        source=filled.source,
+        target=filled.target,
+        identity=filled.identity,
+        task=filled.slot.task,
+    )

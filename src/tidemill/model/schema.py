@@ -1,0 +1,155 @@
+"""Schemas: column names and Spark SQL types, parsed from the DDL text that Spark users write.
+
+Types are kept as sqlglot reads them and compared in one canonical spelling, so `int` and `INTEGER`
+are the same type and no room but `spark` needs Spark to talk about columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+_KNOWN = frozenset(
+    {
+        exp.DType.BOOLEAN,
+        exp.DType.TINYINT,
+        exp.DType.SMALLINT,
+        exp.DType.INT,
+        exp.DType.BIGINT,
+        exp.DType.FLOAT,
+        exp.DType.DOUBLE,
+        exp.DType.DECIMAL,
+        exp.DType.TEXT,
+        exp.DType.BINARY,
+        exp.DType.DATE,
+        exp.DType.TIMESTAMP,
+        exp.DType.TIMESTAMPLTZ,
+        exp.DType.TIMESTAMPTZ,
+        exp.DType.TIMESTAMPNTZ,
+        exp.DType.ARRAY,
+        exp.DType.MAP,
+        exp.DType.STRUCT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column."""
+
+    name: str
+    type: str  # canonical Spark SQL, e.g. "BIGINT" or "ARRAY<STRING>"
+    nullable: bool = True
+
+    @property
+    def parsed(self) -> exp.DataType:
+        return _parse_type(self.type)
+
+    @property
+    def groupable(self) -> bool:
+        """Spark can group by and compare everything but maps."""
+        return not any(d.this == exp.DType.MAP for d in self.parsed.find_all(exp.DataType))
+
+    def __str__(self) -> str:
+        return f"`{self.name}` {self.type}" + ("" if self.nullable else " NOT NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An ordered list of columns with distinct names."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def parse(cls, ddl: str) -> Schema:
+        """Read Spark DDL.
+
+        >>> str(Schema.parse("url string, hits int not null"))
+        '`url` STRING, `hits` INT NOT NULL'
+        """
+        fields = tuple(_parse_fields(ddl))
+        names = [f.name.lower() for f in fields]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"column {twice[0]!r} is declared twice in {ddl!r}")
+        return cls(fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.fields))
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        return any(f.name == name for f in self.fields)
+
+    def field(self, name: str) -> Field:
+        return next(f for f in self.fields if f.name == name)
+
+    def select(self, names: Iterable[str]) -> Schema:
+        return Schema(tuple(self.field(n) for n in names))
+
+    def plus(self, *fields: Field) -> Schema:
+        return Schema(self.fields + fields)
+
+    def same_shape(self, other: Schema) -> bool:
+        """Equal names and types in the same order; nullability may differ."""
+        return [(f.name, f.type) for f in self] == [(f.name, f.type) for f in other]
+
+    def difference(self, other: Schema) -> str:
+        """What one would have to change here to get `other`, for people.
+
+        >>> Schema.parse("a int, b int").difference(Schema.parse("a string, c int"))
+        'column a is INT, not STRING; column b is not in it; column c is missing'
+        """
+        return "; ".join(_differences(self.fields, other.fields))
+
+
+def _differences(mine: Sequence[Field], theirs: Sequence[Field]) -> Iterator[str]:
+    by_name = {f.name: f for f in theirs}
+    here = {f.name for f in mine}
+    for field in mine:
+        other = by_name.get(field.name)
+        if other is None:
+            yield f"column {field.name} is not in it"
+        elif other.type != field.type:
+            yield f"column {field.name} is {field.type}, not {other.type}"
+    yield from (f"column {f.name} is missing" for f in theirs if f.name not in here)
+
+
+def _parse_fields(ddl: str) -> Iterator[Field]:
+    try:
+        table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
+    except SqlglotError as error:
+        raise ValueError(f"not a schema: {ddl!r}; write it like 'url string, hits bigint'") from error
+    columns = list(table.this.expressions) if isinstance(table.this, exp.Schema) else []
+    if not columns or not all(isinstance(c, exp.ColumnDef) and c.kind for c in columns):
+        raise ValueError(f"not a schema: {ddl!r}; write it like 'url string, hits bigint'")
+    for column in columns:
+        unknown = [d for d in column.kind.find_all(exp.DataType) if d.this not in _KNOWN]
+        if unknown:
+            raise ValueError(f"column {column.name!r}: unsupported type {unknown[0].sql('spark').lower()!r}")
+        yield Field(column.name, _canonical(column.kind), nullable=not _not_null(column))
+
+
+def _not_null(column: exp.ColumnDef) -> bool:
+    return any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
+
+
+def _canonical(kind: exp.DataType) -> str:
+    text = kind.sql("spark")
+    return "DECIMAL(10, 0)" if text == "DECIMAL" else text
+
+
+@lru_cache(maxsize=4096)
+def _parse_type(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="spark")

@@ -1,0 +1,150 @@
+"""Tasks: steps from channels to channels, and the variants in which they can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from tidemill.model.block import Kind
+from tidemill.model.identity import Identity, code_identity, identity
+from tidemill.model.location import UNKNOWN, Location
+
+
+class Mode(StrEnum):
+    """What a task is fed from an input."""
+
+    ALL = "all"  # the whole content
+    NEW = "new"  # what changed since the task's last successful run
+    OLD = "old"  # the whole content as of that run; only beside a NEW of the same channel
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One input: the name under which the code sees it, the port (a channel, once bound), and the mode."""
+
+    argument: str
+    port: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One output: the name under which the code returns it, the port (a channel, once bound), and the kind."""
+
+    argument: str
+    port: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A PySpark function from DataFrames to a DataFrame, or to a dict of them by output name."""
+
+    call: Callable[..., Any]
+
+    def identity(self) -> Identity:
+        return code_identity(self.call)
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A Spark SQL query whose tables are the task's inputs."""
+
+    query: str
+
+    def identity(self) -> Identity:
+        return identity("sql", " ".join(self.query.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program. `{name}` in an argument stands for the directory of that input or output.
+
+    Inputs are directories of Parquet files; the program leaves Parquet, CSV or JSON-lines files in each
+    output directory. It sees PATH, HOME, LANG and what `env` gives, nothing else of the environment.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def identity(self) -> Identity:
+        return identity("command", self.argv, dict(self.env))
+
+
+Code = Function | Sql | Command
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run a task. A programmed task has exactly one."""
+
+    name: str
+    reads: tuple[Read, ...]
+    writes: tuple[Write, ...]
+    code: Code
+
+    def rebound(self, channels: Mapping[str, str]) -> Variant:
+        return replace(
+            self,
+            reads=tuple(replace(r, port=channels.get(r.port, r.port)) for r in self.reads),
+            writes=tuple(replace(w, port=channels.get(w.port, w.port)) for w in self.writes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often to try again after a failure, and how long to wait: `backoff`, doubled each time."""
+
+    attempts: int = 1
+    backoff: float = 1.0  # seconds
+    longest: float = 300.0
+
+    def wait(self, failed_attempts: int) -> float:
+        """Seconds to wait after so many failures.
+
+        >>> [Retry(5, 2.0, longest=10.0).wait(n) for n in (1, 2, 3, 4)]
+        [2.0, 4.0, 8.0, 10.0]
+        """
+        return float(min(self.longest, self.backoff * 2 ** (failed_attempts - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step from channels to channels. All variants read and write the same ports."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    retry: Retry = Retry()
+    time_limit: float | None = None  # seconds
+    location: Location = UNKNOWN
+
+    @property
+    def variant(self) -> Variant:
+        """The only variant of a programmed task."""
+        return self.variants[0]
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return self.variant.reads
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        return self.variant.writes
+
+    @property
+    def states(self) -> frozenset[str]:
+        """The task's state: what it both reads and writes."""
+        return frozenset({r.port for r in self.reads} & {w.port for w in self.writes})
+
+    def identity(self) -> Identity:
+        signature = [[(r.argument, r.mode) for r in v.reads] for v in self.variants]
+        outputs = [[(w.argument, w.kind) for w in v.writes] for v in self.variants]
+        codes = [v.code.identity() for v in self.variants]
+        return identity("task", codes, signature, outputs, dict(self.parameters))
+
+    def rebound(self, name: str, channels: Mapping[str, str]) -> Task:
+        """The same task under another name, its ports attached to channels."""
+        return replace(self, name=name, variants=tuple(v.rebound(channels) for v in self.variants))

@@ -1,0 +1,41 @@
+"""Logical time.
+
+A version is the catalog clock's reading when an update of an input channel became visible: microseconds
+since the epoch, pushed forward where needed so that versions strictly increase over the whole catalog.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Version = int
+
+
+def next_version(last: Version, now: float) -> Version:
+    """The clock's next reading: the time of day, or just after the last reading if that is later.
+
+    >>> next_version(last=0, now=1.5)
+    1500000
+    >>> next_version(last=2_000_000, now=1.5)
+    2000001
+    """
+    return max(last + 1, int(now * 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When each input channel was updated, and what time it is.
+
+    A version is valid from its own time until the channel's next version: its *end*. The newest
+    version's end is `now`.
+    """
+
+    versions: Mapping[str, Sequence[Version]]  # per input channel, ascending
+    now: Version
+
+    def end(self, channel: str, version: Version) -> Version:
+        later = self.versions.get(channel, ())
+        at = bisect_right(later, version)
+        return later[at] if at < len(later) else self.now

@@ -1,0 +1,184 @@
+"""Workflows: declared channels and bound flows, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from tidemill.errors import WorkflowError
+from tidemill.model.block import Kind
+from tidemill.model.channel import Channel, Role, valid_name
+from tidemill.model.flow import Binding
+from tidemill.model.location import Location
+from tidemill.model.task import Command, Mode, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """What one or more workflow files declare. `checked` returns it only if nothing is wrong with it."""
+
+    name: str
+    channels: tuple[Channel, ...]
+    bindings: tuple[Binding, ...]
+
+    def channel(self, name: str) -> Channel | None:
+        return next((c for c in self.channels if c.name == name), None)
+
+    def tasks(self) -> Iterator[Task]:
+        return (t for b in self.bindings for t in b.tasks)
+
+    def problems(self) -> list[str]:
+        """Every problem, each with the user's file and line."""
+        return [f"{where}: {what}" for rule in RULES for where, what in rule(self)]
+
+    def checked(self) -> Workflow:
+        problems = self.problems()
+        if problems:
+            raise WorkflowError(problems)
+        return self
+
+
+Problem = tuple[Location, str]
+
+
+def _names(wf: Workflow) -> Iterator[Problem]:
+    things: list[tuple[str, str, Location]] = [("channel", c.name, c.location) for c in wf.channels]
+    things += [("bound flow", b.name, b.location) for b in wf.bindings]
+    first: dict[tuple[str, str], Location] = {}
+    for what, name, where in things:
+        if what == "bound flow" and not valid_name(name):
+            yield (
+                where,
+                f"{name!r} is not a name: use letters, digits and underscores, not starting with a digit",
+            )
+        if (what, name) in first:
+            yield where, f"{what} {name!r} is declared twice; the first time at {first[what, name]}"
+        first.setdefault((what, name), where)
+
+
+def _channels(wf: Workflow) -> Iterator[Problem]:
+    for channel in wf.channels:
+        yield from ((channel.location, problem) for problem in channel.problems())
+
+
+def _unknown_channels(wf: Workflow) -> Iterator[Problem]:
+    known = {c.name for c in wf.channels}
+    for task in wf.tasks():
+        for read in task.reads:
+            if read.port not in known:
+                yield (
+                    task.location,
+                    f"task {task.name!r} reads unknown channel {read.port!r}{_similar(read.port, known)}",
+                )
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = [k for k in names if k.lower() == name.lower() or k.startswith(name) or name.startswith(k)]
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; the channels are {', '.join(names)}" if names else "; no channel is declared"
+
+
+def _signatures(wf: Workflow) -> Iterator[Problem]:
+    for task in wf.tasks():
+        if not task.writes:
+            yield task.location, f"task {task.name!r} writes nothing; annotate its result, e.g. '-> tm.Delta'"
+        for argument, count in Counter(w.port for w in task.writes).items():
+            if count > 1:
+                yield task.location, f"task {task.name!r} writes channel {argument!r} twice"
+        new = {r.port for r in task.reads if r.mode is Mode.NEW}
+        for read in task.reads:
+            if read.mode is Mode.OLD and read.port not in new:
+                yield (
+                    task.location,
+                    f"task {task.name!r} reads OLD of {read.port!r}, which is only defined beside a NEW of it",
+                )
+            if read.port in task.states and read.mode is not Mode.ALL:
+                yield task.location, f"task {task.name!r} must read its own state {read.port!r} in mode ALL"
+        if isinstance(task.variant.code, Command):
+            yield from _placeholders(task, task.variant.code)
+
+
+def _placeholders(task: Task, command: Command) -> Iterator[Problem]:
+    known = {n: "" for r in task.reads for n in (r.argument,)} | {w.argument: "" for w in task.writes}
+    for argument in command.argv:
+        try:
+            argument.format(**known)
+        except (KeyError, IndexError, ValueError) as error:
+            yield task.location, f"task {task.name!r}: {argument!r} names no input or output ({error})"
+
+
+def _writers(wf: Workflow) -> Iterator[Problem]:
+    writers: dict[str, list[tuple[Task, Kind]]] = defaultdict(list)
+    for task in wf.tasks():
+        for write in task.writes:
+            writers[write.port].append((task, write.kind))
+    for name, by in writers.items():
+        channel = wf.channel(name)
+        if channel is not None and channel.role is Role.INPUT:
+            for task, _ in by:
+                yield (
+                    task.location,
+                    f"task {task.name!r} writes {name!r}, an input channel that is fed from outside",
+                )
+        if len(by) > 1 and any(kind is Kind.BASE for _, kind in by):
+            others = ", ".join(repr(t.name) for t, _ in by)
+            yield (
+                by[-1][0].location,
+                f"tasks {others} all write {name!r}, and a base by one would undo the others",
+            )
+        if len(by) > 1 and any(name in t.states for t, _ in by):
+            others = ", ".join(repr(t.name) for t, _ in by)
+            yield by[-1][0].location, f"{name!r} is a task's own state, but {others} all write it"
+    for channel in wf.channels:
+        if channel.role is Role.DERIVED and channel.name not in writers:
+            yield (
+                channel.location,
+                f"no task writes channel {channel.name!r}; declare it with input() if it is fed",
+            )
+
+
+def _cycles(wf: Workflow) -> Iterator[Problem]:
+    tasks = list(wf.tasks())
+    try:
+        list(TopologicalSorter(_graph(tasks)).static_order())
+    except CycleError as error:
+        names = " <- ".join(tasks[i].name for i in error.args[1])
+        where = tasks[error.args[1][0]].location
+        yield where, f"cycle of tasks: {names}; only a task's own state channel may be read back"
+
+
+def _graph(tasks: Sequence[Task]) -> dict[int, set[int]]:
+    """For each task, by its index, the tasks whose outputs it reads; its own state aside."""
+    writers: dict[str, set[int]] = defaultdict(set)
+    for i, task in enumerate(tasks):
+        for write in task.writes:
+            writers[write.port].add(i)
+    return {
+        i: {w for r in task.reads if r.port not in task.states for w in writers[r.port]} for i, task in enumerate(tasks)
+    }
+
+
+def _task_names(wf: Workflow) -> Iterator[Problem]:
+    for binding in wf.bindings:
+        counts = Counter(t.name for t in binding.tasks)
+        for name, count in counts.items():
+            if count > 1:
+                yield binding.location, f"flow {binding.name!r} has {count} tasks named {name!r}"
+
+
+Rule = Callable[[Workflow], Iterator[Problem]]
+
+RULES: tuple[Rule, ...] = (_names, _channels, _signatures, _unknown_channels, _writers, _cycles, _task_names)
+
+
+def in_order(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The tasks so that each stands after those whose outputs it reads; as given if they form a cycle."""
+    given = list(tasks)
+    try:
+        return tuple(given[i] for i in TopologicalSorter(_graph(given)).static_order())
+    except CycleError:
+        return tuple(given)

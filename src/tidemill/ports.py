@@ -1,0 +1,213 @@
+"""The doors between rooms. `runtime` talks to these; `app` decides what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidemill.model.block import Block, File, Kind, Position
+from tidemill.model.change import Updates
+from tidemill.model.channel import Channel
+from tidemill.model.codec import Json
+from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
+from tidemill.model.schema import Schema
+from tidemill.model.task import Task
+from tidemill.model.view import View
+from tidemill.model.workflow import Workflow
+
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the fraction done so far, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredChannel:
+    """A channel as the catalog knows it."""
+
+    channel: Channel  # its schema is that of the newest block, once there is one
+    head: Position  # how far it can be read
+    blocks: int  # filled blocks
+    rows: int  # rows in the files of filled blocks
+    bytes: int
+    reserved: int  # slots that runs hold now
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredBinding:
+    """A bound flow as it was last applied."""
+
+    name: str
+    workflow: str
+    identity: str
+    spec: Json  # as `codec.binding_to_json` wrote it
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One task's consumption of one channel in one run: (since, upto] for deltas, upto for snapshots."""
+
+    run: int
+    task: str
+    channel: str
+    since: int | None  # None: the task read the whole content only
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a task has consumed a channel."""
+
+    binding: str
+    task: str
+    channel: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One transition, as it happened."""
+
+    id: int
+    at: float
+    kind: str
+    subject: str
+    run: int | None
+    detail: Json
+
+
+class CatalogReader(Protocol):
+    """Everything that can be asked without changing anything."""
+
+    def channels(self) -> list[RegisteredChannel]: ...
+    def channel(self, name: str) -> RegisteredChannel: ...
+    def bindings(self) -> list[RegisteredBinding]: ...
+    def cursors(self, channel: str | None = None) -> list[Cursor]: ...
+
+    def block(self, block: int) -> Block: ...
+    def blocks(self, channel: str | None = None, limit: int = 100) -> list[Block]:
+        """The newest blocks first, in every state."""
+
+    def base_and_after(self, channel: str, at: int) -> list[Block]:
+        """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
+
+    def deltas(self, channel: str, since: int, upto: int) -> list[Block]:
+        """The filled deltas within (since, upto]."""
+
+    def position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> Position:
+        """The position at the newest filled slot not after `seq`, or not visible after `version`."""
+
+    def run(self, run: int) -> Run: ...
+    def runs(self, *, state: RunState | None = None, subject: str | None = None, limit: int = 100) -> list[Run]: ...
+    def log(self, run: int) -> str: ...
+    def readings(self, run: int) -> list[Reading]: ...
+    def readers(self, channel: str, seq: int) -> list[Reading]:
+        """The readings of finished runs that covered sequence number `seq` of a channel."""
+
+    def written(self, run: int) -> list[Block]: ...
+    def events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
+    def named_files(self) -> set[str]: ...
+    def active_directories(self) -> set[str]: ...
+
+
+class CatalogWriter(CatalogReader, Protocol):
+    """Every transition is a conditional update in one transaction, and leaves an event.
+
+    What no longer holds raises `Conflict` and changes nothing.
+    """
+
+    def apply(self, workflow: Workflow) -> None: ...
+    def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
+        """A new run, ready to be claimed at most `attempts` times."""
+
+    def claim(self, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
+        """Take a ready run: reserve its slots and a lease of `lease` seconds under a new fence."""
+
+    def inserted(self, channel: str, key: str) -> Block | None:
+        """The block that was inserted under this idempotency key, if any."""
+
+    def renew(self, run: int, fence: int, *, lease: float) -> None: ...
+    def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
+        """Make everything visible at once, or raise and change nothing. Returns the filled blocks."""
+
+    def compacted(self, claim: Claim, base: Block, *, log: str = "") -> Block:
+        """Commit a compaction run: the content at `base.seq`, memoised as a base beside the deltas."""
+
+    def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
+        """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed."""
+
+    def kill(self, run: int) -> Run: ...
+    def reclaim(self) -> list[Run]:
+        """Cancel the slots of runs whose lease has expired; they become ready again, or failed."""
+
+    def collect(self, blocks: Iterable[int]) -> list[str]:
+        """Mark filled blocks collected; returns the files that no block names any longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and as what a task's output is to be written."""
+
+    channel: str
+    kind: Kind
+    directory: str  # a directory that Spark can write
+    schema: Schema | None  # of the channel's content; None if the first block decides
+    updates: Updates
+
+
+class Cancelled(Protocol):
+    """Tells whether the work should stop."""
+
+    def is_set(self) -> bool: ...
+
+
+class Engine(Protocol):
+    """Runs tasks. The only implementation is Spark's; tests may use others."""
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        """Run a task on views and write its outputs; returns the content schema of each, by argument."""
+
+    def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
+    def write_view(self, view: View, directory: str, *, tag: str) -> Schema: ...
+    def frame(self, view: View) -> Any:
+        """The view as a DataFrame of the engine's own."""
+
+    def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]: ...
+    def cancel(self, tag: str) -> None:
+        """Stop whatever runs under the tag."""
+
+    def stop(self) -> None: ...
+
+
+class Log(Protocol):
+    """What a run says about itself, line by line."""
+
+    def write(self, text: str) -> object: ...
+
+
+class BlockStore(Protocol):
+    """Immutable files under one root. Paths are relative to it; only the catalog knows which count."""
+
+    def stage(self, directory: str) -> str:
+        """A place, as Spark and local programs name it, in which files of `directory` can be written."""
+
+    def publish(self, directory: str) -> tuple[File, ...]:
+        """Make the staged Parquet files of `directory` durable and describe them."""
+
+    def locate(self, path: str) -> str:
+        """Where Spark can read a published file."""
+
+    def check(self, files: Sequence[File]) -> None:
+        """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""
+
+    def listing(self) -> Iterator[str]:
+        """Every file under the root, published or not."""
+
+    def delete(self, paths: Iterable[str]) -> int: ...
+    def probe(self) -> str:
+        """Write, read and delete a small file; returns the root. Raises `StorageError` if that fails."""
