@@ -1,0 +1,23 @@
+"""Tidemill keeps derived tables fresh on Spark: declare them, say how fresh, and let it find the cheapest way."""
+
+from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
+from tidemill.errors import TidemillError
+from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "All",
+    "Append",
+    "Base",
+    "Custom",
+    "Delta",
+    "Flow",
+    "Increment",
+    "New",
+    "Old",
+    "Signed",
+    "TidemillError",
+    "Upsert",
+    "Workflow",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from tidemill.model.block import Block, File, Kind, Position
@@ -13,7 +14,7 @@ from tidemill.model.codec import Json
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
-from tidemill.model.view import View
+from tidemill.model.view import Snapshot, View
 from tidemill.model.workflow import Workflow
 
 Clock = Callable[[], float]
@@ -91,6 +92,9 @@ class CatalogReader(Protocol):
     def blocks(self, channel: str | None = None, limit: int = 100) -> list[Block]:
         """The newest blocks first, in every state."""
 
+    def filled(self, channel: str) -> list[Block]:
+        """Every filled block of a channel, oldest first, without its files."""
+
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
 
@@ -143,8 +147,11 @@ class CatalogWriter(CatalogReader, Protocol):
     def reclaim(self) -> list[Run]:
         """Cancel the slots of runs whose lease has expired; they become ready again, or failed."""
 
-    def collect(self, blocks: Iterable[int]) -> list[str]:
-        """Mark filled blocks collected; returns the files that no block names any longer."""
+    def collect(self, blocks: Iterable[int]) -> None:
+        """Hide filled blocks from every reader that starts from now on; their files stay for those that run."""
+
+    def purge(self) -> list[str]:
+        """Forget the files of blocks collected before any running run began; returns those no block names now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +165,6 @@ class Target:
     updates: Updates
 
 
-class Cancelled(Protocol):
-    """Tells whether the work should stop."""
-
-    def is_set(self) -> bool: ...
-
-
 class Engine(Protocol):
     """Runs tasks. The only implementation is Spark's; tests may use others."""
 
@@ -173,7 +174,7 @@ class Engine(Protocol):
         """Run a task on views and write its outputs; returns the content schema of each, by argument."""
 
     def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
-    def write_view(self, view: View, directory: str, *, tag: str) -> Schema: ...
+    def write_view(self, view: Snapshot, directory: str, *, tag: str) -> Schema: ...
     def frame(self, view: View) -> Any:
         """The view as a DataFrame of the engine's own."""
 
@@ -182,6 +183,30 @@ class Engine(Protocol):
         """Stop whatever runs under the tag."""
 
     def stop(self) -> None: ...
+
+
+class Loaded(Protocol):
+    """What a loader found in a file."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+
+
+class Loader(Protocol):
+    """Reads a file that somebody inserts, and writes it as Parquet files; all of it, or nothing."""
+
+    def __call__(
+        self,
+        path: Path,
+        *,
+        format: str | None,
+        schema: Schema,
+        updates: Updates,
+        directory: Path,
+        progress: Progress | None,
+    ) -> Loaded: ...
 
 
 class Log(Protocol):

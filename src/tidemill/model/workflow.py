@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import WorkflowError
@@ -76,7 +77,7 @@ def _unknown_channels(wf: Workflow) -> Iterator[Problem]:
 
 def _similar(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = [k for k in names if k.lower() == name.lower() or k.startswith(name) or name.startswith(k)]
+    close = get_close_matches(name, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; the channels are {', '.join(names)}" if names else "; no channel is declared"

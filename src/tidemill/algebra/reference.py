@@ -1,0 +1,172 @@
+"""What merge, chain and diff mean, on plain Python rows: slow and obvious on purpose.
+
+Spark's implementations are held to these. A row is a dict; a block's rows are a list, read as a bag.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from tidemill.model.change import COUNT, DELETED, Append, Custom, Increment, Rows, Signed, Updates, Upsert
+
+Row = dict[str, Any]
+Key = tuple[Hashable, ...]
+Counts = dict[Hashable, int]
+Amounts = tuple[bool, Row | None]
+"""What an increment delta says of one key: whether to forget the old row, and what to add, if anything."""
+
+
+def merge(updates: Updates, base: Rows, delta: Rows) -> Rows:
+    """The content after applying `delta` to `base`."""
+    match updates:
+        case Append():
+            return base + delta
+        case Signed():
+            return _expand(_plus_counts(_counts(base), _counts(delta)), base + delta)
+        case Upsert():
+            rows = _by_key(updates.key, base) | _by_key(updates.key, delta)
+            return [_content(r) for r in rows.values() if not r.get(DELETED)]
+        case Increment():
+            return _merge_increments(updates, base, delta)
+        case Custom():
+            return _per_key(updates.key, updates.merge, base, delta)
+
+
+def chain(updates: Updates, first: Rows, second: Rows) -> Rows:
+    """The one delta that does what `first` and then `second` do."""
+    match updates:
+        case Append():
+            return first + second
+        case Signed():
+            return _signed(_plus_counts(_counts(first), _counts(second)), first + second)
+        case Upsert():
+            return list((_by_key(updates.key, first) | _by_key(updates.key, second)).values())
+        case Increment():
+            return _chain_increments(updates, first, second)
+        case Custom():
+            return _per_key(updates.key, updates.chain, first, second)
+
+
+def diff(updates: Updates, before: Rows, after: Rows) -> Rows:
+    """The delta that turns `before` into `after`."""
+    match updates:
+        case Append():
+            return _expand(_plus_counts(_counts(after), _counts(before), -1), after)
+        case Signed():
+            return _signed(_plus_counts(_counts(after), _counts(before), -1), before + after)
+        case Upsert() | Increment():
+            return _diff_by_key(updates, before, after)
+        case Custom():
+            return _per_key(updates.key, updates.diff, before, after)
+
+
+def same(left: Iterable[Row], right: Iterable[Row]) -> bool:
+    """Are these the same bag of rows?"""
+    return Counter(map(freeze, left)) == Counter(map(freeze, right))
+
+
+def _counts(rows: Rows) -> Counts:
+    counts: Counts = {}
+    for row in rows:
+        at = freeze(_content(row))
+        counts[at] = counts.get(at, 0) + row.get(COUNT, 1)
+    return counts
+
+
+def _plus_counts(left: Counts, right: Counts, sign: int = 1) -> Counts:
+    return {k: left.get(k, 0) + sign * right.get(k, 0) for k in left.keys() | right.keys()}
+
+
+def _expand(counts: Counts, rows: Rows) -> Rows:
+    if any(n < 0 for n in counts.values()):
+        raise ValueError("more of a row is taken away than was there")
+    seen = {freeze(_content(r)): _content(r) for r in rows}
+    return [dict(seen[k]) for k, n in counts.items() for _ in range(n)]
+
+
+def _signed(counts: Counts, rows: Rows) -> Rows:
+    seen = {freeze(_content(r)): _content(r) for r in rows}
+    return [seen[k] | {COUNT: n} for k, n in counts.items() if n]
+
+
+def _merge_increments(updates: Increment, base: Rows, delta: Rows) -> Rows:
+    content: dict[Key, Row | None] = dict(_by_key(updates.key, base))
+    for key, (forget, amounts) in _amounts(updates, delta).items():
+        old = None if forget else content.get(key)
+        content[key] = _plus(updates, old, amounts)
+    return [_content(r) for r in content.values() if r is not None]
+
+
+def _chain_increments(updates: Increment, first: Rows, second: Rows) -> Rows:
+    chained = _amounts(updates, first)
+    for key, (forget, amounts) in _amounts(updates, second).items():
+        before = (True, None) if forget else chained.get(key, (False, None))
+        chained[key] = (before[0], _plus(updates, before[1], amounts))
+    names = _by_key(updates.key, first + second)
+    return [_amount_row(updates, names[k], forget, row) for k, (forget, row) in chained.items()]
+
+
+def _amounts(updates: Increment, delta: Rows) -> dict[Key, Amounts]:
+    """Per key: forget first? and then which amounts, None where the row only forgets."""
+    pure = {k: all(r[c] is None for c in updates.columns) for k, r in _by_key(updates.key, delta).items()}
+    return {k: (bool(r.get(DELETED)), None if pure[k] else _content(r)) for k, r in _by_key(updates.key, delta).items()}
+
+
+def _plus(updates: Increment, old: Row | None, amounts: Row | None) -> Row | None:
+    if old is None or amounts is None:
+        return old if amounts is None else amounts
+    return old | {c: old[c] + amounts[c] for c in updates.columns}
+
+
+def _amount_row(updates: Increment, like: Row, forget: bool, amounts: Row | None) -> Row:
+    keys = {k: like[k] for k in updates.key}
+    return keys | {c: amounts[c] if amounts else None for c in updates.columns} | {DELETED: forget}
+
+
+def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows:
+    """A changed key is replaced, a vanished one deleted. Replacing is exact for every type, even for floats."""
+    old, new = _by_key(updates.key, before), _by_key(updates.key, after)
+    forget = isinstance(updates, Increment)
+    changed = [r | {DELETED: forget and k in old} for k, r in new.items() if freeze(r) != freeze(old.get(k))]
+    gone = [
+        {c: r[c] if c in updates.key else None for c in r} | {DELETED: True} for k, r in old.items() if k not in new
+    ]
+    return changed + gone
+
+
+def _per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
+    keys = {_key(key, r): None for r in first + second}
+    return [
+        row
+        for k in keys
+        for row in function([r for r in first if _key(key, r) == k], [r for r in second if _key(key, r) == k])
+    ]
+
+
+def _by_key(key: Sequence[str], rows: Rows) -> dict[Key, Row]:
+    return {_key(key, r): r for r in rows}
+
+
+def _key(key: Sequence[str], row: Row) -> Key:
+    return tuple(freeze(row[k]) for k in key)
+
+
+def _content(row: Row) -> Row:
+    return {k: v for k, v in row.items() if k not in (COUNT, DELETED)}
+
+
+def freeze(value: Any) -> Hashable:
+    """A hashable stand-in that compares as Spark groups: NaN equals itself, -0.0 equals 0.0."""
+    match value:
+        case dict():
+            return tuple((k, freeze(v)) for k, v in sorted(value.items()))
+        case list() | tuple():
+            return tuple(freeze(v) for v in value)
+        case bytearray():
+            return bytes(value)
+        case float():
+            return "NaN" if value != value else value + 0.0
+        case _:
+            return value  # type: ignore[no-any-return]

@@ -1,0 +1,344 @@
+"""What users write. Decorators only build declarations; nothing here runs anything.
+
+import tidemill as tm
+
+wf = tm.Workflow("news")
+articles = wf.input("articles", "url string, site string, body string")
+
+@wf.task
+def digests(articles: tm.New) -> tm.Delta:
+    return articles.selectExpr("url", "sha2(body, 256) AS digest")
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from tidemill.errors import WorkflowError
+from tidemill.model.block import Kind
+from tidemill.model.change import Append, Updates, Upsert
+from tidemill.model.channel import Channel, Role
+from tidemill.model.duration import seconds
+from tidemill.model.flow import Binding, Use
+from tidemill.model.flow import Flow as FlowModel
+from tidemill.model.location import Location, caller
+from tidemill.model.schema import Schema
+from tidemill.model.task import Command, Function, Mode, Read, Retry, Sql, Task, Variant, Write
+from tidemill.model.workflow import Workflow as WorkflowModel
+from tidemill.model.workflow import in_order
+
+F = TypeVar("F", bound=Callable[..., Any])
+Key = str | Sequence[str]
+Duration = str | float
+
+
+if TYPE_CHECKING:
+    # What a task is given and what it returns are DataFrames, whichever kind of session made them.
+    All: TypeAlias = Any
+    New: TypeAlias = Any
+    Old: TypeAlias = Any
+    Base: TypeAlias = Any
+    Delta: TypeAlias = Any
+else:
+
+    class All:
+        """Annotation of a task's argument: the whole content of the channel."""
+
+        mode = Mode.ALL
+
+    class New:
+        """Annotation of a task's argument: what changed since the task's last successful run."""
+
+        mode = Mode.NEW
+
+    class Old:
+        """Annotation of a task's argument: the whole content as of the task's last successful run."""
+
+        mode = Mode.OLD
+
+    class Base:
+        """Annotation of a task's result: it replaces the whole content of the channel."""
+
+        kind = Kind.BASE
+
+    class Delta:
+        """Annotation of a task's result: it changes the content of the channel, as its updates say."""
+
+        kind = Kind.DELTA
+
+
+Reading = Any
+"""One of `All`, `New` and `Old`."""
+
+Writing = Any
+"""One of `Base` and `Delta`."""
+
+
+class Flow:
+    """A reusable fragment of tasks. Its ports are the names that its tasks read and write."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._location = caller()
+        self._parts: list[Task | Use] = []
+
+    @overload
+    def task(self, function: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        output: str | None = None,
+        writes: Mapping[str, Writing] | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        output: str | None = None,
+        writes: Mapping[str, Writing] | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+    ) -> Any:
+        """Declare a PySpark function as a task.
+
+        Each argument annotated `tm.All`, `tm.New` or `tm.Old` is a DataFrame of the channel of that name,
+        or of the one that `channels` gives for it. The result annotation `tm.Base` or `tm.Delta` makes one
+        output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
+        function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
+        """
+
+        def declare(fn: F) -> F:
+            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = _reads_of(fn, dict(channels or {}), set(parameters or {}), where)
+            outputs = _writes_of(fn, output, writes, dict(channels or {}), where)
+            variants = (Variant("programmed", reads, outputs, Function(fn)),)
+            limits = _limits(attempts, backoff, time_limit, where)
+            self._place(Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where))
+            return fn
+
+        return declare(function) if function is not None else declare
+
+    def sql(
+        self,
+        name: str,
+        query: str,
+        *,
+        modes: Mapping[str, Reading] | None = None,
+        writes: Writing = Base,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+    ) -> str:
+        """Declare a Spark SQL query as a task that writes the channel `name`.
+
+        The tables it names are channels, read in mode ALL unless `modes` says otherwise.
+        """
+        where = caller()
+        chosen = {table: _mode(reading, where) for table, reading in (modes or {}).items()}
+        tables = _tables_of(name, query, where)
+        unknown = sorted(set(chosen) - set(tables))
+        if unknown:
+            raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
+        reads = tuple(Read(t, t, chosen.get(t, Mode.ALL)) for t in tables)
+        outputs = (Write(name, name, _kind(writes, where)),)
+        variants = (Variant("programmed", reads, outputs, Sql(query)),)
+        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where))
+        return name
+
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        reads: Mapping[str, Reading],
+        writes: Mapping[str, Writing],
+        env: Mapping[str, str] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+    ) -> str:
+        """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
+        where = caller()
+        code = Command(tuple(argv), dict(env or {}))
+        inputs = tuple(Read(c, c, _mode(r, where)) for c, r in reads.items())
+        outputs = tuple(Write(c, c, _kind(w, where)) for c, w in writes.items())
+        variants = (Variant("programmed", inputs, outputs, code),)
+        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where))
+        return name
+
+    def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
+        """Nest another flow, its ports renamed: `use(dedupe, articles="raw")` reads this flow's `raw`."""
+        where = caller()
+        inner = flow.build()
+        _check_ports(inner, ports, where)
+        self._parts.append(Use(name or flow.name, inner, dict(ports), where))
+
+    def build(self) -> FlowModel:
+        return FlowModel(self.name, tuple(self._parts), self._location)
+
+    def _place(self, task: Task) -> None:
+        self._parts.append(task)
+
+
+class Workflow(Flow):
+    """Channels and bound flows. A task declared on it directly is a flow of its own, bound by name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._channels: dict[str, Channel] = {}
+        self._again: list[Channel] = []
+        self._bindings: list[Binding] = []
+
+    def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
+        """Declare a channel that is fed from outside: as upserts if it has a key, else as appends."""
+        return self._declare(name, Role.INPUT, schema, key, updates)
+
+    def table(
+        self, name: str, schema: str | None = None, *, key: Key | None = None, updates: Updates | None = None
+    ) -> str:
+        """Declare a channel that tasks write. Undeclared ones are append channels with the schema first written."""
+        return self._declare(name, Role.DERIVED, schema, key, updates)
+
+    def bind(self, flow: Flow, name: str | None = None, **ports: str) -> str:
+        """Attach a flow's ports to channels, which makes it runnable; ports not named keep their own names."""
+        where = caller()
+        model = flow.build()
+        _check_ports(model, ports, where)
+        self._bind(name or flow.name, [t.rebound(t.name, ports) for t in model.tasks()], where)
+        return name or flow.name
+
+    def declared(self) -> WorkflowModel:
+        """The declarations as one checked value; raises `WorkflowError` with every problem found."""
+        written = {w.port: t.location for b in self._bindings for t in b.tasks for w in t.writes}
+        implied = [Channel(n, Role.DERIVED, location=at) for n, at in written.items() if n not in self._channels]
+        channels = (*self._channels.values(), *self._again, *implied)
+        return WorkflowModel(self.name, channels, tuple(self._bindings)).checked()
+
+    def _place(self, task: Task) -> None:
+        self._bind(task.name, [task], task.location)
+
+    def _bind(self, name: str, tasks: Sequence[Task], where: Location) -> None:
+        self._bindings.append(Binding(name, in_order(tasks), where))
+
+    def _declare(self, name: str, role: Role, schema: str | None, key: Key | None, updates: Updates | None) -> str:
+        where = caller()
+        channel = Channel(name, role, _schema(name, schema, where), _updates(name, key, updates, where), where)
+        if name in self._channels:
+            self._again.append(channel)
+        else:
+            self._channels[name] = channel
+        return name
+
+
+def _schema(channel: str, ddl: str | None, where: Location) -> Schema | None:
+    try:
+        return None if ddl is None else Schema.parse(ddl)
+    except ValueError as error:
+        raise WorkflowError([f"{where}: channel {channel!r}: {error}"]) from error
+
+
+def _updates(channel: str, key: Key | None, updates: Updates | None, where: Location) -> Updates:
+    if key is not None and updates is not None:
+        raise WorkflowError([f"{where}: channel {channel!r}: give key= (upserts) or updates=, not both"])
+    if updates is not None:
+        return updates
+    return Append() if key is None else Upsert((key,) if isinstance(key, str) else tuple(key))
+
+
+def _limits(
+    attempts: int, backoff: Duration, time_limit: Duration | None, where: Location
+) -> tuple[Retry, float | None]:
+    if attempts < 1:
+        raise WorkflowError([f"{where}: attempts must be at least 1, not {attempts}"])
+    try:
+        return Retry(attempts, seconds(backoff)), None if time_limit is None else seconds(time_limit)
+    except ValueError as error:
+        raise WorkflowError([f"{where}: {error}"]) from error
+
+
+def _reads_of(fn: Callable[..., Any], channels: dict[str, str], given: set[str], where: Location) -> tuple[Read, ...]:
+    reads = []
+    for argument in _signature(fn).parameters.values():
+        mode = getattr(argument.annotation, "mode", None)
+        if isinstance(mode, Mode):
+            reads.append(Read(argument.name, channels.get(argument.name, argument.name), mode))
+        elif argument.name not in given and argument.default is inspect.Parameter.empty:
+            raise WorkflowError(
+                [f"{where}: annotate argument {argument.name!r} of {fn.__name__!r}: tm.All, tm.New or tm.Old"]
+            )
+    stray = sorted(set(channels) - {a.name for a in _signature(fn).parameters.values()} - {fn.__name__})
+    if stray:
+        raise WorkflowError([f"{where}: {fn.__name__!r} has no argument {stray[0]!r}, but channels names it"])
+    return tuple(reads)
+
+
+def _writes_of(
+    fn: Callable[..., Any],
+    output: str | None,
+    writes: Mapping[str, Writing] | None,
+    channels: dict[str, str],
+    where: Location,
+) -> tuple[Write, ...]:
+    if writes is not None:
+        return tuple(Write(n, channels.get(n, n), _kind(w, where)) for n, w in writes.items())
+    kind = getattr(_signature(fn).return_annotation, "kind", None)
+    if not isinstance(kind, Kind):
+        raise WorkflowError([f"{where}: annotate the result of {fn.__name__!r}: '-> tm.Delta' or '-> tm.Base'"])
+    name = output or fn.__name__
+    return (Write(name, name, kind),)
+
+
+def _mode(reading: Reading, where: Location) -> Mode:
+    mode = getattr(reading, "mode", None)
+    if isinstance(mode, Mode):
+        return mode
+    raise WorkflowError([f"{where}: expected tm.All, tm.New or tm.Old, found {reading!r}"])
+
+
+def _kind(writing: Writing, where: Location) -> Kind:
+    kind = getattr(writing, "kind", None)
+    if isinstance(kind, Kind):
+        return kind
+    raise WorkflowError([f"{where}: expected tm.Base or tm.Delta, found {writing!r}"])
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(fn, eval_str=True)
+
+
+def _tables_of(name: str, query: str, where: Location) -> tuple[str, ...]:
+    try:
+        tree = sqlglot.parse_one(query, dialect="spark")
+    except SqlglotError as error:
+        raise WorkflowError([f"{where}: query {name!r} is not Spark SQL: {error}"]) from error
+    if not isinstance(tree, exp.Query):
+        raise WorkflowError([f"{where}: query {name!r} must be a SELECT, not {tree.key.upper()}"])
+    ctes = {c.alias for c in tree.find_all(exp.CTE)}
+    return tuple(dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name not in ctes))
+
+
+def _check_ports(flow: FlowModel, ports: Mapping[str, str], where: Location) -> None:
+    stray = sorted(set(ports) - flow.ports)
+    if stray:
+        has = ", ".join(sorted(flow.ports)) or "none"
+        raise WorkflowError([f"{where}: flow {flow.name!r} has no port {stray[0]!r}; its ports are {has}"])

@@ -1,0 +1,203 @@
+"""The only wiring: a project's settings become a catalog, a block store, an engine and what works with them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.errors import BadInput, ConfigError, NotFound
+from tidemill.intake import load
+from tidemill.model.block import Block, Kind, Position
+from tidemill.model.change import Updates
+from tidemill.model.duration import seconds
+from tidemill.model.flow import Binding
+from tidemill.model.instant import microseconds, parse_instant
+from tidemill.model.registration import Step, difference
+from tidemill.model.run import Run
+from tidemill.model.view import Snapshot
+from tidemill.model.workflow import Workflow
+from tidemill.ports import BlockStore, Progress
+from tidemill.project import Project, load_project
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserted, Inserter
+from tidemill.runtime.janitor import Collected, Janitor
+from tidemill.runtime.trace import Trace, trace
+from tidemill.runtime.views import Views
+from tidemill.settings import HOME, Settings, find_project, load_settings, resolved_path, resolved_sqlite
+from tidemill.spark.engine import SparkEngine
+from tidemill.spark.session import ship, start
+from tidemill.storage import open_store
+
+
+class Tidemill:
+    """An open project. Everything the command line does, it does through this.
+
+    >>> mill = Tidemill.open("news")            # doctest: +SKIP
+    >>> mill.apply()                            # doctest: +SKIP
+    >>> mill.insert("articles", "monday.csv")   # doctest: +SKIP
+    >>> mill.run("digests")                     # doctest: +SKIP
+    >>> mill.read("digests").show()             # doctest: +SKIP
+    """
+
+    def __init__(self, directory: Path, settings: Settings, project: Project | None = None) -> None:
+        self.directory = directory
+        self.settings = settings
+        self._project = project
+        _make_home(directory)
+        self.catalog: SqlCatalog = open_catalog(resolved_sqlite(settings.catalog.url, directory))
+        self.store: BlockStore = open_store(
+            resolved_path(settings.storage.url, directory),
+            cache=directory / settings.storage.cache,
+            staged=settings.storage.staged,
+            options=settings.storage.options,
+        )
+        session = partial(start, settings.spark.master, settings.spark.settings)
+        self.engine = SparkEngine(session, self.store.locate)
+        self.executor = Executor(
+            self.catalog, self.store, self.engine, _owner(), lease=settings.runs.lease, busy=settings.runs.busy
+        )
+
+    @classmethod
+    def open(cls, directory: str | Path = ".") -> Tidemill:
+        """Open the project at, or above, a directory."""
+        found = find_project(Path(directory))
+        return cls(found, load_settings(found))
+
+    def close(self) -> None:
+        self.engine.stop()
+        self.catalog.close()
+
+    def __enter__(self) -> Tidemill:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def project(self) -> Project:
+        """The declarations of the project's workflow files, imported once."""
+        if self._project is None:
+            self._project = load_project(self.directory, self.settings.workflows)
+        for module in self._project.modules:
+            ship(module)
+        return self._project
+
+    def plan(self) -> tuple[Step, ...]:
+        """What `apply` would change."""
+        return tuple(step for workflow in self.project.workflows for step in self._difference(workflow))
+
+    def apply(self) -> tuple[Step, ...]:
+        """Register what the workflow files declare; returns what changed."""
+        steps = self.plan()
+        for workflow in self.project.workflows:
+            self.catalog.apply(workflow)
+        return steps
+
+    def insert(
+        self,
+        channel: str,
+        data: Any,
+        *,
+        format: str | None = None,
+        kind: Kind = Kind.DELTA,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Inserted:
+        """Insert a file (a path) or a DataFrame into an input channel: all of it, or nothing.
+
+        A second insert with the same `key` changes nothing and finds the first one's block.
+        """
+        inserter = Inserter(self.executor, load)
+        if isinstance(data, str | Path):
+            return inserter.file(channel, Path(data), format=format, kind=kind, key=key, progress=progress)
+        return inserter.frame(channel, data, kind=kind, key=key)
+
+    def run(self, name: str, progress: Progress | None = None) -> tuple[Run, list[Block]]:
+        """Run a bound flow once, to its end."""
+        return self.executor.flow(self._applied(name), self.project.updates(), progress)
+
+    def kill(self, run: int) -> Run:
+        return self.catalog.kill(run)
+
+    def read(self, channel: str, as_of: str | None = None) -> Any:
+        """The content of a channel as a DataFrame, now or as of a block's number or a time."""
+        return self.engine.frame(self._content(channel, as_of))
+
+    def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+        return self.engine.rows(self._content(channel, as_of), limit)
+
+    def trace(self, block: int) -> Trace:
+        return trace(self.catalog, block)
+
+    def compact(self, channel: str) -> Block | None:
+        """Merge a channel's deltas into a base, so that reading it becomes cheap; None if nothing is to do."""
+        return Janitor(self.executor).compact(channel, self._updates())
+
+    def collect(self, keep: str | None = None) -> Collected:
+        """Delete blocks and files that nobody can need; `keep` ('7 days') says how far back to stay readable."""
+        since = None if keep is None else microseconds(time.time() - _duration(keep))
+        return Janitor(self.executor).collect(since)
+
+    def _difference(self, workflow: Workflow) -> tuple[Step, ...]:
+        channels = [c.channel for c in self.catalog.channels() if c.workflow == workflow.name]
+        bindings = {
+            b.name: (b.identity, ", ".join(t["name"] for t in b.spec["tasks"]))
+            for b in self.catalog.bindings()
+            if b.workflow == workflow.name
+        }
+        return difference(workflow, channels, bindings)
+
+    def _applied(self, name: str) -> Binding:
+        """The declared flow of that name, provided that it is the one registered."""
+        binding = self.project.binding(name)
+        registered = {b.name: b.identity for b in self.catalog.bindings()}
+        if binding is None:
+            known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
+            raise NotFound(f"no flow {name!r} is declared; the flows are {known or 'none'}")
+        if registered.get(name) != binding.identity():
+            raise ConfigError(f"flow {name!r} was changed since it was registered; look with plan, then apply")
+        return binding
+
+    def _content(self, channel: str, as_of: str | None) -> Snapshot:
+        at = self.catalog.channel(channel).head if as_of is None else self._position(channel, as_of)
+        return Views(self.catalog, self._updates()).snapshot(channel, at.seq)
+
+    def _position(self, channel: str, as_of: str) -> Position:
+        if as_of.isdigit():
+            return self.catalog.position(channel, seq=int(as_of))
+        try:
+            return self.catalog.position(channel, version=parse_instant(as_of))
+        except ValueError as error:
+            raise BadInput(f"{error}, or the sequence number of a block") from error
+
+    def _updates(self) -> dict[str, Updates]:
+        """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
+        custom = any(c.channel.updates.name == "custom" for c in self.catalog.channels())
+        return self.project.updates() if custom else {}
+
+
+def _duration(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def _make_home(project: Path) -> None:
+    try:
+        (project / HOME).mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{project / HOME} cannot be made: {error.strerror}; choose a writable directory") from error
+
+
+def _owner() -> str:
+    """Who executes: this process on this machine."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,40 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_NAMES = {
+    "millisecond": "ms",
+    "second": "s",
+    "sec": "s",
+    "minute": "m",
+    "min": "m",
+    "hour": "h",
+    "day": "d",
+    "week": "w",
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+
+
+def seconds(duration: str | float) -> float:
+    """Seconds in a duration such as '90s', '7 days' or '1h 30m'; a plain number is seconds.
+
+    >>> seconds("7 days"), seconds("1h 30m"), seconds(2)
+    (604800.0, 5400.0, 2.0)
+    """
+    if not isinstance(duration, str):
+        return float(duration)
+    text = duration.strip().lower()
+    parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).strip(" ,"):
+        raise ValueError(f"not a duration: {duration!r}; write it like '30s', '15 minutes' or '7 days'")
+    return sum(float(n) * _unit(unit, duration) for n, unit in parts)
+
+
+def _unit(word: str, duration: str) -> float:
+    unit = _NAMES.get(word.rstrip("s") if len(word) > 2 else word, word)
+    if unit not in _UNITS:
+        raise ValueError(f"not a duration: {duration!r}; its units are {', '.join(_UNITS)}")
+    return _UNITS[unit]

@@ -1,0 +1,34 @@
+"""Points in time, as the catalog's clock counts them and as people write them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from tidemill.model.time import Version
+
+
+def microseconds(moment: float) -> Version:
+    """Seconds since the epoch as the catalog's clock counts them."""
+    return int(moment * 1_000_000)
+
+
+def parse_instant(text: str) -> Version:
+    """A time as people write it: ISO 8601, taken as UTC unless it names a zone.
+
+    >>> parse_instant("1970-01-01 00:00:01.5")
+    1500000
+    """
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"not a time: {text!r}; write it like '2026-05-01 12:00' or with a zone") from error
+    return microseconds((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
+
+
+def shown(version: Version) -> str:
+    """A reading of the catalog's clock, for people.
+
+    >>> shown(1500000)
+    '1970-01-01 00:00:01.500000'
+    """
+    return f"{dt.datetime.fromtimestamp(version / 1_000_000, dt.UTC):%Y-%m-%d %H:%M:%S.%f}"

@@ -1,0 +1,82 @@
+"""The difference between what is declared and what is registered: what `apply` would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidemill.model.channel import Channel
+from tidemill.model.codec import updates_to_json
+from tidemill.model.workflow import Workflow
+
+
+class Action(StrEnum):
+    ADD = "add"
+    CHANGE = "change"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that `apply` would do."""
+
+    action: Action
+    what: str  # "channel" or "flow"
+    name: str
+    detail: str = ""
+
+
+def difference(
+    declared: Workflow, channels: Iterable[Channel], bindings: Mapping[str, tuple[str, str]]
+) -> tuple[Step, ...]:
+    """What registering `declared` would change.
+
+    `channels` are the registered ones of this workflow; `bindings` gives, for each registered bound flow of
+    it, its identity and the code of its tasks in one line.
+    """
+    registered = {c.name: c for c in channels}
+    return (*_channels(declared, registered), *_bindings(declared, bindings))
+
+
+def _channels(declared: Workflow, registered: Mapping[str, Channel]) -> Iterator[Step]:
+    for channel in declared.channels:
+        old = registered.get(channel.name)
+        if old is None:
+            yield Step(Action.ADD, "channel", channel.name, _described(channel))
+        elif changes := _changes(old, channel):
+            yield Step(Action.CHANGE, "channel", channel.name, "; ".join(changes))
+    names = {c.name for c in declared.channels}
+    for name in registered:
+        if name not in names:
+            yield Step(Action.REMOVE, "channel", name, "its data stays")
+
+
+def _bindings(declared: Workflow, registered: Mapping[str, tuple[str, str]]) -> Iterator[Step]:
+    for binding in declared.bindings:
+        tasks = ", ".join(t.name for t in binding.tasks)
+        if binding.name not in registered:
+            yield Step(Action.ADD, "flow", binding.name, f"tasks {tasks}")
+        elif registered[binding.name][0] != binding.identity():
+            yield Step(Action.CHANGE, "flow", binding.name, f"tasks {tasks}")
+    names = {b.name for b in declared.bindings}
+    for name, (_, tasks) in registered.items():
+        if name not in names:
+            yield Step(Action.REMOVE, "flow", name, f"tasks {tasks}")
+
+
+def _described(channel: Channel) -> str:
+    schema = str(channel.schema).replace("`", "").lower() if channel.schema else "schema of the first block"
+    key = f", key {', '.join(channel.updates.key)}" if channel.updates.key else ""
+    return f"{channel.role}, {channel.updates.name}{key}: {schema}"
+
+
+def _changes(old: Channel, new: Channel) -> list[str]:
+    changes = []
+    if old.role != new.role:
+        changes.append(f"role {old.role} -> {new.role}")
+    if updates_to_json(old.updates) != updates_to_json(new.updates):
+        changes.append(f"updates {updates_to_json(old.updates)} -> {updates_to_json(new.updates)}")
+    if new.schema is not None and old.schema is not None and str(old.schema) != str(new.schema):
+        changes.append(old.schema.difference(new.schema) or "nullability or order of columns")
+    return changes

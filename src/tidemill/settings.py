@@ -1,0 +1,103 @@
+"""Settings: inert values, read from `tidemill.toml` and the environment, checked at the edge."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tidemill.errors import ConfigError
+
+FILE = "tidemill.toml"
+HOME = ".tidemill"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CatalogSettings(_Section):
+    url: str = f"sqlite:///{HOME}/catalog.db"  # or postgresql://user:password@host/database
+
+
+class StorageSettings(_Section):
+    url: str = f"{HOME}/blocks"  # a directory, or any URL that fsspec knows, such as s3://bucket/prefix
+    staged: bool | None = None  # remote URLs: go through a local cache (default), or let Spark reach them itself
+    cache: str = f"{HOME}/cache"
+    options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
+
+
+class SparkSettings(_Section):
+    master: str = "local[*]"
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class RunSettings(_Section):
+    lease: float = Field(default=30.0, gt=0)  # seconds after which a silent run may be taken over
+    busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's slot
+
+
+class Settings(_Section):
+    """Everything that can be set. Relative paths are relative to the project's directory."""
+
+    workflows: tuple[str, ...] = ("workflow.py",)
+    catalog: CatalogSettings = CatalogSettings()
+    storage: StorageSettings = StorageSettings()
+    spark: SparkSettings = SparkSettings()
+    runs: RunSettings = RunSettings()
+
+
+_ENVIRONMENT = {
+    "TIDEMILL_CATALOG_URL": ("catalog", "url"),
+    "TIDEMILL_STORAGE_URL": ("storage", "url"),
+    "TIDEMILL_SPARK_MASTER": ("spark", "master"),
+}
+
+
+def find_project(start: Path) -> Path:
+    """The nearest directory, from `start` upwards, that holds a `tidemill.toml`."""
+    for directory in (start.resolve(), *start.resolve().parents):
+        if (directory / FILE).is_file():
+            return directory
+    raise ConfigError(f"no {FILE} in {start.resolve()} or above it; make a project with: tidemill init")
+
+
+def load_settings(project: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The project's settings; the environment wins over the file."""
+    try:
+        with (project / FILE).open("rb") as file:
+            data = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{project / FILE} is not TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{project / FILE} cannot be read: {error.strerror}") from error
+    for name, (section, key) in _ENVIRONMENT.items():
+        if name in environment:
+            data.setdefault(section, {})[key] = environment[name]
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{project / FILE}: {where}: {first['msg']} (found {first['input']!r})") from error
+
+
+def resolved_sqlite(url: str, project: Path) -> str:
+    """A SQLite URL with its path taken relative to the project.
+
+    >>> resolved_sqlite("sqlite:///a/b.db", Path("/p"))
+    'sqlite:////p/a/b.db'
+    """
+    prefix = "sqlite:///"
+    if not url.startswith(prefix):
+        return url
+    return f"{prefix}{project / url.removeprefix(prefix)}"
+
+
+def resolved_path(url: str, project: Path) -> str:
+    """A storage URL; a plain path is taken relative to the project."""
+    return url if "://" in url else str(project / url)
