@@ -1,0 +1,90 @@
+"""Command tasks: a program in a process of its own, with paths, a time limit and a cleaned environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidemill.errors import RunFailed, RunKilled, TimeLimitExceeded
+from tidemill.model.task import Command
+from tidemill.ports import Log
+
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""What a program sees of the environment; everything else, secrets above all, stays out."""
+
+TAIL = 2000
+
+
+class Commands:
+    """The programs that run now, by tag, so that they can be stopped."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._stopped: set[str] = set()
+        self._lock = threading.Lock()
+
+    def run(
+        self, command: Command, paths: Mapping[str, str], *, limit: float | None, tag: str, log: Log, workdir: Path
+    ) -> None:
+        """Run the program to its end; raises if it fails, is stopped, or outlives its time limit."""
+        argv = [a.format(**paths) for a in command.argv]
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=workdir,
+                env=_environment(command, paths),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RunFailed(f"program {argv[0]!r} cannot be started: {error.strerror or error}") from error
+        with self._lock:
+            self._running[tag] = process
+        try:
+            self._wait(process, argv, limit, tag, log)
+        finally:
+            _end(process)
+            with self._lock:
+                self._running.pop(tag, None)
+                self._stopped.discard(tag)
+
+    def stop(self, tag: str) -> None:
+        with self._lock:
+            process = self._running.get(tag)
+            if process is not None:
+                self._stopped.add(tag)
+                _end(process)
+
+    def _wait(self, process: subprocess.Popen[str], argv: list[str], limit: float | None, tag: str, log: Log) -> None:
+        try:
+            output, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            _end(process)
+            output, _ = process.communicate()
+            log.write(output)
+            raise TimeLimitExceeded(f"program {argv[0]!r} was ended: it ran longer than {limit:g} s") from error
+        log.write(output)
+        if tag in self._stopped:
+            raise RunKilled(f"program {argv[0]!r} was ended because its run was stopped")
+        if process.returncode != 0:
+            raise RunFailed(f"program {argv[0]!r} ended with {process.returncode}: {output[-TAIL:].strip()}")
+
+
+def _environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return kept | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the program and whatever it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

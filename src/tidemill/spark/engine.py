@@ -1,0 +1,180 @@
+"""The engine: runs tasks on Spark and writes what they return."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.errors import RunFailed, TidemillError
+from tidemill.model.block import Kind
+from tidemill.model.change import Append
+from tidemill.model.schema import Schema
+from tidemill.model.task import Command, Function, Sql, Task
+from tidemill.model.view import Snapshot, View
+from tidemill.ports import Log, Target
+from tidemill.spark.commands import Commands
+from tidemill.spark.queries import point_tables_at
+from tidemill.spark.reading import Reader
+from tidemill.spark.session import first_line, tagged
+from tidemill.spark.writing import write
+
+Frames = Mapping[str, DataFrame]
+
+
+class SparkEngine:
+    """Runs tasks through the DataFrame API. The session is started when it is first needed."""
+
+    def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
+        self._start = session
+        self._locate = locate
+        self._session: SparkSession | None = None
+        self._commands = Commands()
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def frame(self, view: View) -> DataFrame:
+        return Reader(self.spark, self._locate).frame(view)
+
+    def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
+        frame = self.frame(view)
+        with _told("reading"):
+            table = (frame if limit is None else frame.limit(limit)).toArrow()
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
+            frames = {name: self.frame(view) for name, view in inputs.items()}
+            match task.variant.code:
+                case Function(call):
+                    return self._call(task, call, frames, outputs, log)
+                case Sql(query):
+                    return self._query(query, frames, outputs)
+                case Command() as command:
+                    return self._command(task, command, frames, outputs, tag, log)
+
+    def write(self, frame: DataFrame, target: Target, *, tag: str) -> Schema:
+        with tagged(self.spark, tag), _told(f"writing channel {target.channel}"):
+            return write(frame, target)
+
+    def write_view(self, view: Snapshot, directory: str, *, tag: str) -> Schema:
+        target = Target(view.channel, Kind.BASE, directory, view.schema, updates=Append())
+        with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
+            return write(self.frame(view), target)
+
+    def cancel(self, tag: str) -> None:
+        self._commands.stop(tag)
+        if self._session is not None:
+            self._session.interruptTag(tag)
+
+    def stop(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+    def _call(
+        self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, Target], log: Log
+    ) -> Mapping[str, Schema]:
+        with contextlib.redirect_stdout(_Lines(log)):
+            result = call(**frames, **task.parameters)
+            results = result if isinstance(result, Mapping) else dict.fromkeys(list(outputs)[:1], result)
+            _check_results(results, outputs)
+            return {name: write(results[name], target) for name, target in outputs.items()}
+
+    def _query(self, query: str, frames: Frames, outputs: Mapping[str, Target]) -> Mapping[str, Schema]:
+        views = {name: f"tidemill_{uuid4().hex}" for name in frames}
+        try:
+            for name, frame in frames.items():
+                frame.createOrReplaceTempView(views[name])
+            result = self.spark.sql(point_tables_at(query, views))
+            return {name: write(result, target) for name, target in outputs.items()}
+        finally:
+            for view in views.values():
+                self.spark.catalog.dropTempView(view)
+
+    def _command(
+        self, task: Task, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
+        try:
+            for name, frame in frames.items():
+                frame.write.parquet(str(workdir / name))
+            for name in outputs:
+                (workdir / name).mkdir(exist_ok=True)
+            paths = {name: str(workdir / name) for name in [*frames, *outputs]}
+            self._commands.run(command, paths, limit=task.time_limit, tag=tag, log=log, workdir=workdir)
+            return {name: write(self._left_by(workdir / name, t), t) for name, t in outputs.items()}
+        finally:
+            shutil.rmtree(workdir, ignore_errors=True)
+
+    def _left_by(self, directory: Path, target: Target) -> DataFrame:
+        """What a program left in an output directory: Parquet, CSV with a header, or JSON lines."""
+        suffixes = {f.suffix for f in directory.iterdir() if not f.name.startswith((".", "_"))}
+        readers = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+        formats = {readers[s] for s in suffixes if s in readers}
+        if suffixes - readers.keys() or len(formats) > 1:
+            raise RunFailed(
+                f"output {target.channel}: expected .parquet, .csv or .jsonl files, found {sorted(suffixes)}"
+            )
+        reader = self.spark.read
+        if target.schema is not None:
+            reader = reader.schema(str(target.schema))
+        elif formats != {"parquet"}:
+            raise RunFailed(f"output {target.channel}: declare its schema, or let the program write Parquet")
+        if not formats:
+            return self.spark.createDataFrame([], str(target.schema))
+        return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
+
+
+def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) -> None:
+    if set(results) != set(outputs):
+        raise RunFailed(f"expected the outputs {sorted(outputs)}, the task returned {sorted(map(str, results))}")
+    for name, result in results.items():
+        if not isinstance(result, DataFrame):
+            raise RunFailed(f"output {name!r}: expected a DataFrame, the task returned {type(result).__name__}")
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside is said in one line, with what was being done; the cause stays attached."""
+    try:
+        yield
+    except TidemillError as error:
+        error.args = (f"{what}: {error}",)
+        raise
+    except Exception as error:
+        raise RunFailed(f"{what}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """Spark's first line is enough; of Python's own errors the place is wanted too."""
+    if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+        return first_line(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+
+
+class _Lines(io.TextIOBase):
+    """Gives what a task prints to the run's log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def write(self, text: str) -> int:
+        self._log.write(text)
+        return len(text)

@@ -1,0 +1,249 @@
+"""Merge, chain and diff on DataFrames, with the meaning that `algebra.reference` gives them.
+
+Every kind is a fold per key over rows tagged with the order of their blocks, the base first. Append needs
+no fold; for signed rows the key is the whole row. Where the change is small, only the base rows whose keys
+it touches are folded, and the rest of the base passes through without a shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from tidemill.errors import EngineError
+from tidemill.model.change import COUNT, DELETED, Append, Custom, Increment, Rows, Signed, Updates, Upsert
+from tidemill.spark.types import column, columns
+
+ORDER = "_tidemill_order"
+_N = "_tidemill_n"
+_SEEN = "_tidemill_row"
+
+
+def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, small: bool) -> DataFrame:
+    """The content after applying the deltas, oldest first; `small` if their keys fit into a broadcast."""
+    if isinstance(updates, Append):
+        return union([base, *deltas])
+    content = base.columns
+    key = list(updates.key) or content
+    fold = _content_fold(updates, base, deltas)
+    if not small:
+        return fold(base)
+    keys = F.broadcast(union([d.select(*columns(key)) for d in deltas]).distinct())
+    untouched = base.join(keys, _same_key(base, keys, key), "left_anti")
+    touched = base.join(keys, _same_key(base, keys, key), "left_semi")
+    return union([untouched, fold(touched)])
+
+
+def chain(updates: Updates, deltas: Sequence[DataFrame]) -> DataFrame:
+    """The one delta that does what the deltas do, oldest first."""
+    if len(deltas) == 1:
+        return deltas[0]
+    match updates:
+        case Append():
+            return union(deltas)
+        case Signed():
+            return _net(union(deltas), [c for c in deltas[0].columns if c != COUNT])
+        case Upsert():
+            return _latest(_in_order(deltas), updates.key)
+        case Increment():
+            return _summed(_in_order(deltas), updates)
+        case Custom():
+            parts = [("delta", d, i) for i, d in enumerate(deltas)]
+            return _per_key(updates, parts, deltas[0].schema, _chain_all(updates))
+
+
+def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
+    """The delta that turns `before` into `after`."""
+    match updates:
+        case Append():
+            return _repeated(_net(_signs(before, after), after.columns), after.columns, _LOST)
+        case Signed():
+            return _net(_signs(before, after), after.columns)
+        case Upsert() | Increment():
+            return _changed_keys(updates, before, after)
+        case Custom():
+            parts = [("base", before, 0), ("base", after, 1)]
+            wanted = StructType([*after.schema.fields]) if updates.delta is None else None
+            return _per_key(updates, parts, wanted or _struct(updates, after), _diff_two(updates))
+
+
+_LOST = "rows vanished from an append channel, and no append delta can say so; give it a key or signed updates"
+_NOT_THERE = "a signed delta deletes a row that is not there"
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.union, frames)
+
+
+def _content_fold(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """The function that folds base rows and deltas into content."""
+    content = base.columns
+    match updates:
+        case Signed():
+            return lambda rows: _repeated(
+                _net(union([rows.withColumn(COUNT, F.lit(1).cast("bigint")), *deltas]), content), content, _NOT_THERE
+            )
+        case Upsert():
+            return lambda rows: _live(_latest(_in_order([_undeleted(rows), *deltas]), updates.key), content)
+        case Increment():
+            kept = column(updates.columns[0]).isNotNull()
+            return lambda rows: (
+                _summed(_in_order([_undeleted(rows), *deltas]), updates).filter(kept).select(*columns(content))
+            )
+        case Custom():
+            parts = [("delta", d, i + 1) for i, d in enumerate(deltas)]
+            return lambda rows: _per_key(updates, [("base", rows, 0), *parts], base.schema, _merge_all(updates))
+        case Append():
+            raise EngineError("append channels need no fold")
+
+
+def _same_key(left: DataFrame, right: DataFrame, key: Sequence[str]) -> Column:
+    return reduce(Column.__and__, (left[f"`{k}`"].eqNullSafe(right[f"`{k}`"]) for k in key))
+
+
+def _undeleted(rows: DataFrame) -> DataFrame:
+    return rows.withColumn(DELETED, F.lit(None).cast("boolean"))
+
+
+def _in_order(frames: Sequence[DataFrame]) -> DataFrame:
+    return union([f.withColumn(ORDER, F.lit(i)) for i, f in enumerate(frames)])
+
+
+def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Of each key, the row of the newest block."""
+    names = [c for c in rows.columns if c != ORDER]
+    rest = [c for c in names if c not in key]
+    newest = F.max_by(F.struct(*columns(rest)), column(ORDER)).alias(_SEEN)
+    picked = rows.groupBy(*columns(list(key))).agg(newest)
+    return picked.select(*(column(n) if n in key else F.col(f"{_SEEN}.`{n}`").alias(n) for n in names))
+
+
+def _live(rows: DataFrame, content: Sequence[str]) -> DataFrame:
+    return rows.filter(~F.coalesce(column(DELETED), F.lit(False))).select(*columns(list(content)))
+
+
+def _summed(rows: DataFrame, updates: Increment) -> DataFrame:
+    """Of each key, whether anything was forgotten, and the sum of what came with or after the last such row."""
+    key = columns(list(updates.key))
+    types = {f.name: f.dataType for f in rows.schema.fields}
+    forgotten = F.max(F.when(column(DELETED), column(ORDER))).over(Window.partitionBy(*key))
+    counted = rows.withColumn(_N, forgotten).filter(F.coalesce(column(ORDER) >= column(_N), F.lit(True)))
+    sums = [F.sum(column(c)).cast(types[c]).alias(c) for c in updates.columns]
+    folded = counted.groupBy(*key).agg(*sums, F.max(column(_N)).isNotNull().alias(DELETED))
+    return folded.select(*(column(c) for c in rows.columns if c != ORDER))
+
+
+def _signs(before: DataFrame, after: DataFrame) -> DataFrame:
+    one = F.lit(1).cast("bigint")
+    return union([after.withColumn(COUNT, one), before.withColumn(COUNT, -one)])
+
+
+def _net(rows: DataFrame, content: Sequence[str]) -> DataFrame:
+    """Signed rows, each once, those that cancel out left out."""
+    summed = rows.groupBy(*columns(list(content))).agg(F.sum(column(COUNT)).alias(COUNT))
+    return summed.filter(column(COUNT) != 0)
+
+
+def _repeated(rows: DataFrame, content: Sequence[str], complaint: str) -> DataFrame:
+    """Each row as often as its count says; a negative count is an error, raised when the rows are read."""
+    shown = F.to_json(F.struct(*columns(list(content))))
+    refuse = F.raise_error(F.concat(F.lit(complaint + ": "), shown)).cast("boolean")
+    checked = rows.filter(F.when(column(COUNT) < 0, refuse).otherwise(F.lit(True)))
+    many = F.explode(F.array_repeat(F.lit(0), column(COUNT).cast("int")))
+    return checked.select(*columns(list(content)), many.alias(_N)).drop(_N)
+
+
+def _changed_keys(updates: Upsert | Increment, before: DataFrame, after: DataFrame) -> DataFrame:
+    """A changed key is replaced, a vanished one deleted. Replacing is exact for every type, even for floats."""
+    names = after.columns
+    row = F.struct(*columns(names))
+    sides = union(
+        [
+            before.select(*columns(list(updates.key)), row.alias(_SEEN)).withColumn(ORDER, F.lit(0)),
+            after.select(*columns(list(updates.key)), row.alias(_SEEN)).withColumn(ORDER, F.lit(1)),
+        ]
+    )
+    old, new = F.col("_tidemill_old"), F.col("_tidemill_new")
+    both = sides.groupBy(*columns(list(updates.key))).agg(
+        F.first(F.when(column(ORDER) == 0, column(_SEEN)), ignorenulls=True).alias("_tidemill_old"),
+        F.first(F.when(column(ORDER) == 1, column(_SEEN)), ignorenulls=True).alias("_tidemill_new"),
+    )
+    forget = old.isNotNull() if isinstance(updates, Increment) else new.isNull()
+    values = [column(n) if n in updates.key else F.col(f"_tidemill_new.`{n}`").alias(n) for n in names]
+    return both.filter(~old.eqNullSafe(new)).select(*values, forget.alias(DELETED))
+
+
+# The user's own functions: each key's rows arrive as one Arrow table of (side, order, base row, delta row).
+
+Parts = Sequence[tuple[str, DataFrame, int]]
+PerKey = Callable[[dict[int, Rows]], Rows]
+
+
+def _merge_all(updates: Custom) -> PerKey:
+    def fold(blocks: dict[int, Rows]) -> Rows:
+        content = blocks.pop(0, [])
+        return reduce(updates.merge, (blocks[i] for i in sorted(blocks)), content)
+
+    return fold
+
+
+def _chain_all(updates: Custom) -> PerKey:
+    def fold(blocks: dict[int, Rows]) -> Rows:
+        return reduce(updates.chain, (blocks[i] for i in sorted(blocks)))
+
+    return fold
+
+
+def _diff_two(updates: Custom) -> PerKey:
+    def fold(blocks: dict[int, Rows]) -> Rows:
+        return updates.diff(blocks.get(0, []), blocks.get(1, []))
+
+    return fold
+
+
+def _struct(updates: Custom, frame: DataFrame) -> StructType:
+    assert updates.delta is not None
+    return frame.sparkSession.createDataFrame([], str(updates.delta)).schema
+
+
+def _per_key(updates: Custom, parts: Parts, result: StructType, fold: PerKey) -> DataFrame:
+    """Group the parts by key and let the user's function make the result's rows of each group."""
+    sides = {side: frame.schema for side, frame, _ in parts}
+    rows = union([_boxed(updates, frame, side, order, sides) for side, frame, order in parts])
+    wanted = StructType([StructField(f.name, f.dataType, True) for f in result.fields])
+    arrow = to_arrow_schema(wanted, timezone="UTC")
+
+    def apply(table: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(fold(_blocks(table)), schema=arrow)
+
+    keys = [F.col(f"_k{i}") for i in range(len(updates.key))]
+    return rows.groupBy(*keys).applyInArrow(apply, wanted)
+
+
+def _boxed(updates: Custom, frame: DataFrame, side: str, order: int, sides: dict[str, StructType]) -> DataFrame:
+    keys = [column(k).alias(f"_k{i}") for i, k in enumerate(updates.key)]
+    boxes = [
+        (F.struct(*columns(frame.columns)) if name == side else F.lit(None).cast(schema)).alias(name)
+        for name, schema in sorted(sides.items())
+    ]
+    return frame.select(*keys, F.lit(order).alias(ORDER), *boxes)
+
+
+def _blocks(table: pa.Table) -> dict[int, Rows]:
+    blocks: dict[int, Rows] = {}
+    for record in table.to_pylist():
+        row = next(r for r in _sides(record) if r is not None)
+        blocks.setdefault(record[ORDER], []).append(row)
+    return blocks
+
+
+def _sides(record: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+    yield record.get("base")
+    yield record.get("delta")

@@ -1,0 +1,128 @@
+"""The Spark session: settings, start, and what only one of the two kinds of session offers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidemill.errors import EngineError
+
+JAVA_NEEDED = 17
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.app.name": "tidemill",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A flipped bit in a block must be an error, never a wrong number.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # The catalog says which files count: neither markers nor checksum files are needed.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.fs.file.impl.disable.cache": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def java_problem() -> str | None:
+    """What is wrong with the Java that Spark would use; None if nothing is."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if command is None:
+        return f"no Java was found on PATH and JAVA_HOME is not set; install Java {JAVA_NEEDED} or newer"
+    try:
+        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError as error:
+        return f"{command} cannot be started ({error}); point JAVA_HOME at Java {JAVA_NEEDED} or newer"
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    major = int(found.group(1)) if found else 0
+    return None if major >= JAVA_NEEDED else f"{command} is Java {major}; Spark needs {JAVA_NEEDED} or newer"
+
+
+def start(
+    master: str = "local[*]", settings: Mapping[str, str] | None = None, scratch: str | None = None
+) -> SparkSession:
+    """The session for this process: started, or the one that already runs."""
+    problem = java_problem()
+    if problem is not None:
+        raise EngineError(problem)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
+    chosen = {**DEFAULTS, **_quiet(), **_scratch(scratch), **(settings or {})}
+    builder = SparkSession.builder
+    if "spark.remote" not in chosen:
+        builder = builder.master(master)
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    try:
+        with _stderr_kept_quiet():
+            return builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
+
+
+@contextmanager
+def _stderr_kept_quiet() -> Iterator[None]:
+    """The JVM inherits standard error from this process; what it says there while starting helps nobody."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _quiet() -> dict[str, str]:
+    config = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={config}"}
+
+
+def _scratch(directory: str | None) -> dict[str, str]:
+    if directory is None:
+        return {}
+    return {"spark.local.dir": directory, "spark.sql.warehouse.dir": str(Path(directory) / "warehouse")}
+
+
+def ship(module: ModuleType) -> None:
+    """Send a user's module to the workers with the functions that need it: they cannot import it themselves."""
+    cloudpickle.register_pickle_by_value(module)
+
+
+@contextmanager
+def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Everything this thread runs meanwhile can be stopped by the tag."""
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error that says something, without Spark's stack traces."""
+    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (telling or lines or [type(error).__name__])[0]

@@ -1,0 +1,53 @@
+"""Schemas between the model and Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tidemill.model.schema import Field, Schema
+
+
+def schema_of(frame: DataFrame) -> Schema:
+    """The schema of a frame, as the model spells it."""
+    return from_struct(frame.schema)
+
+
+def from_struct(struct: StructType) -> Schema:
+    ddl = ", ".join(f"{quoted(f.name)} {_type_of(f.dataType)}" for f in struct.fields)
+    parsed = Schema.parse(ddl)
+    return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
+
+
+def _type_of(data_type: object) -> str:
+    text: str = data_type.simpleString()  # type: ignore[attr-defined]
+    return text
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """The column of that very name, dots and blanks included."""
+    return F.col(quoted(name))
+
+
+def columns(names: tuple[str, ...] | list[str]) -> list[Column]:
+    return [column(n) for n in names]
+
+
+def adapt(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:
+    """The frame in the columns of `want`: those it lacks are NULL, those that widened are cast."""
+    if have.same_shape(want):
+        return frame
+    types = {f.name: f.type for f in have}
+    return frame.select(
+        *(
+            (column(f.name) if types[f.name] == f.type else column(f.name).cast(f.type)).alias(f.name)
+            if f.name in types
+            else F.lit(None).cast(f.type).alias(f.name)
+            for f in want
+        )
+    )

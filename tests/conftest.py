@@ -1,0 +1,41 @@
+"""What every test may need: one Spark session for all tests that use Spark, and how long to search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+
+from tidemill.spark import session
+
+settings.register_profile(
+    "tidemill",
+    deadline=None,
+    max_examples=int(os.environ.get("TIDEMILL_EXAMPLES", "100")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+    print_blob=True,
+)
+settings.load_profile("tidemill")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses Spark runs in one worker, so that there is one session and one JVM."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # Hundreds of tiny, ever different plans: adapting and compiling each costs more than running it.
+    quick = {
+        "spark.driver.memory": "1g",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+    }
+    running = session.start("local[2]", quick, str(tmp_path_factory.mktemp("spark")))
+    yield running
+    running.stop()

@@ -1,0 +1,128 @@
+"""Every ALL, NEW and OLD view that Spark makes of a random history equals the plain-Python reference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import reduce
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from tests.oracle.histories import KINDS, History, histories, replay
+
+from tidemill.algebra import reference
+from tidemill.model.block import File
+from tidemill.model.change import DELETED, Rows
+from tidemill.model.schema import Schema
+from tidemill.model.view import Chain, Difference, View, chain, snapshot
+from tidemill.spark.reading import Reader
+
+EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
+_fresh = count()
+
+
+@pytest.fixture
+def reader(spark: SparkSession) -> Reader:
+    return Reader(spark, locate=lambda path: path)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["small", "large"])
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_every_view_equals_the_reference(
+    name: str,
+    small: bool,
+    data: st.DataObject,
+    spark: SparkSession,
+    reader: Reader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidemill.spark.reading.BROADCAST_ROWS", 1_000_000 if small else -1)
+    directory = tmp_path / str(next(_fresh))
+    directory.mkdir()
+
+    def write(number: int, rows: Rows, schema: Schema) -> tuple[File, ...]:
+        return _written(spark, directory / f"{number}.parquet", rows, schema)
+
+    history = replay(*data.draw(histories(name)), write)
+    views = list(_views(history))
+    made = _rows(reader, views)
+    for (label, view), rows in zip(views, made, strict=True):
+        _check(history, label, view, rows)
+
+
+def _views(history: History) -> Iterator[tuple[tuple[int, int] | int, View]]:
+    for at in history.points:
+        yield at, snapshot("c", history.schema, history.blocks, at)
+    pairs = [(i, j) for i in history.points for j in history.points if i <= j]
+    for since, upto in pairs[:: max(1, len(pairs) // 5)]:
+        deltas = chain("c", history.schema, history.updates, history.blocks, since, upto)
+        before = snapshot("c", history.schema, history.blocks, since)
+        after = snapshot("c", history.schema, history.blocks, upto)
+        yield (since, upto), deltas or Difference(before, after, history.updates)
+
+
+def _check(history: History, label: tuple[int, int] | int, view: View, rows: Rows) -> None:
+    if isinstance(label, int):
+        assert reference.same(rows, history.content[label]), f"ALL at {label}"
+        return
+    since, upto = label
+    assert reference.same(reference.merge(history.updates, history.content[since], rows), history.content[upto])
+    if isinstance(view, Chain):
+        expected = history.chained.get(label, [])
+        assert reference.same(map(_plain, rows), map(_plain, expected)), f"NEW {since} -> {upto}"
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: bool(v) if k == DELETED else v for k, v in row.items()}
+
+
+def _rows(reader: Reader, views: list[tuple[Any, View]]) -> list[Rows]:
+    """The rows of all views with one Spark job: each in a column of its own, tagged with its number."""
+    frames = [reader.frame(view) for _, view in views]
+    shapes = {f.schema.simpleString(): f.schema for f in frames}
+    names = {shape: f"s{i}" for i, shape in enumerate(shapes)}
+    boxed = [
+        f.select(
+            F.lit(i).alias("view"),
+            *(
+                (F.struct(*f.columns) if shape == f.schema.simpleString() else F.lit(None).cast(schema)).alias(
+                    names[shape]
+                )
+                for shape, schema in shapes.items()
+            ),
+        )
+        for i, f in enumerate(frames)
+    ]
+    found: list[Rows] = [[] for _ in frames]
+    for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
+        found[record["view"]].append(next(record[n] for n in names.values() if record[n] is not None))
+    return found
+
+
+def _written(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tuple[File, ...]:
+    if not rows:
+        return ()
+    arrow = _arrow(spark, schema)
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow), path)
+    return (File(str(path), len(rows), path.stat().st_size),)
+
+
+_schemas: dict[str, pa.Schema] = {}
+
+
+def _arrow(spark: SparkSession, schema: Schema) -> pa.Schema:
+    if str(schema) not in _schemas:
+        _schemas[str(schema)] = to_arrow_schema(spark.createDataFrame([], str(schema)).schema, timezone="UTC")
+    return _schemas[str(schema)]
