@@ -1,0 +1,108 @@
+"""Executing runs: claim, perform, commit; on failure cancel, and perhaps try again.
+
+The protocol is that of ARCHITECTURE section 5. Whatever happens between claim and commit, nothing is visible
+before the commit and everything is visible after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tidemill.errors import ChannelBusy, LeaseLost, RunKilled, TidemillError
+from tidemill.model.block import Block
+from tidemill.model.change import Updates
+from tidemill.model.flow import Binding
+from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState, demand_of
+from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress
+from tidemill.runtime.lease import Lease
+from tidemill.runtime.log import RunLog
+from tidemill.runtime.perform import Performance, tag_of
+
+T = TypeVar("T")
+Perform = Callable[[Claim, RunLog, Lease], Outcome]
+Commit = Callable[[Claim, RunLog, Lease], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Executes runs in this process under the name `owner`."""
+
+    catalog: CatalogWriter
+    store: BlockStore
+    engine: Engine
+    owner: str
+    lease: float = 30.0  # seconds
+    busy: float = 60.0  # seconds to wait for another run's slot on a channel that a run must read through
+    sleep: Callable[[float], None] = time.sleep
+
+    def flow(
+        self, binding: Binding, updates: Mapping[str, Updates], progress: Progress | None = None
+    ) -> tuple[Run, list[Block]]:
+        """Run a bound flow to its end, with the retries that its tasks allow."""
+        attempts = max((t.retry.attempts for t in binding.tasks), default=1)
+        run = self.catalog.request(RunKind.FLOW, binding.name, attempts=attempts)
+
+        def perform(claim: Claim, log: RunLog, lease: Lease) -> Outcome:
+            doors = (self.catalog, self.store, self.engine)
+            return Performance(*doors, binding, updates, claim, log, lease, progress).outcome()
+
+        retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
+        return self.attempts(run, demand_of(binding), perform, retry_in=retry.wait)
+
+    def attempts(
+        self, run: Run, demand: Demand, perform: Perform, *, retry_in: Callable[[int], float]
+    ) -> tuple[Run, list[Block]]:
+        """Try a run until it finishes or its attempts are used up."""
+
+        def commit(claim: Claim, log: RunLog, lease: Lease) -> list[Block]:
+            return self.catalog.commit(claim, perform(claim, log, lease))
+
+        while True:
+            claim = self._claim(run.id, demand)
+            try:
+                blocks = self.once(claim, commit, retry_in=retry_in(claim.run.attempt))
+                return self.catalog.run(run.id), blocks
+            except TidemillError:
+                after = self.catalog.run(run.id)
+                if after.state is not RunState.READY:
+                    raise
+                self.sleep(max(0.0, (after.not_before or 0.0) - time.time()))
+
+    def once(self, claim: Claim, commit: Commit[T], *, retry_in: float | None = None) -> T:
+        """One attempt at a claimed run, up to and with its commit; what fails leaves nothing visible."""
+        log = RunLog()
+        try:
+            with Lease(self.catalog, claim, self.lease, on_loss=lambda: self.engine.cancel(tag_of(claim))) as lease:
+                return commit(claim, log, lease)
+        except BaseException as error:
+            self._failed(claim, error, log, retry_in)
+            raise
+
+    def _claim(self, run: int, demand: Demand) -> Claim:
+        deadline = time.monotonic() + self.busy
+        while True:
+            try:
+                return self.catalog.claim(run, demand, owner=self.owner, lease=self.lease)
+            except ChannelBusy:
+                if time.monotonic() > deadline:
+                    self.catalog.kill(run)
+                    raise
+                self.sleep(0.2)
+            except TidemillError:
+                self.catalog.kill(run)
+                raise
+
+    def _failed(self, claim: Claim, error: BaseException, log: RunLog, retry_in: float | None) -> None:
+        """Cancel the slots, unless the run was taken away: then whoever took it has done so."""
+        if isinstance(error, LeaseLost | RunKilled):
+            return
+        said = str(error) or type(error).__name__
+        log.say(f"failed: {said}")
+        again = retry_in if isinstance(error, Exception) else None
+        try:
+            self.catalog.fail(claim.run.id, claim.run.fence, error=said, log=log.text, retry_in=again)
+        except LeaseLost:
+            return

@@ -1,0 +1,99 @@
+"""Inserting blocks into input channels: from files, or from frames of the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tidemill.errors import BadInput
+from tidemill.model.block import Block, Kind
+from tidemill.model.change import Append, Updates
+from tidemill.model.channel import Channel, Role
+from tidemill.model.identity import identity
+from tidemill.model.run import Claim, Demand, Filled, Outcome, RunKind, WantSlot
+from tidemill.model.schema import Schema
+from tidemill.ports import Loader, Progress, Target
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.lease import Lease
+from tidemill.runtime.log import RunLog
+from tidemill.runtime.perform import directory_of, tag_of
+
+Fill = Callable[[Channel, Schema, str, str], str]
+"""Writes the block's files into a directory, under a tag; returns the identity of what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The block that holds the inserted rows; `repeated` if an earlier insert with this key had made it."""
+
+    block: Block
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inserter:
+    """Puts data into input channels: all rows of a file or frame, or none."""
+
+    executor: Executor
+    load: Loader
+
+    def file(
+        self,
+        channel: str,
+        path: Path,
+        *,
+        format: str | None = None,
+        kind: Kind = Kind.DELTA,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Inserted:
+        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> str:
+            loaded = self.load(
+                path,
+                format=format,
+                schema=schema,
+                updates=_physical(to.updates, kind),
+                directory=Path(directory),
+                progress=progress,
+            )
+            return loaded.digest
+
+        return self._insert(channel, kind, key, fill)
+
+    def frame(self, channel: str, frame: Any, *, kind: Kind = Kind.DELTA, key: str | None = None) -> Inserted:
+        def fill(to: Channel, schema: Schema, directory: str, tag: str) -> str:
+            target = Target(to.name, kind, directory, schema, to.updates)
+            self.executor.engine.write(frame, target, tag=tag)
+            return uuid4().hex
+
+        return self._insert(channel, kind, key, fill)
+
+    def _insert(self, name: str, kind: Kind, key: str | None, fill: Fill) -> Inserted:
+        catalog = self.executor.catalog
+        channel = catalog.channel(name).channel
+        if channel.role is not Role.INPUT or channel.schema is None:
+            raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
+        schema = channel.schema
+        done = catalog.inserted(name, key) if key is not None else None
+        if done is not None:
+            return Inserted(done, repeated=True)
+
+        def perform(claim: Claim, log: RunLog, _lease: Lease) -> Outcome:
+            slot = claim.slots[None, name]
+            directory = directory_of(claim, slot.block)
+            digest = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim))
+            files = self.executor.store.publish(directory)
+            log.say(f"{sum(f.rows for f in files)} rows into {name}")
+            return Outcome((Filled(slot, schema, files, identity("insert", name, digest)),), log=log.text)
+
+        run = catalog.request(RunKind.INSERT, name)
+        demand = Demand(slots=(WantSlot(None, name, kind, key),))
+        _, blocks = self.executor.attempts(run, demand, perform, retry_in=lambda _: 0.0)
+        return Inserted(blocks[0], repeated=False)
+
+
+def _physical(updates: Updates, kind: Kind) -> Updates:
+    return updates if kind is Kind.DELTA else Append()

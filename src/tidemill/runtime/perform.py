@@ -1,0 +1,157 @@
+"""Performing a bound flow: its tasks, one after another, towards everything that will become visible."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemill.errors import BlockDamaged, RunKilled, TidemillError
+from tidemill.model.block import Block, Kind, Position, advance
+from tidemill.model.change import Updates
+from tidemill.model.channel import Role
+from tidemill.model.flow import Binding
+from tidemill.model.run import (
+    Claim,
+    Consumed,
+    CursorMove,
+    Filled,
+    Outcome,
+    Span,
+    output_identity,
+    pending,
+    provenance,
+)
+from tidemill.model.schema import Schema
+from tidemill.model.task import Mode, Read, Task, Write
+from tidemill.model.view import View, blocks_of
+from tidemill.ports import BlockStore, CatalogReader, Engine, Progress, Target
+from tidemill.runtime.lease import Lease
+from tidemill.runtime.log import RunLog
+from tidemill.runtime.supervise import supervised
+from tidemill.runtime.views import Views
+
+
+def tag_of(claim: Claim) -> str:
+    """The name under which the engine can stop whatever this attempt runs."""
+    return f"tidemill-run-{claim.run.id}-{claim.run.fence}"
+
+
+def directory_of(claim: Claim, block: int) -> str:
+    """Where this attempt writes a block; no other attempt ever does."""
+    return f"{claim.directory}/{block}"
+
+
+@dataclass(slots=True)
+class Performance:
+    """One attempt at a bound flow, task by task, towards its outcome."""
+
+    catalog: CatalogReader
+    store: BlockStore
+    engine: Engine
+    binding: Binding
+    updates: Mapping[str, Updates]
+    claim: Claim
+    log: RunLog
+    lease: Lease
+    progress: Progress | None
+    positions: dict[str, Position] = field(default_factory=dict)  # of channels written so far in this run
+    pending: dict[str, list[Block]] = field(default_factory=dict)
+    filled: list[Filled] = field(default_factory=list)
+    moves: list[CursorMove] = field(default_factory=list)
+    stats: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def outcome(self) -> Outcome:
+        for done, task in enumerate(self.binding.tasks):
+            if self.progress is not None:
+                self.progress(task.name, done / len(self.binding.tasks))
+            self._task(task)
+        return Outcome(tuple(self.filled), tuple(self.moves), {"tasks": self.stats}, self.log.text)
+
+    def _task(self, task: Task) -> None:
+        views = Views(self.catalog, self.updates)
+        consumed = tuple(self._consumed(task, r) for r in task.reads)
+        inputs = {r.argument: self._view(views, r, c) for r, c in zip(task.reads, consumed, strict=True)}
+        targets = {w.argument: self._target(task, views, w) for w in task.writes}
+        began = time.monotonic()
+        schemas = self._invoke(task, inputs, targets)
+        for write in task.writes:
+            slot = self.claim.slots[task.name, write.port]
+            files = self.store.publish(directory_of(self.claim, slot.block))
+            source, target = provenance(task, write.kind, consumed)
+            identity = output_identity(task, write.argument, consumed)
+            self._fill(task, Filled(slot, schemas[write.argument], files, identity, source, target), views)
+        self._move(task, consumed)
+        self._count(task, inputs, time.monotonic() - began)
+
+    def _invoke(self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, Target]) -> Mapping[str, Schema]:
+        tag = tag_of(self.claim)
+        try:
+            return supervised(
+                lambda: self.engine.invoke(task, inputs, targets, tag=tag, log=self.log),
+                limit=task.time_limit,
+                lost=self.lease.lost,
+                stop=lambda: self.engine.cancel(tag),
+            )
+        except RunKilled:
+            raise
+        except TidemillError as error:
+            self._blame_damage(inputs, error)
+            raise
+
+    def _blame_damage(self, inputs: Mapping[str, View], error: TidemillError) -> None:
+        """If an input's files are damaged, that is the error to report, not what the task made of it."""
+        for view in inputs.values():
+            for block in blocks_of(view):
+                try:
+                    self.store.check(block.files)
+                except BlockDamaged as damage:
+                    raise BlockDamaged(f"block {block.id} of channel {block.channel}: {damage}") from error
+
+    def _consumed(self, task: Task, read: Read) -> Consumed:
+        span = self.claim.spans[task.name, read.port]
+        if read.port not in task.states:
+            span = Span(span.since, self.positions.get(read.port, span.upto))
+        role = self.catalog.channel(read.port).channel.role
+        return Consumed(read.port, read.mode, span, input=role is Role.INPUT)
+
+    def _view(self, views: Views, read: Read, consumed: Consumed) -> View:
+        span, own = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
+        match read.mode:
+            case Mode.ALL:
+                return views.snapshot(read.port, span.upto.seq, own)
+            case Mode.NEW:
+                return views.change(read.port, span.since.seq, span.upto.seq, own)
+            case Mode.OLD:
+                return views.snapshot(read.port, span.since.seq)
+
+    def _target(self, task: Task, views: Views, write: Write) -> Target:
+        channel = self.catalog.channel(write.port).channel
+        slot = self.claim.slots[task.name, write.port]
+        directory = self.store.stage(directory_of(self.claim, slot.block))
+        return Target(write.port, write.kind, directory, channel.schema, views.updates(write.port))
+
+    def _fill(self, task: Task, filled: Filled, views: Views) -> None:
+        """Keep an output for the commit, and let later tasks of the run see it."""
+        channel = filled.slot.channel
+        before = self.positions.get(channel) or self._position_before(task, filled)
+        block = pending(filled, views.updates(channel), before.seq)
+        self.filled.append(filled)
+        self.pending.setdefault(channel, []).append(block)
+        self.positions[channel] = advance(before, block)
+        self.log.say(f"{task.name}: {block.rows} rows to {channel}")
+
+    def _position_before(self, task: Task, filled: Filled) -> Position:
+        if filled.slot.kind is Kind.BASE:
+            return Position()
+        return self.catalog.position(filled.slot.channel, seq=filled.slot.seq - 1)
+
+    def _move(self, task: Task, consumed: tuple[Consumed, ...]) -> None:
+        for read in consumed:
+            if read.mode is Mode.NEW:
+                self.moves.append(CursorMove(task.name, read.port, read.span.since.seq, read.span.upto))
+
+    def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
+        rows_in = sum(b.rows for view in inputs.values() for b in blocks_of(view))
+        rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
+        self.stats[task.name] = {"seconds": round(seconds, 3), "rows_in": rows_in, "rows_out": rows_out}

@@ -1,0 +1,60 @@
+"""Running work in a thread that can be given up: on a time limit, a lost lease, or an interrupt."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from tidemill.errors import RunKilled, TimeLimitExceeded
+
+T = TypeVar("T")
+
+_LOOK = 0.05
+"""Seconds between looks at whether the work should be given up; the work's end is noticed at once."""
+
+_GRACE = 10.0
+"""Seconds that stopped work gets to end before its thread is left behind."""
+
+
+class _Work(Generic[T]):
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self.ended = threading.Event()
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._result.append(self._function())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.ended.set()
+
+    def outcome(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+
+def supervised(function: Callable[[], T], *, limit: float | None, lost: threading.Event, stop: Callable[[], None]) -> T:
+    """The function's result. If it takes longer than `limit` seconds, or `lost` is set, it is stopped and given up.
+
+    Work that ignores `stop` is left behind in its thread: it can no longer commit, so it can do no harm.
+    """
+    work = _Work(function)
+    threading.Thread(target=work.run, name="tidemill-work", daemon=True).start()
+    deadline = None if limit is None else time.monotonic() + limit
+    try:
+        while not work.ended.wait(_LOOK):
+            if lost.is_set():
+                raise RunKilled("the run was killed, or another process took it over")
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeLimitExceeded(f"it ran longer than its time limit of {limit:g} s")
+    except BaseException:
+        stop()
+        work.ended.wait(_GRACE)
+        raise
+    return work.outcome()

@@ -1,0 +1,62 @@
+"""Views of channels, made from the blocks that the catalog knows and those of the run at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tidemill.errors import ConfigError
+from tidemill.model.block import Block
+from tidemill.model.change import Custom, Updates
+from tidemill.model.schema import Schema
+from tidemill.model.view import Chain, Difference, Snapshot, chain, snapshot
+from tidemill.ports import CatalogReader
+
+
+class Views:
+    """Finds the blocks that make up a content or a change.
+
+    `updates` gives the merge kinds as the workflow declares them: the user's own functions are in its
+    files, not in the catalog.
+    """
+
+    def __init__(self, catalog: CatalogReader, updates: Mapping[str, Updates]) -> None:
+        self._catalog = catalog
+        self._updates = updates
+
+    def snapshot(self, channel: str, at: int, pending: Sequence[Block] = ()) -> Snapshot:
+        """The content at `at`; `pending` are blocks of the run at hand, not yet committed."""
+        return self._snapshot(channel, self.schema(channel, pending), at, pending)
+
+    def change(self, channel: str, since: int, upto: int, pending: Sequence[Block] = ()) -> Chain | Difference:
+        """What changed after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
+        schema = self.schema(channel, pending)
+        updates = self.updates(channel)
+        blocks = self._loaded(channel, [*self._catalog.deltas(channel, since, upto), *pending])
+        deltas = chain(channel, schema, updates, blocks, since, upto)
+        if deltas is not None:
+            return deltas
+        before = self._snapshot(channel, schema, since, ())
+        return Difference(before, self._snapshot(channel, schema, upto, pending), updates)
+
+    def schema(self, channel: str, pending: Sequence[Block] = ()) -> Schema:
+        schema = pending[-1].schema if pending else self._catalog.channel(channel).channel.schema
+        if schema is None:
+            raise ConfigError(
+                f"channel {channel} has no schema yet: nothing was written to it; run the task that writes it first, "
+                f"or declare the schema with table({channel!r}, '…')"
+            )
+        return schema
+
+    def updates(self, channel: str) -> Updates:
+        return self._updates.get(channel) or self._catalog.channel(channel).channel.updates
+
+    def _snapshot(self, channel: str, schema: Schema, at: int, pending: Sequence[Block]) -> Snapshot:
+        committed = self._catalog.base_and_after(channel, at)
+        return snapshot(channel, schema, self._loaded(channel, [*committed, *pending]), at)
+
+    def _loaded(self, channel: str, blocks: Sequence[Block]) -> list[Block]:
+        declared = self._updates.get(channel)
+        if not isinstance(declared, Custom):
+            return list(blocks)
+        return [replace(b, updates=declared) if isinstance(b.updates, Custom) else b for b in blocks]
