@@ -1,0 +1,1 @@
+"""The demonstration: news de-duplication, from arriving articles to unique ones."""
