@@ -1,0 +1,83 @@
+"""Spark SQL types as Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tidemill.model.schema import Field
+
+INSTANTS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ})
+"""The types that sqlglot gives to Spark's TIMESTAMP and TIMESTAMP_LTZ: points in time, not wall clocks."""
+
+_SIMPLE = {
+    exp.DType.BOOLEAN: pa.bool_(),
+    exp.DType.TINYINT: pa.int8(),
+    exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(),
+    exp.DType.BIGINT: pa.int64(),
+    exp.DType.FLOAT: pa.float32(),
+    exp.DType.DOUBLE: pa.float64(),
+    exp.DType.TEXT: pa.string(),
+    exp.DType.BINARY: pa.binary(),
+    exp.DType.DATE: pa.date32(),
+    exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
+    **{instant: pa.timestamp("us", "UTC") for instant in INSTANTS},
+}
+
+
+def arrow_type(kind: exp.DataType) -> pa.DataType:
+    """The Arrow type of a Spark type.
+
+    Fields of structs are nullable here even where Spark's are not: Arrow mistakes the field of a NULL struct
+    for a NULL in that field, and refuses to write it. `sound` sees to NOT NULL inside structs.
+    """
+    build = _BUILDERS.get(kind.this)
+    return build(kind) if build else _SIMPLE[kind.this]
+
+
+def arrow_field(field: Field) -> pa.Field:
+    return pa.field(field.name, arrow_type(field.parsed), nullable=field.nullable)
+
+
+def is_nested(kind: exp.DataType) -> bool:
+    return kind.this in (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
+
+
+def decimal_shape(kind: exp.DataType) -> tuple[int, int]:
+    """Precision and scale; Spark's defaults are 10 and 0."""
+    given = [int(parameter.name) for parameter in kind.expressions]
+    return (given[0] if given else 10, given[1] if len(given) > 1 else 0)
+
+
+def struct_fields(kind: exp.DataType) -> Iterator[Field]:
+    for column in kind.expressions:
+        required = any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
+        yield Field(column.name, column.args["kind"].sql("spark"), nullable=not required)
+
+
+def _decimal(kind: exp.DataType) -> pa.DataType:
+    return pa.decimal128(*decimal_shape(kind))
+
+
+def _array(kind: exp.DataType) -> pa.DataType:
+    return pa.list_(arrow_type(kind.expressions[0]))
+
+
+def _map(kind: exp.DataType) -> pa.DataType:
+    key, value = kind.expressions
+    return pa.map_(arrow_type(key), arrow_type(value))
+
+
+def _struct(kind: exp.DataType) -> pa.DataType:
+    return pa.struct([pa.field(f.name, arrow_type(f.parsed)) for f in struct_fields(kind)])
+
+
+_BUILDERS: dict[exp.DType, Callable[[exp.DataType], pa.DataType]] = {
+    exp.DType.DECIMAL: _decimal,
+    exp.DType.ARRAY: _array,
+    exp.DType.MAP: _map,
+    exp.DType.STRUCT: _struct,
+}

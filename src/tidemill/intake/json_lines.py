@@ -1,0 +1,87 @@
+"""JSON lines: one object per line. A column that an object lacks is NULL in its row.
+
+Numbers are kept as they are written until their column's type is known, so that none loses a digit.
+Dates, times and binary values are texts as in CSV; a map is an object, its keys written as texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from io import BufferedReader
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.intake.cells import Column, Unfit
+from tidemill.intake.json_values import Number, json_array, shown
+from tidemill.intake.layout import Layout
+from tidemill.intake.sound import sound
+from tidemill.intake.source import Source, shortened
+from tidemill.model.schema import Field
+
+_CHUNK_BYTES = 1 << 20
+
+
+def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+    columns = [_column(field) for field in layout.schema]
+    first = 1
+    with source.text() as (stream, raw):
+        for lines in _chunks(stream):
+            rows = [_parsed(source, line, first + i) for i, line in enumerate(lines)]
+            _check_names(source, layout, rows, first)
+            arrays = {c.field.name: c.converted(source, _cells(rows, c.field, layout), first) for c in columns}
+            yield layout.batch(arrays, len(rows)), source.fraction(raw)
+            first += len(rows)
+
+
+def _chunks(stream: BufferedReader) -> Iterator[list[bytes]]:
+    """Lines that are not blank, a megabyte at a time: the more objects live, the longer Python looks for garbage."""
+    while lines := stream.readlines(_CHUNK_BYTES):
+        yield [line for line in lines if not line.isspace()]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Unfit("a name occurs twice in an object")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object)
+
+
+def _parsed(source: Source, line: bytes, row: int) -> dict[str, Any]:
+    try:
+        found = _DECODER.decode(line.decode())
+    except UnicodeDecodeError as error:
+        raise source.bad_row(
+            row, f"is not valid UTF-8: {shortened(repr(line.decode(errors='backslashreplace')))}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise source.bad_row(row, f"is not valid JSON ({error}): {shortened(repr(line.decode().strip()))}") from error
+    if not isinstance(found, dict):
+        raise source.bad_row(row, f"is not a JSON object: {shortened(shown(found))}; expected one object per line")
+    return found
+
+
+def _check_names(source: Source, layout: Layout, rows: Sequence[Mapping[str, Any]], first: int) -> None:
+    known, needed = set(layout.schema.names), set(layout.updates.key)
+    for number, row in enumerate(rows, start=first):
+        if not row.keys() <= known:
+            extra = next(name for name in row if name not in known)
+            raise source.bad_row(number, f"has the unknown column {extra!r}; expected {', '.join(layout.schema.names)}")
+        if not needed <= row.keys():
+            missing = next(name for name in layout.updates.key if name not in row)
+            raise source.bad_row(number, f"lacks the key column {missing!r}; it has {', '.join(row) or 'none'}")
+
+
+def _cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: Layout) -> list[Any]:
+    default = layout.defaults.get(field.name)
+    absent = Number(default) if type(default) is int else default
+    return [row.get(field.name, absent) for row in rows]
+
+
+def _column(field: Field) -> Column:
+    kind = field.parsed
+    return Column(field, lambda cells: sound(json_array(cells, kind), kind), shown)

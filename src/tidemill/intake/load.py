@@ -1,0 +1,83 @@
+"""From a file to the Parquet files of one delta, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemill.intake import csv_file, json_lines, parquet_file
+from tidemill.intake.keys import Keys
+from tidemill.intake.layout import Layout
+from tidemill.intake.parts import Parts
+from tidemill.intake.rules import ruled
+from tidemill.intake.source import Format, Source
+from tidemill.model.change import Updates
+from tidemill.model.schema import Schema
+from tidemill.ports import Progress
+
+Reader = Callable[[Source, Layout], Generator[tuple[pa.RecordBatch, float], None, None]]
+"""Yields the rows in order, with the fraction of the file that has been read."""
+
+_READERS: Mapping[Format, Reader] = {
+    Format.CSV: csv_file.read,
+    Format.JSON_LINES: json_lines.read,
+    Format.PARQUET: parquet_file.read,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was read: how many rows, and the SHA-256 of the file's bytes."""
+
+    rows: int
+    digest: str
+
+
+def load(
+    path: Path,
+    *,
+    format: str | None,
+    schema: Schema,
+    updates: Updates,
+    directory: Path,
+    progress: Progress | None = None,
+) -> Loaded:
+    """Write the rows of a file into `directory` as a delta of a channel with this schema and way of merging.
+
+    Raises `BadInput`, and leaves nothing behind, if any row does not fit. No rows make no files.
+    """
+    source = Source.at(path, format)
+    digest = source.digest()
+    layout = Layout.of(schema, updates)
+    parts = Parts(directory, layout.arrow)
+    try:
+        rows = _copy(source, layout, parts, progress or _silent)
+        source.check_unchanged()
+    except BaseException:
+        parts.discard()
+        raise
+    return Loaded(rows, digest)
+
+
+def _copy(source: Source, layout: Layout, parts: Parts, progress: Progress) -> int:
+    keys = Keys(layout.updates)
+    rows = 0
+    with closing(_READERS[source.format](source, layout)) as batches:
+        for batch, fraction in batches:
+            good = ruled(source, layout, batch, rows + 1)
+            keys.add(good)
+            parts.add(good)
+            rows += good.num_rows
+            progress(f"reading {source.path.name}", min(fraction, 1.0))
+    parts.finish()
+    keys.check(source, parts.written)
+    progress(f"reading {source.path.name}", 1.0)
+    return rows
+
+
+def _silent(_: str, __: float) -> None:
+    pass

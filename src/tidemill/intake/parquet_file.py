@@ -1,0 +1,68 @@
+"""Parquet: columns by name, in types that widen to the channel's without loss.
+
+A time without a zone is read as UTC where the channel has instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlglot import exp
+
+from tidemill.intake.arrow_types import arrow_type
+from tidemill.intake.cells import Column
+from tidemill.intake.layout import Layout
+from tidemill.intake.sound import sound
+from tidemill.intake.source import Source
+from tidemill.intake.widening import widens
+from tidemill.model.schema import Field
+
+_BATCH_ROWS = 65_536
+
+
+def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+    with _intact(source), _opened(source) as file:
+        found = file.schema_arrow
+        layout.check_names(source, found.names)
+        columns = [_column(source, layout.schema.field(f.name), f.type) for f in found]
+        first = 1
+        for cells in file.iter_batches(batch_size=_BATCH_ROWS):
+            arrays = {c.field.name: c.converted(source, cells.column(i), first) for i, c in enumerate(columns)}
+            first += cells.num_rows
+            yield layout.batch(arrays, cells.num_rows), (first - 1) / file.metadata.num_rows
+
+
+def _opened(source: Source) -> pq.ParquetFile:
+    return pq.ParquetFile(source.path, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+
+
+@contextmanager
+def _intact(source: Source) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise source.bad(f"it cannot be read as Parquet ({error}); write the file again") from error
+
+
+def _column(source: Source, field: Field, found: pa.DataType) -> Column:
+    kind = field.parsed
+    if not widens(found, kind):
+        raise source.bad(f"column {field.name!r} is {found}, expected {field.type} or a type that widens to it")
+    return Column(field, lambda cells: _typed(cells, kind), _shown)
+
+
+def _typed(cells: pa.Array, kind: exp.DataType) -> pa.Array:
+    values = cells.cast(arrow_type(kind))
+    values.validate(full=True)
+    return sound(values, kind)
+
+
+def _shown(cell: pa.Scalar) -> str:
+    """What is unfit for Spark may be unfit for Python, too: years beyond 9999, and texts that are no UTF-8."""
+    try:
+        return str(cell)
+    except (OverflowError, ValueError):
+        return str(cell.cast(pa.string())) if pa.types.is_temporal(cell.type) else f"a damaged {cell.type}"

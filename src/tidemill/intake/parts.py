@@ -1,0 +1,55 @@
+"""The Parquet files that a load writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.errors import StorageError
+
+_ROWS = 1_000_000
+_BYTES = 128 << 20
+
+
+class Parts:
+    """Few large files, each held in memory until it is full; `written` are in the order of the rows."""
+
+    def __init__(self, directory: Path, schema: pa.Schema, *, rows: int = _ROWS, bytes: int = _BYTES) -> None:
+        self.written: list[Path] = []
+        self._directory = directory
+        self._schema = schema
+        self._most_rows = rows
+        self._most_bytes = bytes
+        self._held: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        if self._rows >= self._most_rows or sum(b.nbytes for b in self._held) >= self._most_bytes:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what is held; no rows make no file."""
+        if self._rows:
+            path = self._directory / f"part-{len(self.written):05}.parquet"
+            self.written.append(path)
+            _write(pa.Table.from_batches(self._held, self._schema), path)
+        self._held = []
+
+    def discard(self) -> None:
+        for path in self.written:
+            path.unlink(missing_ok=True)
+
+    @property
+    def _rows(self) -> int:
+        return sum(batch.num_rows for batch in self._held)
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    try:
+        pq.write_table(table, path, compression="zstd", write_page_checksum=True, store_schema=False)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; make sure that it can be written and has space"
+        ) from error

@@ -1,0 +1,142 @@
+"""The file that someone inserts."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from io import BufferedReader
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from tidemill.errors import BadInput
+from tidemill.model.schema import Field
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    PARQUET = "parquet"
+
+
+_NAMES = {
+    "csv": Format.CSV,
+    "jsonl": Format.JSON_LINES,
+    "ndjson": Format.JSON_LINES,
+    "json": Format.JSON_LINES,
+    "parquet": Format.PARQUET,
+}
+_CHOICES = ", ".join(_NAMES)
+
+_EXPECTED = {
+    "BOOLEAN": "true or false",
+    "TINYINT": "a whole number from -128 to 127",
+    "SMALLINT": "a whole number from -32768 to 32767",
+    "INT": "a whole number from -2147483648 to 2147483647",
+    "BIGINT": "a whole number from -9223372036854775808 to 9223372036854775807",
+    "FLOAT": "a number within its range",
+    "DOUBLE": "a number within its range",
+    "STRING": "UTF-8 text",
+    "BINARY": "bytes, in text files as base64",
+    "DATE": "a date from year 1 to 9999 like 2024-01-31",
+    "TIMESTAMP": "a time from year 1 to 9999 like 2024-01-31T12:00:00Z, to the microsecond",
+    "TIMESTAMP_LTZ": "a time from year 1 to 9999 like 2024-01-31T12:00:00Z, to the microsecond",
+    "TIMESTAMP_NTZ": "a time from year 1 to 9999 like 2024-01-31T12:00:00 without a zone, to the microsecond",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A readable regular file in a known format, as it was when first seen."""
+
+    path: Path
+    format: Format
+    size: int
+    modified: int  # nanoseconds
+
+    @classmethod
+    def at(cls, path: Path, format: str | None) -> Source:
+        with _readable(path):
+            seen = path.stat()
+        if S_ISDIR(seen.st_mode):
+            raise BadInput(f"{path} is a directory; insert one file at a time")
+        if not S_ISREG(seen.st_mode):
+            raise BadInput(f"{path} is no regular file; save the data in a file and insert that")
+        return cls(path, _format(path, format), seen.st_size, seen.st_mtime_ns)
+
+    def digest(self) -> str:
+        with _readable(self.path), self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @contextmanager
+    def text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
+        """The bytes, decompressed if need be and without byte order mark, and the raw file, whose position tells
+        how far reading has come."""
+        with self._unbroken(), self.path.open("rb") as raw, ExitStack() as opened:
+            stream = raw
+            if self.path.suffix == ".gz":
+                stream = BufferedReader(opened.enter_context(gzip.GzipFile(fileobj=raw)))
+            if stream.peek(3)[:3] == codecs.BOM_UTF8:
+                stream.read(3)
+            yield stream, raw
+
+    def fraction(self, raw: BufferedReader) -> float:
+        return raw.tell() / self.size if self.size else 1.0
+
+    def check_unchanged(self) -> None:
+        """What was loaded is what the digest was taken of, or `BadInput`."""
+        with _readable(self.path):
+            now = self.path.stat()
+        if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
+            raise self.bad("it changed while it was read; wait until it is complete and insert it again")
+
+    def bad(self, problem: str) -> BadInput:
+        return BadInput(f"{self.path}: {problem}. Nothing was inserted")
+
+    def bad_row(self, row: int, problem: str) -> BadInput:
+        return self.bad(f"row {row} {problem}")
+
+    def bad_cell(self, row: int, field: Field, found: str, why: str = "") -> BadInput:
+        hint = _EXPECTED.get(field.type)
+        expected = f"{field.type} ({hint})" if hint else field.type
+        because = f": {why}" if why else ""
+        return self.bad(f"row {row}, column {field.name!r}: expected {expected}, found {shortened(found)}{because}")
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        try:
+            with _readable(self.path):
+                yield
+        except (EOFError, zlib.error) as error:
+            raise self.bad(f"its compression is damaged ({error}); compress it again") from error
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _format(path: Path, given: str | None) -> Format:
+    if given is not None:
+        if given.lower() not in _NAMES:
+            raise BadInput(f"unknown format {given!r} for {path}; expected one of {_CHOICES}")
+        return _NAMES[given.lower()]
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    found = _NAMES.get(suffix.lstrip(".").lower())
+    if found is None or (found is Format.PARQUET and path.suffix == ".gz"):
+        raise BadInput(f"cannot tell the format of {path} from its name; say which it is: {_CHOICES}")
+    return found
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no file {path}; check the path") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}; check the file and its permissions") from error

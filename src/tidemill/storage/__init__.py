@@ -1,0 +1,9 @@
+"""Block files on local disk and in object stores."""
+
+from tidemill.storage.direct import DirectBlockStore
+from tidemill.storage.local import LocalBlockStore
+from tidemill.storage.opening import open_store
+from tidemill.storage.staged import StagedBlockStore
+from tidemill.storage.store import FileBlockStore
+
+__all__ = ["DirectBlockStore", "FileBlockStore", "LocalBlockStore", "StagedBlockStore", "open_store"]

@@ -1,0 +1,36 @@
+"""What storage needs to know of Parquet: how many rows a file holds, and whether all of it can be read."""
+
+from __future__ import annotations
+
+from typing import IO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+class Unreadable(Exception):
+    """The bytes are not a whole Parquet file; the message is the reader's."""
+
+
+def footer_rows(file: IO[bytes]) -> int:
+    """The number of rows that the footer states."""
+    try:
+        return cast(int, pq.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise _judged(error) from error
+
+
+def read_through(file: IO[bytes]) -> int:
+    """Decode every page of every column, checking page checksums; returns the rows found."""
+    try:
+        whole = pq.ParquetFile(file, page_checksum_verification=True)
+        return sum(batch.num_rows for batch in whole.iter_batches())
+    except (pa.ArrowException, OSError) as error:
+        raise _judged(error) from error
+
+
+def _judged(error: Exception) -> Exception:
+    """Arrow's complaints about content carry no errno; those of the file system do, and stay what they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    return Unreadable(str(error).strip())

@@ -1,0 +1,35 @@
+"""Paths of block files: relative to the store's root, with "/" between the parts, never leaving it."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from tidemill.errors import StorageError
+
+PATTERN_CHARACTERS = frozenset("[]{}*?\\")
+"""What Spark's reader takes for a pattern (or its escape) in a path, whoever meant it literally."""
+
+
+def inside(path: str) -> str:
+    """The path itself, or `StorageError` if it could name anything outside the root."""
+    if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise StorageError(
+            f"refused the path {path!r}: expected a path relative to the block store's root, without '..'; "
+            "if it comes from the catalog, the catalog is damaged"
+        )
+    return path
+
+
+def readable(path: str) -> str:
+    """A path inside that Spark takes literally, else `StorageError`."""
+    strange = sorted(PATTERN_CHARACTERS.intersection(path))
+    if strange:
+        raise StorageError(
+            f"refused the path {path!r}: Spark reads {' '.join(strange)} as a pattern; choose names without"
+        )
+    return inside(path)
+
+
+def is_marker(path: str) -> bool:
+    """Spark's own files beside the data (`_SUCCESS`, `.part-0.crc`, `_temporary/…`), never data themselves."""
+    return any(part.startswith(("_", ".")) for part in PurePosixPath(path).parts)

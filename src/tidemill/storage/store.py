@@ -1,0 +1,160 @@
+"""What every file store does alike, whatever fsspec file system stands behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from fsspec import AbstractFileSystem
+
+from tidemill.errors import BlockDamaged, StorageError
+from tidemill.model.block import File
+from tidemill.storage.parquet import Unreadable, footer_rows, read_through
+from tidemill.storage.paths import PATTERN_CHARACTERS, inside, is_marker, readable
+from tidemill.storage.trouble import explained
+
+_PROBE = b"tidemill"
+
+
+class FileBlockStore(ABC):
+    """Immutable files under one root of an fsspec file system.
+
+    Guarantees. What `publish` returned is durable and complete. No path reaches outside the root. Files
+    are never overwritten: each attempt writes in a directory of its own. Every failure of the file system
+    is a `StorageError` that names the place.
+    """
+
+    def __init__(self, fs: AbstractFileSystem, root: str, name: str) -> None:
+        self._fs = fs
+        self._root = root.rstrip("/")  # as `fs` names it
+        self._name = name.rstrip("/") or name  # as people name it
+
+    @abstractmethod
+    def stage(self, directory: str) -> str: ...
+
+    @abstractmethod
+    def locate(self, path: str) -> str: ...
+
+    def publish(self, directory: str) -> tuple[File, ...]:
+        place = self._shown(inside(directory))
+        with explained("publish the files in", place):
+            found = [f"{directory}/{name}" for name in self._names_below(directory)]
+            data = [readable(path) for path in found if not is_marker(path[len(directory) + 1 :])]
+            files = tuple(self._described(path) for path in data)
+            self._discard({*found} - {f.path for f in files if f.rows})
+            self._prune([self._at(directory)])
+        return tuple(f for f in files if f.rows)
+
+    def check(self, files: Sequence[File]) -> None:
+        for file in files:
+            with explained("check", self._shown(file.path)):
+                self._check(file)
+
+    def listing(self) -> Iterator[str]:
+        with explained("list", self._name):
+            self._fs.invalidate_cache()
+            for directory, _, names in self._fs.walk(self._root, on_error=_unless_missing):
+                below = directory[len(self._root) + 1 :]
+                yield from (f"{below}/{name}" if below else name for name in names)
+
+    def delete(self, paths: Iterable[str]) -> int:
+        wanted = [inside(path) for path in paths]
+        with explained("delete files in", self._name):
+            return self._discard(wanted)
+
+    def probe(self) -> str:
+        path = self._at(f".probe-{uuid4().hex}")
+        with explained("use the block store", self._name):
+            self._fs.pipe_file(path, _PROBE)
+            found = self._fs.cat_file(path)
+            self._fs.rm_file(path)
+        if found != _PROBE:
+            raise StorageError(f"{self._name} does not give back what was written to it; choose another block store")
+        return self._name
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{inside(path)}"
+
+    def _shown(self, path: str) -> str:
+        return f"{self._name}/{path}"
+
+    def _names_below(self, directory: str) -> list[str]:
+        self._fs.invalidate_cache()
+        start = len(self._at(directory)) + 1
+        return sorted(path[start:] for path in self._fs.find(self._at(directory)))
+
+    def _described(self, path: str) -> File:
+        with self._fs.open(self._at(path), "rb") as file:
+            try:
+                rows = footer_rows(file)
+            except Unreadable as error:
+                raise BlockDamaged(
+                    f"{self._shown(path)} was written into a block but is no whole Parquet file ({error}); "
+                    "write Parquet only, or run it again"
+                ) from error
+        return File(path, rows, self._fs.size(self._at(path)))
+
+    def _check(self, file: File) -> None:
+        size = self._size(file.path)
+        if size is None:
+            raise self._damaged(file, "nothing: the file is missing")
+        if size != file.bytes:
+            raise self._damaged(file, f"{size} bytes")
+        with self._fs.open(self._at(file.path), "rb") as source:
+            try:
+                rows = read_through(source)
+            except Unreadable as error:
+                raise self._damaged(file, f"content that cannot be read ({error})") from error
+        if rows != file.rows:
+            raise self._damaged(file, f"{rows} rows")
+
+    def _size(self, path: str) -> int | None:
+        self._fs.invalidate_cache()
+        try:
+            return int(self._fs.info(self._at(path))["size"])
+        except FileNotFoundError:
+            return None
+
+    def _damaged(self, file: File, found: str) -> BlockDamaged:
+        return BlockDamaged(
+            f"block file {self._shown(file.path)} is damaged: expected {file.rows} rows in {file.bytes} bytes, "
+            f"found {found}. Restore the file from a backup; without one, insert the data again or re-run the task"
+        )
+
+    def _discard(self, paths: Iterable[str]) -> int:
+        wanted = {self._at(path) for path in paths}
+        folders = {path.rpartition("/")[0] for path in wanted}
+        present = wanted & self._files_in(folders)
+        self._remove(sorted(present))
+        self._prune(folders)
+        return len(present)
+
+    def _remove(self, places: Sequence[str]) -> None:
+        """All in few requests; but fsspec would take some names for patterns, and those go one by one."""
+        patterns = [place for place in places if PATTERN_CHARACTERS.intersection(place)]
+        literal = [place for place in places if place not in patterns]
+        if literal:
+            self._fs.rm(literal)
+        for place in patterns:
+            self._fs.rm_file(place)
+
+    def _files_in(self, folders: Iterable[str]) -> set[str]:
+        """Listing the few folders asks an object store much less than asking for each file."""
+        self._fs.invalidate_cache()
+        return {path for folder in folders for path in self._fs.find(folder, maxdepth=1)}
+
+    def _prune(self, folders: Iterable[str]) -> None:
+        """Remove the folders and their parents below the root, as far as they are empty."""
+        for folder in folders:
+            with suppress(OSError):  # not empty, already gone, or no such thing as a folder there
+                while folder != self._root:
+                    self._fs.rmdir(folder)
+                    folder = folder.rpartition("/")[0]
+
+
+def _unless_missing(error: OSError) -> None:
+    """A store that holds nothing yet, or a directory deleted meanwhile, has no files; that is no failure."""
+    if not isinstance(error, FileNotFoundError):
+        raise error

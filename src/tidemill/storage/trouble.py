@@ -1,0 +1,59 @@
+"""The one place where a file system's errors become sentences for people."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidemill.errors import StorageError, TidemillError
+
+_FULL = ("the disk is full", "free some space or move the block store, then try again")
+_FORBIDDEN = ("permission is denied", "let the user who runs Tidemill write there, or choose another block store")
+_READ_ONLY = ("the file system is read-only", "make it writable, or choose another block store")
+_MISSING = ("it does not exist and cannot be created", "create it, or choose another block store")
+_FILE_IN_THE_WAY = ("a part of the path is a file", "remove that file, or choose another block store")
+_OTHER = "check that the block store can be reached, then try again"
+
+_KNOWN = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _READ_ONLY,
+    errno.ENOENT: _MISSING,
+    errno.ENOTDIR: _FILE_IN_THE_WAY,
+    errno.EEXIST: _FILE_IN_THE_WAY,
+}
+
+
+@contextmanager
+def explained(doing: str, place: str) -> Iterator[None]:
+    """Turn whatever a file system raises inside into a `StorageError` that names the place.
+
+    Everything is caught, not `OSError` alone: the clients of object stores have exceptions of their own
+    (botocore's for a refused connection or missing credentials are no OSErrors).
+    """
+    try:
+        yield
+    except TidemillError:
+        raise
+    except Exception as error:
+        reason, advice = _meaning(error)
+        raise StorageError(f"cannot {doing} {place}: {reason}; {advice}") from error
+
+
+def _meaning(error: Exception) -> tuple[str, str]:
+    number = _number(error)
+    if number in _KNOWN:
+        return _KNOWN[number]
+    return str(error) or type(error).__name__, _OTHER
+
+
+def _number(error: Exception) -> int | None:
+    """The errno; s3fs and others raise the subclasses of OSError without one."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    if isinstance(error, PermissionError):
+        return errno.EACCES
+    return errno.ENOENT if isinstance(error, FileNotFoundError) else None

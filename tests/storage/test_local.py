@@ -1,0 +1,91 @@
+"""Local disk: in place, and forced to disk before it counts."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from tests.storage.parquet_files import write_parquet
+from tests.storage.stores import opened
+
+from tidemill.errors import StorageError
+from tidemill.storage import FileBlockStore
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that were fsynced, in order."""
+    paths: list[str] = []
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        paths.append(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return paths
+
+
+def test_files_are_staged_where_they_will_stay(local_store: FileBlockStore, tmp_path: Path) -> None:
+    place = tmp_path / "my blocks 100%" / "clicks" / "run-1"
+    assert local_store.stage("clicks/run-1") == str(place)
+    assert place.is_dir()
+    assert local_store.locate("clicks/run-1/x.parquet") == str(place / "x.parquet")
+
+
+def test_publishing_forces_files_before_the_directories_that_name_them(
+    local_store: FileBlockStore, tmp_path: Path, forced: list[str]
+) -> None:
+    file = write_parquet(Path(local_store.stage("clicks/run-1")) / "x.parquet", 1)
+    local_store.publish("clicks/run-1")
+    root = tmp_path / "my blocks 100%"
+    assert forced == [str(p) for p in (file, root / "clicks/run-1", root / "clicks", root, tmp_path)]
+
+
+def test_a_full_disk(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    place = Path(local_store.stage("b"))
+    write_parquet(place / "x.parquet", 1)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError) as caught:
+        local_store.publish("b")
+    assert str(caught.value) == (
+        f"cannot write in {place}: the disk is full; free some space or move the block store, then try again"
+    )
+
+
+def test_a_root_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = opened(str(tmp_path / "file" / "blocks"))
+    for use in (store.probe, lambda: store.stage("b")):
+        with pytest.raises(StorageError, match=r"file/blocks.*: a part of the path is a file; remove that file"):
+            use()
+
+
+def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"cannot use the block store .*file: a part of the path is a file"):
+        opened(str(tmp_path / "file")).probe()
+
+
+def test_a_root_that_cannot_be_made() -> None:
+    with pytest.raises(StorageError, match=r"cannot use the block store /proc/blocks: it does not exist and cannot"):
+        opened("/proc/blocks").probe()
+
+
+def test_permission_denied(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", denied)
+    with pytest.raises(StorageError, match="permission is denied; let the user who runs Tidemill write there"):
+        local_store.stage("b")
+
+
+def test_probe_creates_the_root_and_names_it(local_store: FileBlockStore, tmp_path: Path) -> None:
+    assert local_store.probe() == str(tmp_path / "my blocks 100%")
+    assert (tmp_path / "my blocks 100%").is_dir()

@@ -1,0 +1,142 @@
+"""Object stores by way of a local cache."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from tests.storage.parquet_files import write_parquet
+from tests.storage.stores import opened
+
+from tidemill.errors import BlockDamaged, StorageError
+from tidemill.model.block import File
+from tidemill.storage import FileBlockStore, StagedBlockStore
+
+
+class FullStore(MemoryFileSystem):  # type: ignore[misc]
+    """Takes nothing more."""
+
+    cachable = False
+
+    def put_file(self, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def pipe_file(self, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class ShortStore(MemoryFileSystem):  # type: ignore[misc]
+    """Loses the last byte of everything, both ways."""
+
+    cachable = False
+
+    def put_file(self, lpath: str, rpath: str, **_: object) -> None:
+        super().pipe_file(rpath, Path(lpath).read_bytes()[:-1])
+
+    def get_file(self, rpath: str, lpath: str, **_: object) -> None:
+        Path(lpath).write_bytes(self.cat_file(rpath)[:-1])
+
+
+class NoCredentials(Exception):
+    """As botocore's: no OSError."""
+
+
+class ClosedStore(MemoryFileSystem):  # type: ignore[misc]
+    cachable = False
+
+    def pipe_file(self, *_: object, **__: object) -> None:
+        raise NoCredentials("unable to locate credentials")
+
+
+def over(fs: MemoryFileSystem, url: str, cache: Path) -> StagedBlockStore:
+    return StagedBlockStore(fs, "/" + url.removeprefix("memory://"), url, cache)
+
+
+def published(store: FileBlockStore, rows: int = 3) -> File:
+    write_parquet(Path(store.stage("b")) / "x.parquet", rows)
+    return store.publish("b")[0]
+
+
+def test_publishing_uploads_and_keeps_the_local_copy(staged_store: FileBlockStore, memory_url: str) -> None:
+    local = Path(staged_store.stage("b")) / "x.parquet"
+    file = published(staged_store)
+    assert MemoryFileSystem().cat_file(f"{memory_url}/b/x.parquet") == local.read_bytes()
+    assert staged_store.locate(file.path) == str(local)
+
+
+def test_another_machine_downloads_a_file_once(
+    staged_store: FileBlockStore, memory_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = published(staged_store)
+    elsewhere = opened(memory_url, cache=tmp_path / "other cache")
+    located = Path(elsewhere.locate(file.path))
+    assert located.is_relative_to(tmp_path / "other cache")
+    assert located.read_bytes() == Path(staged_store.locate(file.path)).read_bytes()
+    monkeypatch.setattr(MemoryFileSystem, "get_file", None)
+    assert elsewhere.locate(file.path) == str(located)
+
+
+def test_a_missing_original_is_damage(staged_store: FileBlockStore) -> None:
+    with pytest.raises(BlockDamaged, match=r"b/gone\.parquet is missing\. Restore it from a backup"):
+        staged_store.locate("b/gone.parquet")
+
+
+def test_deleting_drops_the_cached_copy(staged_store: FileBlockStore, memory_url: str) -> None:
+    file = published(staged_store)
+    copy = Path(staged_store.locate(file.path))
+    assert staged_store.delete([file.path]) == 1
+    assert not copy.exists()
+    assert not MemoryFileSystem().exists(f"{memory_url}/b/x.parquet")
+
+
+def test_copies_of_what_another_machine_deleted_are_listed_for_sweeping(
+    staged_store: FileBlockStore, memory_url: str, tmp_path: Path
+) -> None:
+    file = published(staged_store)
+    opened(memory_url, cache=tmp_path / "other").delete([file.path])
+    assert list(staged_store.listing()) == [file.path]
+    assert staged_store.delete([file.path]) == 1
+    assert list(staged_store.listing()) == []
+
+
+def test_two_stores_share_a_cache_without_mixing(memory_url: str, tmp_path: Path) -> None:
+    first, second = (opened(f"{memory_url}/{n}", cache=tmp_path) for n in (1, 2))
+    one, two = published(first, rows=1), published(second, rows=2)
+    assert one.path == two.path
+    assert first.locate(one.path) != second.locate(two.path)
+
+
+def test_a_full_object_store(memory_url: str, tmp_path: Path) -> None:
+    store = over(FullStore(), memory_url, tmp_path)
+    with pytest.raises(StorageError, match=rf"cannot upload {memory_url}/b/x\.parquet: the disk is full; free some"):
+        published(store)
+    with pytest.raises(StorageError, match=rf"cannot use the block store {memory_url}: the disk is full"):
+        store.probe()
+
+
+def test_an_upload_that_lost_bytes(memory_url: str, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"b/x\.parquet has \d+ bytes after an upload of \d+; check the object"):
+        published(over(ShortStore(), memory_url, tmp_path))
+
+
+def test_a_download_that_broke_off_leaves_no_copy(
+    staged_store: FileBlockStore, memory_url: str, tmp_path: Path
+) -> None:
+    file = published(staged_store)
+    cache = tmp_path / "other"
+    with pytest.raises(StorageError, match=r"broke off after \d+ of \d+ bytes; try again"):
+        over(ShortStore(), memory_url, cache).locate(file.path)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_a_client_with_errors_of_its_own(memory_url: str, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="unable to locate credentials; check that the block store can be reached"):
+        over(ClosedStore(), memory_url, tmp_path).probe()
+
+
+def test_a_cache_that_cannot_be_written(memory_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="a part of the path is a file"):
+        opened(memory_url, cache=tmp_path / "file").probe()
