@@ -1,0 +1,1 @@
+"""What may go: decisions about storage, without doing them."""

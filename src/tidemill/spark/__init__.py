@@ -1,0 +1,1 @@
+"""Spark lives here alone."""
