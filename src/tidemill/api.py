@@ -89,7 +89,7 @@ class Flow:
         self._parts: list[Task | Use] = []
 
     @overload
-    def task(self, function: F, /) -> F: ...
+    def task(self, function: F) -> F: ...
 
     @overload
     def task(
@@ -108,7 +108,6 @@ class Flow:
     def task(
         self,
         function: Callable[..., Any] | None = None,
-        /,
         *,
         name: str | None = None,
         output: str | None = None,

@@ -30,11 +30,6 @@ EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
 _fresh = count()
 
 
-@pytest.fixture
-def reader(spark: SparkSession) -> Reader:
-    return Reader(spark, locate=lambda path: path)
-
-
 @pytest.mark.parametrize("small", [True, False], ids=["small", "large"])
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=EXAMPLES)
@@ -44,11 +39,9 @@ def test_every_view_equals_the_reference(
     small: bool,
     data: st.DataObject,
     spark: SparkSession,
-    reader: Reader,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidemill.spark.reading.BROADCAST_ROWS", 1_000_000 if small else -1)
+    reader = Reader(spark, locate=lambda path: path, broadcast_rows=1_000_000 if small else -1)
     directory = tmp_path / str(next(_fresh))
     directory.mkdir()
 

@@ -146,8 +146,18 @@ def _not_null(column: exp.ColumnDef) -> bool:
 
 
 def _canonical(kind: exp.DataType) -> str:
-    text = kind.sql("spark")
-    return "DECIMAL(10, 0)" if text == "DECIMAL" else text
+    """One spelling for equal types: DECIMAL is DECIMAL(10, 0), wherever it stands; comments are left out."""
+    kind = kind.copy()
+    for decimal in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.DECIMAL]:
+        given = [p.name for p in decimal.expressions]
+        shape = [int(n) for n in (given + ["10", "0"][len(given) :])]
+        if not 0 <= shape[1] <= shape[0] <= 38:
+            raise ValueError(f"not a decimal that Spark has: {decimal.sql('spark')}; at most 38 digits")
+        decimal.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(n)) for n in shape])
+    for comment in list(kind.find_all(exp.ColumnConstraint)):
+        if isinstance(comment.kind, exp.CommentColumnConstraint):
+            comment.pop()
+    return kind.sql("spark")
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -72,6 +73,20 @@ class Command:
     def identity(self) -> Identity:
         return identity("command", self.argv, dict(self.env))
 
+    def arguments(self, paths: Mapping[str, str]) -> list[str]:
+        """The arguments with each `{name}` that is known replaced by its path; other braces stand for themselves.
+
+        >>> Command(("cp", "{words}/x", "{'a': 1}")).arguments({"words": "/tmp/w"})
+        ['cp', '/tmp/w/x', "{'a': 1}"]
+        """
+        return [_PLACEHOLDER.sub(lambda m: paths.get(m[1], m[0]), argument) for argument in self.argv]
+
+    def unknown(self, names: Collection[str]) -> list[str]:
+        """Arguments that are a placeholder and nothing else, but name neither an input nor an output."""
+        return [a for a in self.argv if (m := _PLACEHOLDER.fullmatch(a)) is not None and m[1] not in names]
+
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
 Code = Function | Sql | Command
 

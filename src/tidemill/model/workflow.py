@@ -104,12 +104,12 @@ def _signatures(wf: Workflow) -> Iterator[Problem]:
 
 
 def _placeholders(task: Task, command: Command) -> Iterator[Problem]:
-    known = {n: "" for r in task.reads for n in (r.argument,)} | {w.argument: "" for w in task.writes}
-    for argument in command.argv:
-        try:
-            argument.format(**known)
-        except (KeyError, IndexError, ValueError) as error:
-            yield task.location, f"task {task.name!r}: {argument!r} names no input or output ({error})"
+    names = {r.argument for r in task.reads} | {w.argument for w in task.writes}
+    for argument in command.unknown(names):
+        yield (
+            task.location,
+            f"task {task.name!r}: {argument} names no input or output of it",
+        )
 
 
 def _writers(wf: Workflow) -> Iterator[Problem]:

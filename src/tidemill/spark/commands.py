@@ -32,7 +32,7 @@ class Commands:
         self, command: Command, paths: Mapping[str, str], *, limit: float | None, tag: str, log: Log, workdir: Path
     ) -> None:
         """Run the program to its end; raises if it fails, is stopped, or outlives its time limit."""
-        argv = [a.format(**paths) for a in command.argv]
+        argv = command.arguments(paths)
         try:
             process = subprocess.Popen(
                 argv,

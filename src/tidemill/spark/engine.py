@@ -24,24 +24,29 @@ from tidemill.ports import Log, Target
 from tidemill.spark.commands import Commands
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
-from tidemill.spark.session import first_line, tagged
+from tidemill.spark.session import first_line, running, tagged
 from tidemill.spark.writing import write
 
 Frames = Mapping[str, DataFrame]
 
 
 class SparkEngine:
-    """Runs tasks through the DataFrame API. The session is started when it is first needed."""
+    """Runs tasks through the DataFrame API.
+
+    The session is started when it is first needed, and stopped at the end unless somebody else had started it.
+    """
 
     def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
         self._start = session
         self._locate = locate
         self._session: SparkSession | None = None
+        self._started_here = False
         self._commands = Commands()
 
     @property
     def spark(self) -> SparkSession:
         if self._session is None:
+            self._started_here = running() is None
             self._session = self._start()
         return self._session
 
@@ -83,9 +88,9 @@ class SparkEngine:
             self._session.interruptTag(tag)
 
     def stop(self) -> None:
-        if self._session is not None:
+        if self._session is not None and self._started_here:
             self._session.stop()
-            self._session = None
+        self._session = None
 
     def _call(
         self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, Target], log: Log

@@ -23,9 +23,10 @@ BROADCAST_ROWS = 400_000
 class Reader:
     """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
 
-    def __init__(self, spark: SparkSession, locate: Locate) -> None:
+    def __init__(self, spark: SparkSession, locate: Locate, broadcast_rows: int = BROADCAST_ROWS) -> None:
         self._spark = spark
         self._locate = locate
+        self._broadcast_rows = broadcast_rows
 
     def frame(self, view: View) -> DataFrame:
         match view:
@@ -47,7 +48,7 @@ class Reader:
         filled = [d for d in deltas if d.files]
         if not filled:
             return content
-        small = sum(d.rows for d in filled) <= BROADCAST_ROWS
+        small = sum(d.rows for d in filled) <= self._broadcast_rows
         return merge.merge(updates, content, self._deltas(filled, schema), small=small)
 
     def _chain(self, view: Chain) -> DataFrame:

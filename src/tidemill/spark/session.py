@@ -94,6 +94,14 @@ def _stderr_kept_quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
+def running() -> SparkSession | None:
+    """The session that this process has already, whoever started it."""
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
+
+
 def _quiet() -> dict[str, str]:
     config = Path(__file__).with_name("log4j2.properties").as_uri()
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={config}"}
@@ -107,7 +115,7 @@ def _scratch(directory: str | None) -> dict[str, str]:
 
 def ship(module: ModuleType) -> None:
     """Send a user's module to the workers with the functions that need it: they cannot import it themselves."""
-    cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -1,0 +1,116 @@
+"""Provenance, held to the worked example of the model: crawls and click scores of three days."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.model.block import BEGINNING, Block, Kind, Position, advance, arrive, place
+from tidemill.model.provenance import NOTHING, Provenance, applicable, applied, union
+from tidemill.model.schema import Schema
+from tidemill.model.time import Timeline
+
+# Hours since Sunday midnight.
+SUN_3PM, MON_1AM, MON_8AM, TUE_1AM, TUE_11AM, TUE_5PM = 15, 25, 32, 49, 59, 65
+WED_1AM, WED_2PM, NOW = 73, 86, 90
+CRAWL, SCORE = ("crawl",), ("score",)
+TIME = Timeline({"crawl": [SUN_3PM, MON_8AM, TUE_11AM, TUE_5PM, WED_2PM], "score": [MON_1AM, TUE_1AM, WED_1AM]}, NOW)
+
+
+def snapshot(crawl: int, *scores: int) -> Provenance:
+    return Provenance.of({CRAWL: [crawl], SCORE: scores})
+
+
+@pytest.mark.parametrize(
+    ("provenance", "start", "end", "consistent"),
+    [
+        (snapshot(MON_8AM, MON_1AM), MON_8AM, TUE_1AM, True),
+        (snapshot(MON_8AM, TUE_1AM), TUE_1AM, TUE_11AM, True),
+        (snapshot(TUE_11AM, MON_1AM), TUE_11AM, TUE_1AM, False),
+        (snapshot(WED_2PM, MON_1AM, TUE_1AM, WED_1AM), WED_2PM, TUE_1AM, False),
+    ],
+)
+def test_start_end_and_consistency(provenance: Provenance, start: int, end: int, consistent: bool) -> None:
+    assert (provenance.start(), provenance.end(TIME), provenance.consistent(TIME)) == (start, end, consistent)
+
+
+def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
+    base = snapshot(SUN_3PM, MON_1AM)
+    steps = [(SUN_3PM, MON_8AM, MON_1AM), (MON_8AM, TUE_11AM, TUE_1AM), (TUE_11AM, TUE_5PM, TUE_1AM)]
+    steps.append((TUE_5PM, WED_2PM, WED_1AM))
+    reached = []
+    for since, upto, score in steps:
+        source, target = snapshot(since, score), snapshot(upto, score)
+        assert applicable(base, source, target)
+        base = applied(base, source, target)
+        reached.append(base)
+    assert reached == [
+        snapshot(MON_8AM, MON_1AM),
+        snapshot(TUE_11AM, MON_1AM, TUE_1AM),
+        snapshot(TUE_5PM, MON_1AM, TUE_1AM),
+        snapshot(WED_2PM, MON_1AM, TUE_1AM, WED_1AM),
+    ]
+
+
+def test_a_delta_that_starts_elsewhere_does_not_apply() -> None:
+    base = snapshot(MON_8AM, MON_1AM)
+    assert not applicable(base, snapshot(TUE_11AM, MON_1AM), snapshot(TUE_5PM, MON_1AM))
+
+
+def test_a_one_sided_union_leaves_the_other_pathway_alone() -> None:
+    base = Provenance.of({("a",): [9], ("b",): [9]})
+    source, target = Provenance.of({("b",): [9]}), Provenance.of({("b",): [10]})
+    assert applicable(base, source, target)
+    assert applied(base, source, target) == Provenance.of({("a",): [9], ("b",): [10]})
+
+
+def test_a_repair_that_brings_no_new_input_is_progress() -> None:
+    mixed = snapshot(WED_2PM, MON_1AM, WED_1AM)
+    assert mixed.precedes(snapshot(WED_2PM, WED_1AM), TIME)
+    assert not snapshot(WED_2PM, WED_1AM).precedes(mixed, TIME)
+    assert not mixed.precedes(mixed, TIME)
+
+
+def test_reading_through_a_derived_channel_lengthens_the_pathway() -> None:
+    assert Provenance.of({("articles",): [3]}).through("templates") == Provenance.of({("articles", "templates"): [3]})
+
+
+versions = st.frozensets(st.integers(1, 9), max_size=3)
+provenances = st.dictionaries(st.sampled_from([("a",), ("b",), ("a", "t")]), versions).map(Provenance.of)
+
+
+@given(provenances)
+def test_json_keeps_everything(provenance: Provenance) -> None:
+    assert Provenance.from_json(provenance.to_json()) == provenance
+
+
+@given(provenances, provenances)
+def test_anything_applies_to_the_empty_first_base(source: Provenance, target: Provenance) -> None:
+    assert applicable(NOTHING, source, target)
+    assert applied(NOTHING, source, target) == target
+
+
+@given(st.lists(provenances))
+def test_union_reflects_all(parts: list[Provenance]) -> None:
+    whole = union(parts)
+    assert all(part[p] <= whole[p] for part in parts for p in part.pathways)
+
+
+def test_blocks_of_an_input_channel_date_its_content() -> None:
+    schema = Schema.parse("a int")
+    position = BEGINNING
+    for seq, version in ((1, 100), (3, 170)):
+        block = arrive(position, Block(seq, "in", seq, Kind.DELTA, schema, identity=f"i{seq}"), version)
+        placed = place(position, block)
+        assert placed.since == position.seq
+        position = advance(position, placed)
+        assert (placed.reached, placed.content) == (position.reached, position.content)
+    assert position.reached == Provenance.of({("in",): [170]})
+
+
+def test_a_base_forgets_what_was_before() -> None:
+    schema = Schema.parse("a int")
+    target = Provenance.of({("in",): [5]})
+    after = advance(Position(4, snapshot(1, 2), "x"), Block(9, "c", 5, Kind.BASE, schema, target=target, identity="i"))
+    assert after == Position(5, target, "i")

@@ -1,0 +1,39 @@
+"""Schemas in Spark's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.model.schema import Schema
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a int", "a INTEGER"),
+        ("a long", "a bigint"),
+        ("a decimal", "a decimal(10, 0)"),
+        ("a decimal(5)", "a decimal(5, 0)"),
+        ("a array<decimal>", "a array<decimal(10,0)>"),
+        ("a struct<x: int, y: decimal(3)>", "a struct<x int, y decimal(3, 0)>"),
+        ("a struct<x: int comment 'why'>", "a struct<x: int>"),
+        ("a map<string, array<int>>", "a map< string , array<integer> >"),
+    ],
+)
+def test_equal_types_are_equal(one: str, other: str) -> None:
+    assert Schema.parse(one) == Schema.parse(other)
+    assert Schema.parse(str(Schema.parse(one))) == Schema.parse(one)
+
+
+@pytest.mark.parametrize(
+    "ddl", ["", "a", "a foo", "a int; drop table x", "a int, A int", "a decimal(39)", "a decimal(3, 5)", "a varchar(3)"]
+)
+def test_what_is_no_schema(ddl: str) -> None:
+    with pytest.raises(ValueError, match="schema|unsupported|twice|decimal"):
+        Schema.parse(ddl)
+
+
+def test_differences_are_told() -> None:
+    assert Schema.parse("a int, b int").difference(Schema.parse("a int, b string, c date")) == (
+        "column b is INT, not STRING; column c is missing"
+    )
