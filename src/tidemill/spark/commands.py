@@ -1,4 +1,4 @@
-"""Command tasks: a program in a process of its own, with paths, a time limit and a cleaned environment."""
+"""Command tasks: a program in a process of its own, with paths and a cleaned environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemill.errors import RunFailed, RunKilled, TimeLimitExceeded
+from tidemill.errors import RunFailed, RunKilled
 from tidemill.model.task import Command
 from tidemill.ports import Log
 
@@ -28,10 +28,8 @@ class Commands:
         self._stopped: set[str] = set()
         self._lock = threading.Lock()
 
-    def run(
-        self, command: Command, paths: Mapping[str, str], *, limit: float | None, tag: str, log: Log, workdir: Path
-    ) -> None:
-        """Run the program to its end; raises if it fails, is stopped, or outlives its time limit."""
+    def run(self, command: Command, paths: Mapping[str, str], *, tag: str, log: Log, workdir: Path) -> None:
+        """Run the program to its end; raises if it fails or is stopped."""
         argv = command.arguments(paths)
         try:
             process = subprocess.Popen(
@@ -50,7 +48,7 @@ class Commands:
         with self._lock:
             self._running[tag] = process
         try:
-            self._wait(process, argv, limit, tag, log)
+            self._wait(process, argv, tag, log)
         finally:
             _end(process)
             with self._lock:
@@ -64,14 +62,8 @@ class Commands:
                 self._stopped.add(tag)
                 _end(process)
 
-    def _wait(self, process: subprocess.Popen[str], argv: list[str], limit: float | None, tag: str, log: Log) -> None:
-        try:
-            output, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired as error:
-            _end(process)
-            output, _ = process.communicate()
-            log.write(output)
-            raise TimeLimitExceeded(f"program {argv[0]!r} was ended: it ran longer than {limit:g} s") from error
+    def _wait(self, process: subprocess.Popen[str], argv: list[str], tag: str, log: Log) -> None:
+        output, _ = process.communicate()
         log.write(output)
         if tag in self._stopped:
             raise RunKilled(f"program {argv[0]!r} was ended because its run was stopped")

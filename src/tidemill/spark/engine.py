@@ -71,7 +71,7 @@ class SparkEngine:
                 case Sql(query):
                     return self._query(query, frames, outputs)
                 case Command() as command:
-                    return self._command(task, command, frames, outputs, tag, log)
+                    return self._command(command, frames, outputs, tag, log)
 
     def write(self, frame: DataFrame, target: Target, *, tag: str) -> Schema:
         with tagged(self.spark, tag), _told(f"writing channel {target.channel}"):
@@ -113,7 +113,7 @@ class SparkEngine:
                 self.spark.catalog.dropTempView(view)
 
     def _command(
-        self, task: Task, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
+        self, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
     ) -> Mapping[str, Schema]:
         workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
         try:
@@ -122,7 +122,7 @@ class SparkEngine:
             for name in outputs:
                 (workdir / name).mkdir(exist_ok=True)
             paths = {name: str(workdir / name) for name in [*frames, *outputs]}
-            self._commands.run(command, paths, limit=task.time_limit, tag=tag, log=log, workdir=workdir)
+            self._commands.run(command, paths, tag=tag, log=log, workdir=workdir)
             return {name: write(self._left_by(workdir / name, t), t) for name, t in outputs.items()}
         finally:
             shutil.rmtree(workdir, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Measurements of this system, as ratios within one run."""

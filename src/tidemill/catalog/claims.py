@@ -1,0 +1,150 @@
+"""Claiming a run: its slots, its spans, its lease and its fence, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+
+from sqlalchemy import insert, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.heads import hold_named
+from tidemill.catalog.queries import find_binding, find_run
+from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of
+from tidemill.catalog.runs import change
+from tidemill.catalog.tables import IS_RESERVED, IS_RUNNING_FLOW, blocks, channels, cursors, runs
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import ChannelBusy, Conflict
+from tidemill.model.block import BEGINNING, BlockState, Origin, Position
+from tidemill.model.codec import Json
+from tidemill.model.run import Claim, Demand, RunKind, RunState, Slot, Span, WantRead, WantSlot
+
+Channels = Mapping[str, AnyRow]
+
+
+def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
+    ready = _ready(tx, run)
+    held = hold_named(tx, _named(demand))
+    _check_free(tx, [held[name] for name in sorted(demand.through)])
+    spans = _spans(tx, ready, demand.reads, held)
+    slots = _reserve(tx, ready, demand.slots, held)
+    started = _start(tx, ready, owner, lease)
+    seqs = [[slot.channel, slot.seq] for slot in slots.values()]
+    tx.note(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
+    return Claim(run_of(started), started.directory, slots, spans)
+
+
+def _named(demand: Demand) -> set[str]:
+    return {s.channel for s in demand.slots} | {r.channel for r in demand.reads} | demand.through
+
+
+def _ready(tx: Transaction, run: int) -> AnyRow:
+    found = find_run(tx.connection, run, lock=True)
+    if found.state != RunState.READY:
+        raise Conflict(f"run {run} is {found.state}, not ready; only a ready run can be claimed")
+    if found.not_before is not None and found.not_before > tx.now:
+        wait = found.not_before - tx.now
+        raise Conflict(f"run {run} is ready to be tried again only in {wait:.3f} s; claim it then")
+    if found.kind == RunKind.FLOW:
+        _check_alone(tx, found)
+    return found
+
+
+def _check_alone(tx: Transaction, run: AnyRow) -> None:
+    same_flow = select(runs.c.id).where(IS_RUNNING_FLOW, runs.c.subject == run.subject)
+    other = tx.connection.execute(same_flow).scalar()
+    if other is not None:
+        raise Conflict(f"run {other} of flow {run.subject!r} is already running; claim run {run.id} when it has ended")
+
+
+def _check_free(tx: Transaction, through: Sequence[AnyRow]) -> None:
+    names = {channel.id: channel.name for channel in through}
+    held = select(blocks.c.channel_id, blocks.c.run_id).where(IS_RESERVED, blocks.c.channel_id.in_(names))
+    slot = tx.connection.execute(held.limit(1)).first() if names else None
+    if slot is not None:
+        raise ChannelBusy(
+            f"run {slot.run_id} holds a slot of channel {names[slot.channel_id]!r}, which this run must read "
+            "through; claim it when that run has ended"
+        )
+
+
+def _spans(tx: Transaction, run: AnyRow, reads: Iterable[WantRead], held: Channels) -> dict[tuple[str, str], Span]:
+    consumed = _cursors(tx, run.subject) if any(want.cursor for want in reads) else {}
+    return {(want.task, want.channel): _span(want, held[want.channel], consumed) for want in reads}
+
+
+def _span(want: WantRead, channel: AnyRow, consumed: Mapping[tuple[str, int], Position]) -> Span:
+    upto = head_of(channel)
+    return Span(consumed.get((want.task, channel.id), BEGINNING) if want.cursor else upto, upto)
+
+
+def _cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], Position]:
+    of_binding = select(cursors).where(cursors.c.binding_id == find_binding(tx.connection, binding))
+    return {(row.task, row.channel_id): position_of(row) for row in tx.connection.execute(of_binding)}
+
+
+def _reserve(
+    tx: Transaction, run: AnyRow, wanted: Sequence[WantSlot], held: Channels
+) -> dict[tuple[str | None, str], Slot]:
+    """Slots in the order wanted. Runs get theirs in the order in which they start."""
+    if not wanted:
+        return {}
+    for want in wanted:
+        _check_key(tx, held[want.channel], want.key)
+    seqs = {name: count(_take(tx, held[name], n)) for name, n in Counter(w.channel for w in wanted).items()}
+    rows = [_slot_values(run, want, held[want.channel], next(seqs[want.channel])) for want in wanted]
+    adding = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
+    ids = tx.connection.execute(adding, rows).scalars()
+    return {
+        (want.task, want.channel): Slot(block, want.channel, row["seq"], want.kind, want.task)
+        for block, want, row in zip(ids, wanted, rows, strict=True)
+    }
+
+
+def _check_key(tx: Transaction, channel: AnyRow, key: str | None) -> None:
+    same_key = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.insert_key == key)
+    block = tx.connection.execute(same_key).first() if key is not None else None
+    if block is not None:
+        raise Conflict(
+            f"insert key {key!r} was already used on channel {channel.name!r} by run {block.run_id} "
+            f"(block {block.id}, {block.state}); ask inserted() for it, or use another key"
+        )
+
+
+def _take(tx: Transaction, channel: AnyRow, slots: int) -> int:
+    """Take the next sequence numbers of a channel; returns the first."""
+    taking = update(channels).where(channels.c.id == channel.id).values(next_seq=channels.c.next_seq + slots)
+    after: int = tx.connection.execute(taking.returning(channels.c.next_seq)).scalar_one()
+    return after - slots
+
+
+def _slot_values(run: AnyRow, want: WantSlot, channel: AnyRow, seq: int) -> Json:
+    return {
+        "channel_id": channel.id,
+        "seq": seq,
+        "kind": want.kind,
+        "state": BlockState.RESERVED,
+        "origin": Origin.INSERT if run.kind == RunKind.INSERT else Origin.RUN,
+        "updates": channel.updates,
+        "run_id": run.id,
+        "task": want.task,
+        "insert_key": want.key,
+    }
+
+
+def _start(tx: Transaction, run: AnyRow, owner: str, lease: float) -> AnyRow:
+    fence = tx.tick()
+    return change(
+        tx,
+        run,
+        state=RunState.RUNNING,
+        attempt=run.attempt + 1,
+        fence=fence,
+        owner=owner,
+        lease_until=tx.now + lease,
+        not_before=None,
+        started=tx.now,
+        error=None,
+        directory=f"runs/{run.id}/{fence}",
+    )

@@ -1,0 +1,180 @@
+"""Committing a run: everything it did becomes visible at once, or nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
+from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
+from tidemill.catalog.rows import AnyRow, position_values
+from tidemill.catalog.runs import change, keep_log, owned
+from tidemill.catalog.tables import IS_RESERVED, blocks, channels, cursors, files, run_reads
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import Conflict, LeaseLost
+from tidemill.model.block import Block, BlockState, File, Kind, Origin
+from tidemill.model.codec import Json
+from tidemill.model.run import Claim, CursorMove, Filled, Outcome, RunState, Slot
+
+_FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
+
+
+def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
+    run = _finish(tx, claim, outcome.stats, outcome.log)
+    held = hold_reserved_by(tx, run.id)
+    _fill(tx, run, outcome.filled)
+    _consume(tx, run, claim, outcome.moves)
+    advance(tx, held)
+    return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
+
+
+def compacted(tx: Transaction, claim: Claim, base: Block, log: str) -> Block:
+    run = _finish(tx, claim, {}, log)
+    channel = hold_named(tx, [base.channel])[base.channel]
+    _fill(tx, run, ())
+    _consume(tx, run, claim, ())
+    _check_still_named(tx, claim.directory, base.files)
+    new = _base_values(run, base, _compactable(tx, channel, base.seq))
+    block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
+    _add_files(tx, run, Slot(block, base.channel, base.seq, Kind.BASE), base.files)
+    return find_block(tx.connection, block)
+
+
+def _finish(tx: Transaction, claim: Claim, stats: Mapping[str, Any], log: str) -> AnyRow:
+    run = owned(tx, claim.run.id, claim.run.fence)
+    if run.lease_until <= tx.now:
+        late = tx.now - run.lease_until
+        raise LeaseLost(f"the lease on run {run.id} ended {late:.1f} s ago, so it was not committed; renew it in time")
+    keep_log(tx, run, log)
+    tx.note(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
+    return change(tx, run, state=RunState.FINISHED, finished=tx.now, lease_until=None, stats=dict(stats))
+
+
+def _fill(tx: Transaction, run: AnyRow, filled: Sequence[Filled]) -> None:
+    """Fill the slots that the run holds: all of them, and no others."""
+    mine = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
+    held = sorted(tx.connection.execute(mine).scalars())
+    given = sorted(each.slot.block for each in filled)
+    if held != given:
+        raise Conflict(f"run {run.id} holds the slots of blocks {held}, but {given} were filled; fill each of its own")
+    if filled:
+        tx.connection.execute(_FILL, [_filled_values(each) for each in filled])
+    for each in filled:
+        _add_files(tx, run, each.slot, each.files)
+
+
+def _filled_values(filled: Filled) -> Json:
+    return {
+        "slot": filled.slot.block,
+        "state": BlockState.FILLED,
+        "schema": filled.schema,
+        "identity": filled.identity,
+        "source": filled.source,
+        "target": filled.target,
+        **_size(filled.files),
+    }
+
+
+def _size(of: Iterable[File]) -> dict[str, int]:
+    return {"rows": sum(f.rows for f in of), "bytes": sum(f.bytes for f in of)}
+
+
+def _add_files(tx: Transaction, run: AnyRow, slot: Slot, added: Sequence[File]) -> None:
+    rows = [
+        {"block_id": slot.block, "ordinal": n, "path": f.path, "rows": f.rows, "bytes": f.bytes}
+        for n, f in enumerate(added)
+    ]
+    if rows:
+        tx.connection.execute(insert(files), rows)
+    size = _size(added)
+    grown = {"blocks": channels.c.blocks + 1} | {name: channels.c[name] + n for name, n in size.items()}
+    tx.connection.execute(update(channels).where(channels.c.name == slot.channel).values(grown))
+    tx.note(EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size)
+
+
+def _consume(tx: Transaction, run: AnyRow, claim: Claim, moves: Sequence[CursorMove]) -> None:
+    """Move the run's cursors, and record for tracing what it read."""
+    moved = {(move.task, move.channel): move for move in moves}
+    read = {at: span.upto.seq for at, span in claim.spans.items()} | {at: m.upto.seq for at, m in moved.items()}
+    if not read:
+        return
+    ids = channel_ids(tx.connection, (channel for _, channel in read))
+    if moves:
+        binding = find_binding(tx.connection, run.subject)
+        for move in moves:
+            _move_cursor(tx, binding, ids[move.channel], move)
+    rows = [
+        {
+            "run_id": run.id,
+            "task": at[0],
+            "channel_id": ids[at[1]],
+            "since": moved[at].since if at in moved else None,
+            "upto": upto,
+        }
+        for at, upto in read.items()
+    ]
+    tx.connection.execute(insert(run_reads), rows)
+
+
+def _move_cursor(tx: Transaction, binding: int, channel: int, move: CursorMove) -> None:
+    """Compare and swap. A task that never consumed the channel has no cursor yet, and stands at its beginning."""
+    key = {"binding_id": binding, "task": move.task, "channel_id": channel}
+    same = [cursors.c[name] == value for name, value in key.items()]
+    found = tx.connection.execute(select(cursors.c.seq).where(*same)).scalar()
+    if (found or 0) != move.since:
+        raise Conflict(
+            f"the cursor of task {move.task!r} on channel {move.channel!r} is at {found or 0}, not at {move.since} "
+            "where this run began; run it again"
+        )
+    upto = position_values(move.upto)
+    if found is None:
+        tx.connection.execute(insert(cursors).values(key | upto))
+    elif not tx.connection.execute(update(cursors).where(*same, cursors.c.seq == found).values(upto)).rowcount:
+        raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
+
+
+def _compactable(tx: Transaction, channel: AnyRow, seq: int) -> AnyRow:
+    """The filled, visible delta at whose position a base may stand."""
+    there = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == seq)
+    by_kind = {row.kind: row for row in tx.connection.execute(there)}
+    if Kind.BASE in by_kind:
+        raise Conflict(f"channel {channel.name!r} already has a base at {seq}; there is nothing to compact")
+    delta = by_kind.get(Kind.DELTA)
+    if delta is None or delta.state != BlockState.FILLED or seq > channel.head_seq:
+        raise Conflict(
+            f"channel {channel.name!r} has no filled block at {seq} that can be read (its head is at "
+            f"{channel.head_seq}); compact at one"
+        )
+    return delta
+
+
+def _check_still_named(tx: Transaction, directory: str, wanted: Iterable[File]) -> None:
+    """A base may share files of older blocks, but not those that were collected while it was made."""
+    shared = {f.path for f in wanted if not f.path.startswith(f"{directory}/")}
+    query = select(files.c.path).where(files.c.path.in_(shared))
+    gone = shared - set(tx.connection.execute(query).scalars()) if shared else set()
+    if gone:
+        raise Conflict(f"{len(gone)} files were collected during the compaction, e.g. {min(gone)}; compact again")
+
+
+def _base_values(run: AnyRow, base: Block, at: AnyRow) -> Json:
+    """A base that stands for everything up to `at`, so that whoever starts from it arrives at the same position."""
+    return {
+        "channel_id": at.channel_id,
+        "seq": at.seq,
+        "kind": Kind.BASE,
+        "state": BlockState.FILLED,
+        "origin": Origin.COMPACTION,
+        "schema": base.schema,
+        "updates": at.updates,
+        "target": at.reached,
+        "reached": at.reached,
+        "identity": at.content,
+        "content": at.content,
+        "visible": at.visible,
+        "run_id": run.id,
+        **_size(base.files),
+    }

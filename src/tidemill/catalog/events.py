@@ -1,0 +1,30 @@
+"""What the event log can say. The words are stable: people and programs filter by them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """`subject` is the channel or the bound flow; of a run, that which the run is about."""
+
+    RUN_REQUESTED = "run.requested"
+    RUN_CLAIMED = "run.claimed"  # slots reserved, lease taken
+    RUN_FINISHED = "run.finished"
+    RUN_RETRIED = "run.retried"  # an attempt failed, or lost its lease; the run is ready again
+    RUN_FAILED = "run.failed"
+    RUN_KILLED = "run.killed"
+
+    BLOCK_FILLED = "block.filled"
+    BLOCK_CANCELLED = "block.cancelled"
+    BLOCK_COLLECTED = "block.collected"  # hidden from new readers
+    BLOCK_PURGED = "block.purged"  # its files forgotten
+
+    CHANNEL_ADVANCED = "channel.advanced"  # the head moved: blocks became visible
+    CHANNEL_REGISTERED = "channel.registered"
+    CHANNEL_CHANGED = "channel.changed"
+    CHANNEL_REMOVED = "channel.removed"  # no longer declared; its data are kept
+    CHANNEL_RESTORED = "channel.restored"  # declared again
+
+    BINDING_APPLIED = "binding.applied"  # new, changed, or declared again
+    BINDING_REMOVED = "binding.removed"

@@ -1,0 +1,88 @@
+"""Heads: how far each channel can be read.
+
+The head of a channel is its last filled slot with no reserved slot before it. Whoever fills or cancels slots
+moves the head in the same transaction, so no reader ever reads across a slot that may still be filled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, func, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.queries import BLOCKS, check_known
+from tidemill.catalog.rows import AnyRow, block_of, head_of, head_values
+from tidemill.catalog.tables import IS_RESERVED, RESERVED, blocks, channels
+from tidemill.catalog.transaction import Transaction
+from tidemill.model.block import Block, BlockState, Position, arrive, place
+from tidemill.model.channel import Role
+
+# Statements of every commit are built once: building them costs more than running them.
+_PLACE = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.c.state == BlockState.FILLED)
+
+_held = blocks.alias()
+_BARRIER = (  # the first reserved slot of a channel
+    select(func.min(_held.c.seq)).where(_held.c.channel_id == channels.c.id, _held.c.state == RESERVED)
+).scalar_subquery()
+_PASSABLE = BLOCKS.where(
+    channels.c.id.in_(bindparam("ids", expanding=True)),
+    blocks.c.state == BlockState.FILLED,
+    blocks.c.seq > channels.c.head_seq,
+    blocks.c.seq < func.coalesce(_BARRIER, channels.c.next_seq),
+).order_by(blocks.c.seq)
+
+
+def hold(tx: Transaction, which: ColumnElement[bool]) -> list[AnyRow]:
+    """Lock channels, always by id, so that no two transactions wait for each other; returns their rows."""
+    return list(tx.connection.execute(select(channels).where(which).order_by(channels.c.id).with_for_update()))
+
+
+def hold_named(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
+    held = {row.name: row for row in hold(tx, channels.c.name.in_(names))}
+    check_known(tx.connection, names, held)
+    return held
+
+
+def hold_reserved_by(tx: Transaction, run: int) -> list[AnyRow]:
+    """Lock the channels on which a run holds slots."""
+    return hold(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
+
+
+def advance(tx: Transaction, held: Iterable[AnyRow]) -> None:
+    """Move the heads of held channels as far as they go, dating and placing every block they pass."""
+    by_id = {row.id: row for row in held}
+    passed = defaultdict(list)
+    for slot in tx.connection.execute(_PASSABLE, {"ids": list(by_id)}) if by_id else ():
+        passed[slot.channel_id].append(slot)
+    for channel, slots in passed.items():
+        _advance(tx, by_id[channel], slots)
+
+
+def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow]) -> None:
+    position = head_of(channel)
+    placed = []
+    for slot in slots:
+        visible = tx.tick()
+        block = block_of(slot)
+        block = place(position, arrive(position, block, visible) if channel.role == Role.INPUT else block)
+        position = Position(block.seq, block.reached, block.content)
+        placed.append(_placed(block, visible))
+    tx.connection.execute(_PLACE, placed)
+    values = head_values(position) | {"schema": slots[-1].schema or channel.schema}
+    tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
+    tx.note(EventKind.CHANNEL_ADVANCED, channel.name, seq=position.seq, visible=placed[-1]["visible"])
+
+
+def _placed(block: Block, visible: int) -> dict[str, Any]:
+    return {
+        "placed": block.id,
+        "visible": visible,
+        "since": block.since,
+        "source": block.source,
+        "target": block.target,
+        "reached": block.reached,
+        "content": block.content,
+    }

@@ -1,0 +1,55 @@
+"""Bringing a catalog to the revision this package knows, and refusing one that is ahead of it."""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, Text, column, select, table
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from tidemill.catalog.engine import exclusively, for_writing, shown, translated
+from tidemill.errors import CatalogError
+
+REVISION = "0001"  # the newest in `migrations/versions`, written here so that opening need not load them
+
+_LOCK = 0x71DE0001
+_VERSION = select(column("version_num", Text)).select_from(table("alembic_version"))
+
+
+def ensure_current(engine: Engine) -> None:
+    """One query if the catalog is current; otherwise create or upgrade it."""
+    with translated(engine):
+        with engine.connect() as connection:
+            current = _is_current(connection)
+        if not current:
+            _migrate(engine)
+
+
+def _is_current(connection: Connection) -> bool:
+    try:
+        return connection.execute(_VERSION).scalar() == REVISION
+    except (OperationalError, ProgrammingError):  # no such table: how it is said differs by database
+        return False
+
+
+def _migrate(engine: Engine) -> None:
+    with for_writing(engine).begin() as connection:
+        exclusively(connection, _LOCK)
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found == REVISION:  # another process was faster
+            return
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", "tidemill.catalog:migrations")
+        _check_known(found, config, shown(engine.url))
+        command.upgrade(config, REVISION)
+
+
+def _check_known(found: str | None, config: Config, where: str) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise CatalogError(
+            f"the catalog {where} was written by a newer Tidemill: it is at revision {found}, and this version "
+            f"knows revisions up to {REVISION}; upgrade the tidemill package. Nothing was changed"
+        )

@@ -1,0 +1,228 @@
+"""Everything that can be asked of the catalog without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, func, or_, select
+
+from tidemill.catalog.engine import for_reading, translated
+from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
+from tidemill.catalog.rows import (
+    AnyRow,
+    binding_of,
+    block_of,
+    channel_of,
+    cursor_of,
+    event_of,
+    head_of,
+    position_of,
+    reading_of,
+    run_of,
+)
+from tidemill.catalog.tables import (
+    IS_READABLE_BASE,
+    IS_RESERVED,
+    bindings,
+    blocks,
+    channels,
+    cursors,
+    events,
+    files,
+    logs,
+    run_reads,
+    runs,
+)
+from tidemill.model.block import Block, BlockState, Kind, Position
+from tidemill.model.run import Run, RunState
+from tidemill.ports import Cursor, Event, Reading, RegisteredBinding, RegisteredChannel
+
+_READINGS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
+_CURSORS = (
+    select(cursors, bindings.c.name.label("binding"), channels.c.name.label("channel"))
+    .join_from(cursors, bindings)
+    .join(channels)
+    .where(bindings.c.active)
+)
+
+
+class SqlCatalogReader:
+    """A `CatalogReader` over SQL. Lists name what workflows declare now; by its name, the removed can be read too."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reading = for_reading(engine)
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with translated(self._engine), self._reading.connect() as connection:
+            yield connection
+
+    def channels(self) -> list[RegisteredChannel]:
+        with self._read() as connection:
+            rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
+            held = _reserved(connection)
+        return [channel_of(row, held) for row in rows]
+
+    def channel(self, name: str) -> RegisteredChannel:
+        with self._read() as connection:
+            return channel_of(find_channel(connection, name), _reserved(connection))
+
+    def bindings(self) -> list[RegisteredBinding]:
+        with self._read() as connection:
+            rows = connection.execute(select(bindings).where(bindings.c.active).order_by(bindings.c.name))
+            return [binding_of(row) for row in rows]
+
+    def cursors(self, channel: str | None = None) -> list[Cursor]:
+        query = _CURSORS.order_by(bindings.c.name, cursors.c.task, channels.c.name)
+        with self._read() as connection:
+            if channel is not None:
+                query = query.where(cursors.c.channel_id == find_channel(connection, channel).id)
+            return [cursor_of(row) for row in connection.execute(query)]
+
+    def block(self, block: int) -> Block:
+        with self._read() as connection:
+            return find_block(connection, block)
+
+    def blocks(self, channel: str | None = None, limit: int = 100) -> list[Block]:
+        """The newest blocks first, in every state."""
+        with self._read() as connection:
+            if channel is None:
+                return load_blocks(connection, BLOCKS.order_by(blocks.c.id.desc()).limit(limit))
+            on_channel = BLOCKS.where(blocks.c.channel_id == find_channel(connection, channel).id)
+            newest = on_channel.order_by(blocks.c.seq.desc(), blocks.c.id.desc()).limit(limit)
+            return load_blocks(connection, newest)
+
+    def filled(self, channel: str) -> list[Block]:
+        """Every filled block of a channel, oldest first, without its files."""
+        with self._read() as connection:
+            is_filled = (
+                blocks.c.channel_id == find_channel(connection, channel).id,
+                blocks.c.state == BlockState.FILLED,
+            )
+            rows = connection.execute(BLOCKS.where(*is_filled).order_by(blocks.c.seq, blocks.c.id))
+            return [block_of(row) for row in rows]
+
+    def base_and_after(self, channel: str, at: int) -> list[Block]:
+        """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            upto = min(at, row.head_seq)
+            base = _newest_base(connection, row, upto)
+            if base is None:
+                return []
+            either = or_(blocks.c.kind == Kind.BASE, blocks.c.seq > base)
+            between = (blocks.c.channel_id == row.id, blocks.c.seq >= base, blocks.c.seq <= upto)
+            readable = BLOCKS.where(*between, either, blocks.c.state == BlockState.FILLED)
+            return load_blocks(connection, readable.order_by(blocks.c.seq))
+
+    def deltas(self, channel: str, since: int, upto: int) -> list[Block]:
+        """The filled deltas within (since, upto]."""
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= min(upto, row.head_seq))
+            filled = BLOCKS.where(*within, blocks.c.kind == Kind.DELTA, blocks.c.state == BlockState.FILLED)
+            return load_blocks(connection, filled.order_by(blocks.c.seq))
+
+    def position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> Position:
+        """The position at the newest filled slot not after `seq`, or not visible after `version`.
+
+        Slots collected since count: what they held is known, though it may no longer be readable. Only
+        input channels have versions; elsewhere the clock's reading when a block became visible is compared.
+        """
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            if (seq is None or seq >= row.head_seq) and version is None:
+                return head_of(row)
+            return position_of(_newest_visible(connection, row, seq, version))
+
+    def inserted(self, channel: str, key: str) -> Block | None:
+        """The block that was inserted under this idempotency key, if any."""
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            keyed = BLOCKS.where(blocks.c.channel_id == row.id, blocks.c.insert_key == key)
+            found = load_blocks(connection, keyed.where(blocks.c.state != BlockState.RESERVED))
+        return found[0] if found else None
+
+    def run(self, run: int) -> Run:
+        with self._read() as connection:
+            return run_of(find_run(connection, run))
+
+    def runs(self, *, state: RunState | None = None, subject: str | None = None, limit: int = 100) -> list[Run]:
+        """The newest runs first."""
+        query = select(runs).order_by(runs.c.id.desc()).limit(limit)
+        if state is not None:
+            query = query.where(runs.c.state == state)
+        if subject is not None:
+            query = query.where(runs.c.subject == subject)
+        with self._read() as connection:
+            return [run_of(row) for row in connection.execute(query)]
+
+    def log(self, run: int) -> str:
+        """What all attempts said, in their order."""
+        with self._read() as connection:
+            find_run(connection, run)
+            texts = connection.execute(select(logs.c.text).where(logs.c.run_id == run).order_by(logs.c.attempt))
+            return "\n".join(texts.scalars())
+
+    def readings(self, run: int) -> list[Reading]:
+        with self._read() as connection:
+            find_run(connection, run)
+            of_run = _READINGS.where(run_reads.c.run_id == run).order_by(run_reads.c.task, channels.c.name)
+            return [reading_of(row) for row in connection.execute(of_run)]
+
+    def readers(self, channel: str, seq: int) -> list[Reading]:
+        """The readings of finished runs that covered sequence number `seq` of a channel."""
+        # Readings are recorded when a run commits, so those of other runs never get here.
+        with self._read() as connection:
+            on_channel = _READINGS.where(run_reads.c.channel_id == find_channel(connection, channel).id)
+            after_start = or_(run_reads.c.since.is_(None), run_reads.c.since < seq)
+            covering = on_channel.where(run_reads.c.upto >= seq, after_start)
+            in_order = covering.order_by(run_reads.c.run_id, run_reads.c.task)
+            return [reading_of(row) for row in connection.execute(in_order)]
+
+    def written(self, run: int) -> list[Block]:
+        with self._read() as connection:
+            find_run(connection, run)
+            return blocks_of_run(connection, run)
+
+    def events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]:
+        query = select(events).where(events.c.id > after).order_by(events.c.id).limit(limit)
+        if run is not None:
+            query = query.where(events.c.run_id == run)
+        with self._read() as connection:
+            return [event_of(row) for row in connection.execute(query)]
+
+    def named_files(self) -> set[str]:
+        with self._read() as connection:
+            return set(connection.execute(select(files.c.path)).scalars())
+
+    def active_directories(self) -> set[str]:
+        with self._read() as connection:
+            running = select(runs.c.directory).where(runs.c.state == RunState.RUNNING)
+            return set(connection.execute(running).scalars())
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _reserved(connection: Connection) -> dict[int, int]:
+    """How many slots are held, by channel id."""
+    held = select(blocks.c.channel_id, func.count().label("slots")).where(IS_RESERVED).group_by(blocks.c.channel_id)
+    return {row.channel_id: row.slots for row in connection.execute(held)}
+
+
+def _newest_base(connection: Connection, channel: AnyRow, upto: int) -> int | None:
+    bases = select(func.max(blocks.c.seq)).where(IS_READABLE_BASE, blocks.c.channel_id == channel.id)
+    found: int | None = connection.execute(bases.where(blocks.c.seq <= upto)).scalar()
+    return found
+
+
+def _newest_visible(connection: Connection, channel: AnyRow, seq: int | None, version: int | None) -> AnyRow:
+    placed = BLOCKS.where(blocks.c.channel_id == channel.id, blocks.c.visible.is_not(None))
+    if seq is not None:
+        placed = placed.where(blocks.c.seq <= max(seq, 0)).order_by(blocks.c.seq.desc())
+    if version is not None:
+        placed = placed.where(blocks.c.visible <= max(version, 0)).order_by(blocks.c.visible.desc())
+    return connection.execute(placed.limit(1)).one()

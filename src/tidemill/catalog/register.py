@@ -1,0 +1,165 @@
+"""Applying a workflow: what it declares is registered, changed, or removed from use. Data are never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import Table, insert, or_, select, update
+
+from tidemill.catalog.engine import exclusively
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.tables import bindings, blocks, channels, workflows
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import Conflict
+from tidemill.model.block import BlockState, Kind, Origin
+from tidemill.model.change import Updates
+from tidemill.model.channel import Channel
+from tidemill.model.codec import Json, binding_to_json
+from tidemill.model.flow import Binding
+from tidemill.model.workflow import Workflow
+
+_LOCK = 0x71DE0002
+
+
+def apply(tx: Transaction, workflow: Workflow) -> None:
+    exclusively(tx.connection, _LOCK)
+    _register_workflow(tx, workflow.name)
+    _apply_channels(tx, workflow)
+    _apply_bindings(tx, workflow)
+    if tx.changed:
+        tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(applied=tx.now))
+
+
+def _register_workflow(tx: Transaction, name: str) -> None:
+    if not tx.connection.execute(select(workflows).where(workflows.c.name == name)).first():
+        tx.connection.execute(insert(workflows).values(name=name, applied=tx.now))
+
+
+def _apply_channels(tx: Transaction, workflow: Workflow) -> None:
+    known = _known(tx, channels, workflow.name, [c.name for c in workflow.channels])
+    for channel in workflow.channels:
+        row = known.pop(channel.name, None)
+        if row is None:
+            _register(tx, workflow.name, channel)
+        else:
+            _check_owner(row, "channel", workflow.name)
+            _change_channel(tx, workflow.name, channel, row)
+    _remove(tx, channels, known, EventKind.CHANNEL_REMOVED)
+
+
+def _apply_bindings(tx: Transaction, workflow: Workflow) -> None:
+    known = _known(tx, bindings, workflow.name, [b.name for b in workflow.bindings])
+    for binding in workflow.bindings:
+        row = known.pop(binding.name, None)
+        if row is not None:
+            _check_owner(row, "bound flow", workflow.name)
+        _apply_binding(tx, workflow.name, binding, row)
+    _remove(tx, bindings, known, EventKind.BINDING_REMOVED)
+
+
+def _known(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
+    """What is registered under these names, and what the workflow has in use; locked by id, as everywhere."""
+    in_use = (table.c.workflow == workflow) & table.c.active
+    query = select(table).where(or_(table.c.name.in_(names), in_use)).order_by(table.c.id).with_for_update()
+    return {row.name: row for row in tx.connection.execute(query)}
+
+
+def _check_owner(row: AnyRow, what: str, workflow: str) -> None:
+    if row.active and row.workflow != workflow:
+        raise Conflict(
+            f"{what} {row.name!r} belongs to workflow {row.workflow!r}, so workflow {workflow!r} cannot declare it; "
+            "use another name, or remove it there first"
+        )
+
+
+def _remove(tx: Transaction, table: Table, rows: Mapping[str, AnyRow], kind: EventKind) -> None:
+    for row in rows.values():
+        tx.connection.execute(update(table).where(table.c.id == row.id).values(active=False))
+        tx.note(kind, row.name, workflow=row.workflow)
+
+
+def _register(tx: Transaction, workflow: str, channel: Channel) -> None:
+    new = _declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
+    row = tx.connection.execute(insert(channels).values(new).returning(channels.c.id)).one()
+    first = {
+        "channel_id": row.id,
+        "seq": 0,
+        "kind": Kind.BASE,
+        "state": BlockState.FILLED,
+        "origin": Origin.FIRST,
+        "schema": channel.schema,
+        "updates": channel.updates,
+        "visible": 0,
+    }
+    tx.connection.execute(insert(blocks).values(first))
+    tx.note(EventKind.CHANNEL_REGISTERED, channel.name, workflow=workflow, role=channel.role)
+
+
+def _declaration(workflow: str, channel: Channel) -> Json:
+    return {
+        "role": channel.role,
+        "workflow": workflow,
+        "active": True,
+        "declared": channel.schema,
+        "updates": channel.updates,
+    }
+
+
+def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRow) -> None:
+    changes = _differences(row, _declaration(workflow, channel))
+    if not changes:
+        return
+    _check_changes(tx, row, changes)
+    # A schema that is no longer declared stays known from the blocks.
+    learnt = {"schema": changes["declared"]} if changes.get("declared") else {}
+    tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | learnt))
+    kind = EventKind.CHANNEL_CHANGED if row.active else EventKind.CHANNEL_RESTORED
+    tx.note(kind, channel.name, workflow=workflow, changed=sorted(changes))
+
+
+def _differences(row: AnyRow, wanted: Json) -> Json:
+    return {name: value for name, value in wanted.items() if row._mapping[name] != value}
+
+
+def _check_changes(tx: Transaction, row: AnyRow, changes: Json) -> None:
+    problems = list(_impossible(row, changes))
+    if problems and _holds_data(tx, row):
+        raise Conflict(
+            f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
+            "declare the new one under another name"
+        )
+
+
+def _impossible(row: AnyRow, changes: Json) -> Iterator[str]:
+    """What blocks already written would contradict."""
+    if "role" in changes:
+        yield f"from {row.role} to {changes['role']}"
+    before, after = _merging(row.updates), _merging(changes.get("updates", row.updates))
+    if before != after:
+        yield f"how updates merge from {before} to {after}"
+
+
+def _merging(updates: Updates) -> str:
+    return f"{updates.name}({', '.join(updates.key)})" if updates.key else updates.name
+
+
+def _holds_data(tx: Transaction, row: AnyRow) -> bool:
+    beyond = select(blocks.c.id).where(blocks.c.channel_id == row.id, blocks.c.seq > 0)
+    return tx.connection.execute(beyond.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
+
+
+def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow | None) -> None:
+    wanted = {
+        "workflow": workflow,
+        "identity": binding.identity(),
+        "spec": binding_to_json(binding),
+        "active": True,
+    }
+    if row is None:
+        tx.connection.execute(insert(bindings).values(wanted | {"name": binding.name}))
+    elif changes := _differences(row, wanted):
+        tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
+    else:
+        return
+    tx.note(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])

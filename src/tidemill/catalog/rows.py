@@ -1,0 +1,106 @@
+"""Rows of the tables as values of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from tidemill.model.block import Block, BlockState, File, Kind, Origin, Position
+from tidemill.model.channel import Channel, Role
+from tidemill.model.codec import Json
+from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.schema import Schema
+from tidemill.ports import Cursor, Event, Reading, RegisteredBinding, RegisteredChannel
+
+AnyRow = Row[Any]
+
+_UNKNOWN = Schema(())
+
+
+def plain(text: str) -> str:
+    """Text that every database can hold: programs also print NUL bytes and half characters."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+
+
+def block_of(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
+    return Block(
+        id=row.id,
+        channel=row.channel,
+        seq=row.seq,
+        kind=Kind(row.kind),
+        schema=row.schema or _UNKNOWN,
+        since=row.since,
+        updates=row.updates,
+        files=tuple(File(f.path, f.rows, f.bytes) for f in files),
+        source=row.source,
+        target=row.target,
+        identity=row.identity,
+        origin=Origin(row.origin),
+        state=BlockState(row.state),
+        run=row.run_id,
+        task=row.task,
+        version=(row.visible or None) if row.role == Role.INPUT else None,
+        reached=row.reached,
+        content=row.content,
+    )
+
+
+def position_of(row: AnyRow) -> Position:
+    return Position(row.seq, row.reached, row.content)
+
+
+def position_values(position: Position) -> Json:
+    return {"seq": position.seq, "reached": position.reached, "content": position.content}
+
+
+def head_of(row: AnyRow) -> Position:
+    return Position(row.head_seq, row.head_reached, row.head_content)
+
+
+def head_values(position: Position) -> Json:
+    return {f"head_{name}": value for name, value in position_values(position).items()}
+
+
+def channel_of(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
+    """`reserved` counts the slots held, by channel id."""
+    channel = Channel(row.name, Role(row.role), row.schema, row.updates)
+    return RegisteredChannel(
+        channel, head_of(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow
+    )
+
+
+def binding_of(row: AnyRow) -> RegisteredBinding:
+    return RegisteredBinding(row.name, row.workflow, row.identity, row.spec)
+
+
+def cursor_of(row: AnyRow) -> Cursor:
+    return Cursor(row.binding, row.task, row.channel, position_of(row))
+
+
+def run_of(row: AnyRow) -> Run:
+    return Run(
+        id=row.id,
+        kind=RunKind(row.kind),
+        subject=row.subject,
+        state=RunState(row.state),
+        attempt=row.attempt,
+        fence=row.fence,
+        created=row.created,
+        owner=row.owner,
+        lease_until=row.lease_until,
+        not_before=row.not_before,
+        started=row.started,
+        finished=row.finished,
+        error=row.error,
+        stats=row.stats,
+    )
+
+
+def reading_of(row: AnyRow) -> Reading:
+    return Reading(row.run_id, row.task, row.channel, row.since, row.upto)
+
+
+def event_of(row: AnyRow) -> Event:
+    return Event(row.id, row.at, row.kind, row.subject, row.run_id, row.detail)

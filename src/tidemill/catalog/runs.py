@@ -1,0 +1,116 @@
+"""The life of a run, but for its claim and its commit: request, renew, fail, kill, reclaim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.heads import advance, hold_reserved_by
+from tidemill.catalog.queries import find_active, find_run
+from tidemill.catalog.rows import AnyRow, plain, run_of
+from tidemill.catalog.tables import IS_RESERVED, blocks, logs, runs
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import Conflict, LeaseLost
+from tidemill.model.block import BlockState
+from tidemill.model.run import Run, RunKind, RunState
+
+
+def request(tx: Transaction, kind: RunKind, subject: str, *, attempts: int) -> Run:
+    find_active(tx.connection, "bound flow" if kind is RunKind.FLOW else "channel", subject)
+    new = {"kind": kind, "subject": subject, "state": RunState.READY, "attempts": attempts, "created": tx.now}
+    run = tx.connection.execute(insert(runs).values(new).returning(runs)).one()
+    tx.note(EventKind.RUN_REQUESTED, subject, run.id, kind=kind, attempts=attempts)
+    return run_of(run)
+
+
+def renew(tx: Transaction, run: int, fence: int, *, lease: float) -> None:
+    change(tx, owned(tx, run, fence), lease_until=tx.now + lease)
+
+
+def fail(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_in: float | None) -> Run:
+    return _give_up(tx, owned(tx, run, fence), error=error, log=log, retry_in=retry_in)
+
+
+def kill(tx: Transaction, run: int) -> Run:
+    found = find_run(tx.connection, run, lock=True)
+    if found.state not in (RunState.READY, RunState.RUNNING):
+        raise Conflict(f"run {run} is {found.state}; only a ready or running run can be killed")
+    killed = change(tx, found, state=RunState.KILLED, finished=tx.now, lease_until=None)
+    tx.note(EventKind.RUN_KILLED, found.subject, run, was=found.state)
+    _cancel_slots(tx, killed)
+    return run_of(killed)
+
+
+def expired(connection: Connection, now: float) -> list[int]:
+    query = select(runs.c.id).where(runs.c.state == RunState.RUNNING, runs.c.lease_until <= now)
+    return list(connection.execute(query.order_by(runs.c.id)).scalars())
+
+
+def reclaim(tx: Transaction, run: int) -> Run | None:
+    """Give up one run whose lease has expired; None if it was renewed or ended meanwhile."""
+    found = find_run(tx.connection, run, lock=True)
+    if found.state != RunState.RUNNING or found.lease_until > tx.now:
+        return None
+    late = tx.now - found.lease_until
+    error = f"lease expired: {found.owner} did not renew it and is {late:.1f} s late"
+    return _give_up(tx, found, error=error, log="", retry_in=0)
+
+
+def owned(tx: Transaction, run: int, fence: int) -> AnyRow:
+    """Lock a run that the caller claimed under `fence`; raises `LeaseLost` if it is no longer the caller's."""
+    found = find_run(tx.connection, run, lock=True)
+    if found.state != RunState.RUNNING:
+        raise LeaseLost(f"run {run} is {found.state}, no longer running under fence {fence}; stop working on it")
+    if found.fence != fence:
+        raise LeaseLost(
+            f"run {run} was claimed again by {found.owner} under fence {found.fence}, after {fence}; stop working on it"
+        )
+    return found
+
+
+def change(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
+    """Move a run on from the state in which it was read."""
+    as_read = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fence == run.fence)
+    changed = tx.connection.execute(update(runs).where(*as_read).values(values).returning(runs)).one_or_none()
+    if changed is None:
+        raise Conflict(f"run {run.id} is no longer {run.state} under fence {run.fence}; look at it again")
+    return changed
+
+
+def keep_log(tx: Transaction, run: AnyRow, text: str) -> None:
+    if text:
+        tx.connection.execute(insert(logs).values(run_id=run.id, attempt=run.attempt, text=plain(text)))
+
+
+def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: float | None) -> Run:
+    """End an attempt without result: ready again if there is to be another one, else failed."""
+    said = plain(error)
+    if retry_in is not None and run.attempt < run.attempts:
+        kind = EventKind.RUN_RETRIED
+        ended = change(
+            tx, run, state=RunState.READY, not_before=tx.now + retry_in, owner=None, lease_until=None, error=said
+        )
+    else:
+        kind = EventKind.RUN_FAILED
+        ended = change(tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=said)
+    keep_log(tx, run, log)
+    tx.note(kind, run.subject, run.id, attempt=run.attempt, error=said)
+    _cancel_slots(tx, run)
+    return run_of(ended)
+
+
+def _cancel_slots(tx: Transaction, run: AnyRow) -> None:
+    """Whatever the run would have written changes nothing, and its insert keys may be used again."""
+    held = hold_reserved_by(tx, run.id)
+    names = {channel.id: channel.name for channel in held}
+    cancelled = (
+        update(blocks)
+        .where(blocks.c.run_id == run.id, IS_RESERVED)
+        .values(state=BlockState.CANCELLED, insert_key=None)
+        .returning(blocks.c.id, blocks.c.channel_id, blocks.c.seq)
+    )
+    for slot in tx.connection.execute(cancelled):
+        tx.note(EventKind.BLOCK_CANCELLED, names[slot.channel_id], run.id, block=slot.id, seq=slot.seq)
+    advance(tx, held)

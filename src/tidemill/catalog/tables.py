@@ -1,0 +1,220 @@
+"""The tables. `migrations/` creates them; a test holds the two together.
+
+Conditions of partial indexes are spelled with literals and used by the queries as they stand here: SQLite
+uses a partial index only for a query that repeats its condition word for word.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    and_,
+    literal_column,
+)
+
+from tidemill.catalog.types import ProvenanceText, SchemaText, UpdatesText
+from tidemill.model.block import BlockState, Kind
+from tidemill.model.identity import EMPTY
+from tidemill.model.provenance import NOTHING
+from tidemill.model.run import RunKind, RunState
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only if their key is declared INTEGER.
+Id = BigInteger().with_variant(Integer(), "sqlite")
+
+clock = Table(
+    "clock",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("last", BigInteger, nullable=False),  # the last reading handed out, as a version or a fence
+)
+
+workflows = Table(
+    "workflows",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("applied", Double, nullable=False),  # when it last changed anything
+)
+
+channels = Table(
+    "channels",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("workflow", Text, ForeignKey("workflows.name"), nullable=False),
+    Column("active", Boolean, nullable=False, default=True),  # false: no workflow declares it any longer
+    Column("declared", SchemaText),  # schema as declared
+    Column("schema", SchemaText),  # schema of the newest visible block, or as declared since
+    Column("updates", UpdatesText, nullable=False),
+    Column("next_seq", BigInteger, nullable=False, default=1),
+    # The position of the head stands here so that a claim looks up no blocks.
+    Column("head_seq", BigInteger, nullable=False, default=0),
+    Column("head_reached", ProvenanceText, nullable=False, default=NOTHING),
+    Column("head_content", Text, nullable=False, default=EMPTY),
+    # Totals over filled blocks, kept so that listing channels costs the same however long they are.
+    Column("blocks", BigInteger, nullable=False, default=1),
+    Column("rows", BigInteger, nullable=False, default=0),
+    Column("bytes", BigInteger, nullable=False, default=0),
+    Index("channels_name", "name", unique=True),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", Integer, nullable=False, default=0),
+    Column("attempts", Integer, nullable=False),  # at most
+    Column("fence", BigInteger, nullable=False, default=0),
+    Column("owner", Text),
+    Column("lease_until", Double),
+    Column("not_before", Double),
+    Column("created", Double, nullable=False),
+    Column("started", Double),
+    Column("finished", Double),
+    Column("error", Text),
+    Column("stats", JSON, nullable=False, default=dict),
+    Column("directory", Text),
+    Index("runs_state", "state", "id"),
+    Index("runs_subject", "subject", "id"),
+    Index("runs_subject_state", "subject", "state", "id"),
+)
+
+IS_RUNNING_FLOW = and_(
+    runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), runs.c.state == literal_column(f"'{RunState.RUNNING}'")
+)
+Index(
+    "runs_one_running_per_flow",
+    runs.c.subject,
+    unique=True,
+    sqlite_where=IS_RUNNING_FLOW,
+    postgresql_where=IS_RUNNING_FLOW,
+)
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("channel_id", Id, ForeignKey("channels.id"), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("since", BigInteger),
+    Column("schema", SchemaText),
+    Column("updates", UpdatesText, nullable=False),
+    Column("rows", BigInteger, nullable=False, default=0),
+    Column("bytes", BigInteger, nullable=False, default=0),
+    Column("source", ProvenanceText, nullable=False, default=NOTHING),
+    Column("target", ProvenanceText, nullable=False, default=NOTHING),
+    Column("reached", ProvenanceText, nullable=False, default=NOTHING),
+    Column("identity", Text, nullable=False, default=EMPTY),
+    Column("content", Text, nullable=False, default=EMPTY),
+    Column("run_id", Id, ForeignKey("runs.id")),
+    Column("task", Text),
+    Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
+    Column("insert_key", Text),
+    Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
+    Index("blocks_place", "channel_id", "seq", "kind", unique=True),
+    Index("blocks_insert_key", "channel_id", "insert_key", unique=True),
+    Index("blocks_visible", "channel_id", "visible"),
+    Index("blocks_run", "run_id"),
+)
+
+RESERVED = literal_column(f"'{BlockState.RESERVED}'", Text)
+IS_RESERVED = blocks.c.state == RESERVED
+Index("blocks_reserved", blocks.c.channel_id, blocks.c.seq, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
+
+IS_READABLE_BASE = and_(
+    blocks.c.kind == literal_column(f"'{Kind.BASE}'"), blocks.c.state == literal_column(f"'{BlockState.FILLED}'")
+)
+Index(
+    "blocks_readable_bases",
+    blocks.c.channel_id,
+    blocks.c.seq,
+    sqlite_where=IS_READABLE_BASE,
+    postgresql_where=IS_READABLE_BASE,
+)
+
+IS_TO_PURGE = blocks.c.collected.is_not(None)
+Index("blocks_to_purge", blocks.c.collected, sqlite_where=IS_TO_PURGE, postgresql_where=IS_TO_PURGE)
+
+files = Table(
+    "files",
+    metadata,
+    Column("block_id", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    Column("path", Text, nullable=False),  # a compacted base may name files of the base before
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Index("files_path", "path"),
+)
+
+bindings = Table(
+    "bindings",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("workflow", Text, ForeignKey("workflows.name"), nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("active", Boolean, nullable=False, default=True),
+    Index("bindings_name", "name", unique=True),
+)
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("binding_id", Id, ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
+    Column("task", Text, primary_key=True),
+    Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("reached", ProvenanceText, nullable=False),
+    Column("content", Text, nullable=False),
+    Index("cursors_channel", "channel_id"),
+)
+
+run_reads = Table(
+    "run_reads",
+    metadata,
+    Column("run_id", Id, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    Column("task", Text, primary_key=True),
+    Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+    Column("since", BigInteger),
+    Column("upto", BigInteger, nullable=False),
+    Index("run_reads_channel", "channel_id", "upto"),
+)
+
+logs = Table(
+    "logs",
+    metadata,
+    Column("run_id", Id, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("run_id", Id, ForeignKey("runs.id")),
+    Column("detail", JSON, nullable=False),
+    Index("events_run", "run_id"),
+)

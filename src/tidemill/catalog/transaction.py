@@ -1,0 +1,53 @@
+"""A write transaction: its connection, its time, the catalog clock and the events it will leave.
+
+Rows are locked in one order everywhere: the run, then channels by id, then the clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.tables import clock, events
+from tidemill.model.codec import Json
+from tidemill.model.time import Version, next_version
+
+
+class Transaction:
+    """Begun at `now`. Nothing it did or noted is seen by others unless it ends with `finish` and a commit."""
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self.connection = connection
+        self.now = now
+        self._last: Version | None = None  # the clock's last reading, once this transaction holds the clock
+        self._events: list[Json] = []
+
+    def tick(self) -> Version:
+        """The clock's next reading. Readings strictly increase in the order in which transactions commit."""
+        self._last = next_version(self._hold_clock(), self.now)
+        return self._last
+
+    def note(self, kind: EventKind, subject: str, run: int | None = None, /, **detail: Any) -> None:
+        self._events.append({"at": self.now, "kind": kind, "subject": subject, "run_id": run, "detail": detail})
+
+    @property
+    def changed(self) -> bool:
+        """Every change leaves an event."""
+        return bool(self._events)
+
+    def finish(self) -> None:
+        """Write down the clock and the events.
+
+        Events are numbered while the clock is held, so that their numbers follow the order of commits: who
+        asks for the events after the last one seen misses none.
+        """
+        if self.changed:
+            self.connection.execute(update(clock).values(last=self._hold_clock()))
+            self.connection.execute(insert(events), self._events)
+
+    def _hold_clock(self) -> Version:
+        if self._last is None:
+            self._last = self.connection.execute(select(clock.c.last).with_for_update()).scalar_one()
+        return self._last

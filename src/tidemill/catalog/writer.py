@@ -1,0 +1,105 @@
+"""The catalog as the rest of Tidemill sees it: every transition, each in one transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from tidemill.catalog import claims, collection, commits, register, runs
+from tidemill.catalog.engine import collided, engine_for, for_writing, translated
+from tidemill.catalog.migrate import ensure_current
+from tidemill.catalog.reader import SqlCatalogReader
+from tidemill.catalog.transaction import Transaction
+from tidemill.model.block import Block
+from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
+from tidemill.model.workflow import Workflow
+from tidemill.ports import Clock
+
+_TRIES = 10
+_PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
+
+T = TypeVar("T")
+
+
+class SqlCatalog(SqlCatalogReader):
+    """A `CatalogWriter` over SQL. It may be used from several threads."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        super().__init__(engine)
+        self._writing = for_writing(engine)
+        self._clock = clock
+
+    def apply(self, workflow: Workflow) -> None:
+        self.transact(lambda tx: register.apply(tx, workflow))
+
+    def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
+        return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts))
+
+    def claim(self, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
+        return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease))
+
+    def renew(self, run: int, fence: int, *, lease: float) -> None:
+        self.transact(lambda tx: runs.renew(tx, run, fence, lease=lease))
+
+    def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
+        return self.transact(lambda tx: commits.commit(tx, claim, outcome))
+
+    def compacted(self, claim: Claim, base: Block, *, log: str = "") -> Block:
+        return self.transact(lambda tx: commits.compacted(tx, claim, base, log))
+
+    def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
+        return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in))
+
+    def kill(self, run: int) -> Run:
+        return self.transact(lambda tx: runs.kill(tx, run))
+
+    def reclaim(self) -> list[Run]:
+        """Cancel the slots of runs whose lease has expired, each in its own transaction."""
+        with self._read() as connection:
+            late = runs.expired(connection, self._clock())
+        given_up = [self.transact(partial(runs.reclaim, run=run)) for run in late]
+        return [run for run in given_up if run is not None]
+
+    def collect(self, blocks: Iterable[int]) -> None:
+        wanted = set(blocks)
+        self.transact(lambda tx: collection.collect(tx, wanted))
+
+    def purge(self) -> list[str]:
+        return self.transact(collection.purge)
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Do all of `work` in one transaction, or nothing; again, if it collided with somebody else's."""
+        with translated(self._engine):
+            for _ in range(_TRIES - 1):
+                try:
+                    return self._once(work)
+                except DBAPIError as error:
+                    if not collided(error):
+                        raise
+                    time.sleep(random.uniform(0, _PAUSE))
+            return self._once(work)
+
+    def _once(self, work: Callable[[Transaction], T]) -> T:
+        with self._writing.begin() as connection:
+            # The time is read once the write lock is held: waiting for it may outlast a lease.
+            tx = Transaction(connection, self._clock())
+            result = work(tx)
+            tx.finish()
+            return result
+
+
+def open_catalog(url: str, clock: Clock = time.time) -> SqlCatalog:
+    """Open a catalog by its URL; create it, or bring it up to date, if need be."""
+    engine = engine_for(url)
+    try:
+        ensure_current(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return SqlCatalog(engine, clock)

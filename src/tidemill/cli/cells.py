@@ -1,0 +1,81 @@
+"""Cells of a channel's rows, as JSON, CSV and tables hold them; `insert` reads the first two back."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from tidemill.model.schema import Field
+
+
+def to_json(value: Any, kind: exp.DataType) -> Any:
+    """A cell as JSON can hold it, without loss: what JSON has no word for becomes text.
+
+    >>> to_json([("k", Decimal("1.10"))], Field("m", "MAP<STRING, DECIMAL(9, 2)>").parsed)
+    {'k': '1.10'}
+    """
+    if value is None:
+        return None
+    match kind.this:
+        case exp.DType.ARRAY:
+            return [to_json(item, kind.expressions[0]) for item in value]
+        case exp.DType.MAP:  # Arrow gives the entries as pairs
+            key, item = kind.expressions
+            return {to_text(k, key): to_json(v, item) for k, v in value}
+        case exp.DType.STRUCT:
+            return {field.name: to_json(value[field.name], field.kind) for field in kind.expressions}
+        case _:
+            return _scalar(value)
+
+
+def to_text(value: Any, kind: exp.DataType) -> str:
+    """A cell as one text.
+
+    >>> to_text(True, Field("b", "BOOLEAN").parsed), to_text([1, None], Field("a", "ARRAY<INT>").parsed)
+    ('true', '[1, null]')
+    """
+    plain = to_json(value, kind)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def csv_line(cells: Iterable[str | None]) -> str:
+    """One line of CSV. NULL is an empty field, an empty text a pair of quotes, as `insert` tells them apart.
+
+    >>> csv_line(["1", None, "", "say 'a,b'"])
+    '1,,"","say \\'a,b\\'"'
+    """
+    # The csv module cannot write NULL and the empty text differently before Python 3.12.
+    return ",".join("" if text is None else _quoted(text) for text in cells)
+
+
+def _quoted(text: str) -> str:
+    if text and not set(text) & set(',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _scalar(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+        case dt.datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case dt.date():
+            return value.isoformat()
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            return value
+
+
+def is_number(field: Field) -> bool:
+    return field.parsed.this in exp.DataType.NUMERIC_TYPES

@@ -1,0 +1,129 @@
+"""`channels`, `blocks` and `trace`: what is stored, and where it came from."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+
+from tidemill.cli import documents, tables
+from tidemill.cli.documents import moment
+from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.output import fields, show
+from tidemill.cli.values import ago, count, iso, size
+from tidemill.model.block import Block
+from tidemill.model.provenance import Provenance
+from tidemill.runtime.status import ChannelStatus, reflected, status
+from tidemill.runtime.trace import Source
+
+if TYPE_CHECKING:
+    from tidemill.app import Tidemill
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(channels)
+    app.command()(blocks)
+    app.command()(trace)
+
+
+def channels(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Show this channel in full.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the channels; or show one of them with its schema and its readers."""
+    with opened(ctx) as mill:
+        if name is None:
+            found = status(mill.catalog).channels
+            document = {"channels": [documents.channel(c) for c in found]}
+            show(as_json, document, tables.channels(found, time.time()))
+        else:
+            one = _named(mill, name)
+            show(as_json, {"channel": documents.channel(one)}, _details(one, time.time()))
+
+
+def _named(mill: Tidemill, name: str) -> ChannelStatus:
+    """A channel that is no longer declared can still be looked at; nobody reads it."""
+    registered = mill.catalog.channel(name)
+    declared = (c for c in status(mill.catalog).channels if c.registered.channel.name == name)
+    return next(declared, ChannelStatus(registered, reflected(registered.head.reached), ()))
+
+
+def _details(value: ChannelStatus, now: float) -> RenderableType:
+    known = value.registered
+    schema = known.channel.schema
+    return fields(
+        [
+            ("channel", known.channel.name),
+            ("workflow", known.workflow),
+            ("role", known.channel.role),
+            ("updates", tables.updates(known.channel.updates)),
+            ("schema", [str(f) for f in schema] if schema else "that of the first block"),
+            ("head", count(known.head.seq)),
+            ("blocks", count(known.blocks)),
+            ("rows in blocks", count(known.rows)),
+            ("size", size(known.bytes)),
+            ("slots held now", count(known.reserved)),
+            ("reflects", [tables.reflected(r, now) for r in value.reflects]),
+            ("consumers", [tables.consumer(c) for c in value.consumers]),
+        ]
+    )
+
+
+def blocks(
+    ctx: typer.Context,
+    channel: Annotated[str | None, typer.Argument(help="Only blocks of this channel.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List blocks, the newest first."""
+    with opened(ctx) as mill:
+        found = mill.catalog.blocks(channel, limit)
+    document = {"blocks": [documents.block(b) for b in found]}
+    show(as_json, document, tables.blocks("", found, time.time(), empty="no blocks"))
+
+
+def trace(
+    ctx: typer.Context,
+    block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what a block was made from, and what was made from it."""
+    with opened(ctx) as mill:
+        traced = mill.trace(block)
+    now = time.time()
+    sources = [tables.blocks(f"made from {_span(s)}", s.blocks, now) for s in traced.sources]
+    made = tables.blocks("made from it", traced.made, now)
+    show(as_json, documents.trace(traced), _block(traced.block, now), *sources, made)
+
+
+def _span(source: Source) -> str:
+    if source.since is None:
+        return f"all of {source.channel} up to {source.upto}"
+    return f"what is new in {source.channel} after {source.since} up to {source.upto}"
+
+
+def _block(value: Block, now: float) -> RenderableType:
+    return fields(
+        [
+            ("block", value.id),
+            ("channel", f"{value.channel} at {value.seq}"),
+            ("kind", value.kind if value.since is None else f"{value.kind} since {value.since}"),
+            ("state", tables.state(value.state)),
+            ("made by", tables.made_by(value)),
+            ("rows", count(value.rows)),
+            ("size", size(value.bytes)),
+            ("starts from", _versions(value.source, now)),
+            ("leads to", _versions(value.target, now)),
+            ("identity", value.identity),
+        ]
+    )
+
+
+def _versions(provenance: Provenance, now: float) -> list[str]:
+    return [
+        f"{' > '.join(r.pathway)}: {', '.join(f'{iso(moment(v))} ({ago(moment(v), now)})' for v in r.versions)}"
+        for r in reflected(provenance)
+    ]

@@ -1,0 +1,175 @@
+"""Values of the model as JSON documents. Times are ISO 8601 in UTC; versions stay the numbers that they are."""
+
+from __future__ import annotations
+
+from tidemill.cli.values import iso
+from tidemill.model.block import Block
+from tidemill.model.codec import Json, updates_to_json
+from tidemill.model.registration import Step
+from tidemill.model.run import Run
+from tidemill.model.schema import Schema
+from tidemill.model.time import Version
+from tidemill.ports import Event, Reading
+from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
+from tidemill.runtime.trace import Source, Trace
+
+
+def moment(version: Version | None) -> float | None:
+    """The time of day, in seconds, that a version was read from the clock."""
+    return None if version is None else version / 1_000_000
+
+
+def schema(value: Schema | None) -> list[Json] | None:
+    if value is None:
+        return None
+    return [{"name": f.name, "type": f.type, "nullable": f.nullable} for f in value]
+
+
+def step(value: Step) -> Json:
+    return {"action": str(value.action), "what": value.what, "name": value.name, "detail": value.detail}
+
+
+def block(value: Block) -> Json:
+    return {
+        "id": value.id,
+        "channel": value.channel,
+        "seq": value.seq,
+        "kind": str(value.kind),
+        "since": value.since,
+        "state": str(value.state),
+        "origin": str(value.origin),
+        "run": value.run,
+        "task": value.task,
+        "rows": value.rows,
+        "bytes": value.bytes,
+        "files": [{"path": f.path, "rows": f.rows, "bytes": f.bytes} for f in value.files],
+        "version": value.version,
+        "visible": iso(moment(value.version)),
+        "source": value.source.to_json(),
+        "target": value.target.to_json(),
+        "reached": value.reached.to_json(),
+        "identity": value.identity,
+        "updates": updates_to_json(value.updates),
+        "schema": schema(value.schema),
+    }
+
+
+def run(value: Run) -> Json:
+    return {
+        "id": value.id,
+        "kind": str(value.kind),
+        "subject": value.subject,
+        "state": str(value.state),
+        "attempt": value.attempt,
+        "owner": value.owner,
+        "created": iso(value.created),
+        "started": iso(value.started),
+        "finished": iso(value.finished),
+        "not_before": iso(value.not_before),
+        "lease_until": iso(value.lease_until),
+        "seconds": seconds(value),
+        "error": value.error,
+        "stats": dict(value.stats),
+    }
+
+
+def seconds(value: Run) -> float | None:
+    if value.started is None or value.finished is None:
+        return None
+    return round(value.finished - value.started, 3)
+
+
+def reading(value: Reading) -> Json:
+    return {"task": value.task, "channel": value.channel, "since": value.since, "upto": value.upto}
+
+
+def event(value: Event) -> Json:
+    return {
+        "id": value.id,
+        "at": iso(value.at),
+        "kind": value.kind,
+        "subject": value.subject,
+        "run": value.run,
+        "detail": value.detail,
+    }
+
+
+def reflected(value: Reflected) -> Json:
+    return {
+        "pathway": list(value.pathway),
+        "versions": list(value.versions),
+        "latest": iso(moment(value.latest)),
+    }
+
+
+def consumer(value: Consumer) -> Json:
+    return {
+        "flow": value.flow,
+        "task": value.task,
+        "modes": [str(m) for m in value.modes],
+        "behind": value.behind,
+    }
+
+
+def channel(value: ChannelStatus) -> Json:
+    registered = value.registered
+    return {
+        "name": registered.channel.name,
+        "workflow": registered.workflow,
+        "role": str(registered.channel.role),
+        "updates": updates_to_json(registered.channel.updates),
+        "schema": schema(registered.channel.schema),
+        "head": registered.head.seq,
+        "blocks": registered.blocks,
+        "rows": registered.rows,
+        "bytes": registered.bytes,
+        "reserved": registered.reserved,
+        "provenance": registered.head.reached.to_json(),
+        "reflects": [reflected(r) for r in value.reflects],
+        "consumers": [consumer(c) for c in value.consumers],
+    }
+
+
+def task(value: TaskStatus) -> Json:
+    return {
+        "name": value.name,
+        "code": value.code,
+        "reads": [{"channel": c, "mode": str(m)} for c, m in value.reads],
+        "writes": [{"channel": c, "kind": str(k)} for c, k in value.writes],
+        "location": value.location,
+    }
+
+
+def flow(value: FlowStatus) -> Json:
+    return {
+        "name": value.name,
+        "workflow": value.workflow,
+        "tasks": [task(t) for t in value.tasks],
+        "last_run": None if value.last is None else run(value.last),
+        "waiting": list(value.waiting),
+    }
+
+
+def status(value: Status) -> Json:
+    return {
+        "channels": [channel(c) for c in value.channels],
+        "flows": [flow(f) for f in value.flows],
+        "active": [run(r) for r in value.active],
+    }
+
+
+def source(value: Source) -> Json:
+    return {
+        "channel": value.channel,
+        "since": value.since,
+        "upto": value.upto,
+        "blocks": [block(b) for b in value.blocks],
+    }
+
+
+def trace(value: Trace) -> Json:
+    return {
+        "block": block(value.block),
+        "sources": [source(s) for s in value.sources],
+        "made": [block(b) for b in value.made],
+    }

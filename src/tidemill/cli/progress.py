@@ -1,0 +1,56 @@
+"""How far a long piece of work is: a bar on standard error, if that is a terminal and the work takes a while."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+PATIENCE = 1.0
+"""Seconds that work may take before it is worth a bar."""
+
+
+class Bar:
+    """Called with what is being done and the fraction done; shows itself once the work has taken a while.
+
+    A timer shows it, and not the next call: a task that takes an hour reports only its beginning.
+    """
+
+    def __init__(self, console: Console, patience: float = PATIENCE) -> None:
+        self.shown = threading.Event()
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._progress.add_task("", total=1.0)
+        self._timer = threading.Timer(patience, self._show) if console.is_terminal else None
+
+    def __call__(self, what: str, fraction: float) -> None:
+        self._progress.update(self._task, description=what, completed=fraction)
+
+    def __enter__(self) -> Bar:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self.shown.is_set():
+            self._progress.stop()
+
+    def _show(self) -> None:
+        self._progress.start()
+        self.shown.set()

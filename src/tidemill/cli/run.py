@@ -1,0 +1,64 @@
+"""`run` and `kill`: one execution of a bound flow, and its end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import documents, tables
+from tidemill.cli.options import AsJson, opened
+from tidemill.cli.output import console, show, table
+from tidemill.cli.progress import Bar
+from tidemill.cli.values import count
+from tidemill.errors import TidemillError
+from tidemill.model.run import RunKind
+
+if TYPE_CHECKING:
+    from tidemill.app import Tidemill
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(kill)
+
+
+def run(
+    ctx: typer.Context,
+    flow: Annotated[str, typer.Argument(help="The bound flow; `tidemill flows` lists them.")],
+    as_json: AsJson = False,
+) -> None:
+    """Run a bound flow once, to its end."""
+    with opened(ctx) as mill, _log_named(mill, flow), Bar(console(sys.stderr)) as bar:
+        done, blocks = mill.run(flow, bar)
+    document = {"run": documents.run(done), "blocks": [documents.block(b) for b in blocks]}
+    rows = ([b.channel, b.kind, b.id, b.seq, count(b.rows)] for b in blocks)
+    outputs = table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
+    show(as_json, document, outputs, f"run {done.id} of {flow} {done.state} in {tables.took(done)}")
+
+
+@contextmanager
+def _log_named(mill: Tidemill, flow: str) -> Iterator[None]:
+    """An error says where the log of the run that failed can be seen, if there was one."""
+    try:
+        yield
+    except TidemillError as error:
+        newest = mill.catalog.runs(subject=flow, limit=10)
+        mine = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
+        if mine:
+            error.add_note(f"see its log with: tidemill runs {mine[0].id} --log")
+        raise
+
+
+def kill(
+    ctx: typer.Context,
+    run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")],
+    as_json: AsJson = False,
+) -> None:
+    """Stop a run. Nothing of it becomes visible."""
+    with opened(ctx) as mill:
+        killed = mill.kill(run)
+    show(as_json, {"run": documents.run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}")

@@ -1,0 +1,34 @@
+"""`status` and `flows`: how everything stands."""
+
+from __future__ import annotations
+
+import time
+
+import typer
+
+from tidemill.cli import documents, tables
+from tidemill.cli.options import AsJson, opened
+from tidemill.cli.output import show
+from tidemill.runtime import status as standing
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(status)
+    app.command()(flows)
+
+
+def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show how fresh every channel is, who is behind, and what runs."""
+    with opened(ctx) as mill:
+        now = standing.status(mill.catalog)
+    at = time.time()
+    active = tables.runs("active runs", now.active, at)
+    show(as_json, documents.status(now), tables.channels(now.channels, at), tables.flows(now.flows, at), active)
+
+
+def flows(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List the bound flows with their tasks, what these read and write, and their last runs."""
+    with opened(ctx) as mill:
+        found = standing.status(mill.catalog).flows
+    document = {"flows": [documents.flow(f) for f in found]}
+    show(as_json, document, tables.flows(found, time.time()), *([tables.tasks(found)] if found else []))

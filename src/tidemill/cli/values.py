@@ -1,0 +1,87 @@
+"""Single values as people read them: times, durations, sizes, counts. Time is an argument."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from rich.filesize import decimal
+
+NONE = "-"
+
+_STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (60 * 86400.0, 86400.0, "days"))
+
+
+def iso(moment: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601 in UTC.
+
+    >>> iso(1.5)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if moment is None:
+        return None
+    return dt.datetime.fromtimestamp(moment, dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def ago(moment: float | None, now: float) -> str:
+    """How long ago something was; a date, if that says more.
+
+    >>> ago(0, 0.5), ago(0, 200), ago(100, 40), ago(0, 90 * 86400)
+    ('just now', '3 min ago', 'in 1 min', '1970-01-01')
+    """
+    if moment is None:
+        return NONE
+    distance = abs(now - moment)
+    if distance < 1:
+        return "just now"
+    for below, unit, name in _STEPS:
+        if distance < below:
+            span = f"{int(distance / unit)} {name}"
+            return f"{span} ago" if moment < now else f"in {span}"
+    return f"{dt.datetime.fromtimestamp(moment, dt.UTC):%Y-%m-%d}"
+
+
+def lasted(started: float | None, finished: float | None) -> str:
+    """
+    >>> lasted(10.0, 12.345), lasted(0, 3700), lasted(10.0, None)
+    ('2.3 s', '1 h 1 min', '-')
+    """
+    if started is None or finished is None:
+        return NONE
+    seconds = finished - started
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int | None) -> str:
+    """
+    >>> count(1234567)
+    '1,234,567'
+    """
+    return NONE if number is None else f"{number:,}"
+
+
+def size(number: int) -> str:
+    """
+    >>> size(34_000)
+    '34.0 kB'
+    """
+    return decimal(number)
+
+
+def plural(number: int, noun: str) -> str:
+    """
+    >>> plural(1, "row"), plural(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def visible(text: object) -> str:
+    """A value on one line, its control characters spelled out: data shall not steer the terminal.
+
+    >>> visible("a\\tb")
+    'a\\\\tb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))

@@ -1,0 +1,184 @@
+"""How everything stands: what channels hold, what that reflects, who is behind, and what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.model.block import Kind
+from tidemill.model.codec import Json
+from tidemill.model.provenance import Pathway, Provenance
+from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.task import Mode
+from tidemill.model.time import Version
+from tidemill.ports import CatalogReader, RegisteredBinding, RegisteredChannel
+
+_ENOUGH = 100
+"""Newest runs of one name that are looked through for a flow's last: compactions may bear the same name."""
+
+Consumption = Mapping[tuple[str, str], int]
+"""By task and channel, the sequence number up to which a flow has consumed the channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """By one pathway, which versions of its input a channel reflects."""
+
+    pathway: Pathway
+    versions: tuple[Version, ...]  # ascending, never empty
+
+    @property
+    def latest(self) -> Version:
+        return self.versions[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A task that reads a channel, and how many blocks it has not seen yet."""
+
+    flow: str
+    task: str
+    channel: str
+    modes: tuple[Mode, ...]
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus:
+    """A channel, what its head reflects, and who reads it."""
+
+    registered: RegisteredChannel
+    reflects: tuple[Reflected, ...]
+    consumers: tuple[Consumer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A task's signature, as it is registered."""
+
+    name: str
+    code: str
+    reads: tuple[tuple[str, Mode], ...]
+    writes: tuple[tuple[str, Kind], ...]
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """A bound flow, its last run, and the channels on which new data waits for it."""
+
+    name: str
+    workflow: str
+    tasks: tuple[TaskStatus, ...]
+    last: Run | None
+    waiting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole project at one look. Channels and flows are in the order of their names."""
+
+    channels: tuple[ChannelStatus, ...]
+    flows: tuple[FlowStatus, ...]
+    active: tuple[Run, ...]  # running or ready
+
+
+def status(catalog: CatalogReader) -> Status:
+    channels, bindings = catalog.channels(), catalog.bindings()
+    consumers = _consumers(catalog, channels, bindings)
+    active = [r for state in (RunState.RUNNING, RunState.READY) for r in catalog.runs(state=state)]
+    return Status(
+        channels=tuple(_channel(c, consumers) for c in channels),
+        flows=tuple(_flow(catalog, b, consumers) for b in bindings),
+        active=tuple(active),
+    )
+
+
+def reflected(reached: Provenance) -> tuple[Reflected, ...]:
+    return tuple(Reflected(pathway, tuple(sorted(versions))) for pathway, versions in reached.pathways.items())
+
+
+def _channel(registered: RegisteredChannel, consumers: tuple[Consumer, ...]) -> ChannelStatus:
+    mine = tuple(c for c in consumers if c.channel == registered.channel.name)
+    return ChannelStatus(registered, reflected(registered.head.reached), mine)
+
+
+def _flow(catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[Consumer, ...]) -> FlowStatus:
+    waiting = {c.channel for c in consumers if c.flow == binding.name and c.behind}
+    return FlowStatus(
+        name=binding.name,
+        workflow=binding.workflow,
+        tasks=_tasks(binding),
+        last=_last_run(catalog, binding.name),
+        waiting=tuple(sorted(waiting)),
+    )
+
+
+def _tasks(binding: RegisteredBinding) -> tuple[TaskStatus, ...]:
+    return tuple(_task(spec) for spec in binding.spec["tasks"])
+
+
+def _task(spec: Json) -> TaskStatus:
+    return TaskStatus(
+        name=spec["name"],
+        code=spec["code"],
+        reads=tuple((r["channel"], Mode(r["mode"])) for r in spec["reads"]),
+        writes=tuple((w["channel"], Kind(w["kind"])) for w in spec["writes"]),
+        location=spec["location"],
+    )
+
+
+def _last_run(catalog: CatalogReader, flow: str, state: RunState | None = None) -> Run | None:
+    runs = catalog.runs(subject=flow, state=state, limit=_ENOUGH)
+    return next((r for r in runs if r.kind is RunKind.FLOW), None)
+
+
+def _consumers(
+    catalog: CatalogReader, channels: list[RegisteredChannel], bindings: list[RegisteredBinding]
+) -> tuple[Consumer, ...]:
+    lengths = _Lengths(catalog, {c.channel.name: c.head.seq for c in channels})
+    return tuple(c for b in bindings for c in _readers(b, _consumed(catalog, b.name), lengths))
+
+
+def _readers(binding: RegisteredBinding, consumed: Consumption, lengths: _Lengths) -> list[Consumer]:
+    return [
+        Consumer(
+            flow=binding.name,
+            task=task.name,
+            channel=channel,
+            modes=tuple(mode for read, mode in task.reads if read == channel),
+            behind=lengths.after(channel, consumed.get((task.name, channel), 0)),
+        )
+        for task in _tasks(binding)
+        for channel in dict.fromkeys(channel for channel, _ in task.reads)
+    ]
+
+
+def _consumed(catalog: CatalogReader, flow: str) -> Consumption:
+    """Where the last finished run left off. What it wrote itself, its later tasks have seen."""
+    last = _last_run(catalog, flow, RunState.FINISHED)
+    if last is None:
+        return {}
+    own: dict[str, int] = {}
+    for block in catalog.written(last.id):
+        own[block.channel] = max(own.get(block.channel, 0), block.seq)
+    return {(r.task, r.channel): max(r.upto, own.get(r.channel, 0)) for r in catalog.readings(last.id)}
+
+
+class _Lengths:
+    """Counts the blocks between a point and the head of a channel; asks the catalog once a channel."""
+
+    def __init__(self, catalog: CatalogReader, heads: Mapping[str, int]) -> None:
+        self._catalog = catalog
+        self._heads = heads
+        self._known: dict[str, frozenset[int]] = {}
+
+    def after(self, channel: str, since: int) -> int:
+        head = self._heads.get(channel, 0)
+        return sum(1 for seq in self._seqs(channel) if since < seq <= head) if since < head else 0
+
+    def _seqs(self, channel: str) -> frozenset[int]:
+        # A compacted base shares the place of the delta it ends with, and is no news to anybody.
+        if channel not in self._known:
+            self._known[channel] = frozenset(b.seq for b in self._catalog.filled(channel))
+        return self._known[channel]

@@ -1,0 +1,31 @@
+"""Projects on embedded defaults, with the shared Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.project import Project
+from tidemill.settings import Settings
+
+Open = Callable[[tm.Workflow], Tidemill]
+
+
+@pytest.fixture
+def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
+    """Opens a project in which the workflow is applied; opening again changes the workflow."""
+    mills: list[Tidemill] = []
+
+    def open_with(workflow: tm.Workflow) -> Tidemill:
+        mills.append(Tidemill(tmp_path, Settings(), Project((workflow.declared(),))))
+        mills[-1].apply()
+        return mills[-1]
+
+    yield open_with
+    for mill in mills:
+        mill.close()

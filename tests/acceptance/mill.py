@@ -1,0 +1,103 @@
+"""A small workflow on real catalogs and real files, for killing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.acceptance.plain import PlainEngine
+
+import tidemill as tm
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.intake import load
+from tidemill.model.change import Rows
+from tidemill.model.flow import Binding
+from tidemill.ports import BlockStore
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.views import Views
+from tidemill.storage import open_store
+
+wf = tm.Workflow("killing")
+wf.input("events", "id int, word string")
+wf.table("words", "word string")
+wf.table("firsts", "id int, word string")
+
+
+@wf.task(writes={"firsts": tm.Delta, "words": tm.Delta})
+def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
+    """The first event with each word; the words seen so far are the task's state."""
+    seen = {r["word"] for r in words}
+    firsts: dict[str, dict[str, object]] = {}
+    for event in sorted(events, key=lambda e: e["id"]):
+        if event["word"] not in seen:
+            firsts.setdefault(event["word"], event)
+    return {"firsts": list(firsts.values()), "words": [{"word": w} for w in firsts]}
+
+
+WORKFLOW = wf.declared()
+DEDUPE: Binding = WORKFLOW.bindings[0]
+LATER = 3600.0
+"""How much later a restarted process looks at the catalog: every lease has expired by then."""
+
+
+@dataclass(frozen=True)
+class Mill:
+    """A process's doors to the catalog at `url` and the files under `root`."""
+
+    catalog: SqlCatalog
+    store: BlockStore
+    executor: Executor
+
+    def insert(self, file: Path) -> None:
+        Inserter(self.executor, load).file("events", file, key=file.name)
+
+    def run(self) -> None:
+        self.executor.flow(DEDUPE, {})
+
+    def compact(self) -> None:
+        Janitor(self.executor).compact("events", {})
+
+    def collect(self) -> None:
+        Janitor(self.executor).collect()
+
+    def content(self, channel: str) -> Rows:
+        views = Views(self.catalog, {})
+        return self.executor.engine.rows(views.snapshot(channel, self.catalog.channel(channel).head.seq))
+
+    def leftovers(self) -> set[str]:
+        """Files that no block names, and names that have no file."""
+        return set(self.store.listing()) ^ self.catalog.named_files()
+
+
+@contextmanager
+def opened(url: str, root: Path, *, later: float = 0.0, owner: str = "test") -> Iterator[Mill]:
+    catalog = open_catalog(url, clock=lambda: time.time() + later)
+    store = open_store(str(root))
+    executor = Executor(catalog, store, PlainEngine(store.locate), owner)
+    try:
+        yield Mill(catalog, store, executor)
+    finally:
+        catalog.close()
+
+
+def batch(directory: Path, number: int) -> Path:
+    """A file of events; words repeat within and between batches."""
+    path = directory / f"batch{number}.jsonl"
+    events = [{"id": number * 10 + i, "word": f"w{(number + i * i) % 7}"} for i in range(4)]
+    path.write_text("".join(json.dumps(e) + "\n" for e in events))
+    return path
+
+
+def expected(batches: int) -> Rows:
+    """What `firsts` must hold after so many batches."""
+    firsts: dict[str, int] = {}
+    for number in range(batches):
+        for i in range(4):
+            firsts.setdefault(f"w{(number + i * i) % 7}", number * 10 + i)
+    return [{"id": i, "word": w} for w, i in firsts.items()]

@@ -1,0 +1,205 @@
+"""Processes killed for real at every step of the commit protocol: nothing lost, nothing doubled, no orphan."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event
+from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected, opened
+
+from tidemill.algebra.reference import same
+from tidemill.errors import Conflict, LeaseLost
+from tidemill.model.block import BlockState
+from tidemill.model.run import Claim, Outcome, RunKind, RunState, demand_of
+from tidemill.runtime.lease import Lease
+from tidemill.runtime.log import RunLog
+from tidemill.runtime.perform import Performance
+
+ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "1"))
+
+Work = Callable[[Mill], None]
+
+
+class Tripwire:
+    """Kills this process, without any farewell, at the n-th step it passes."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+
+    def step(self, *_args: object, **_kwargs: object) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def guard(self, door: object, *names: str) -> None:
+        """Put a step before and after each of the door's methods."""
+        for name in names:
+            object.__setattr__(door, name, self._stepping(getattr(door, name)))
+
+    def _stepping(self, call: Callable[..., object]) -> Callable[..., object]:
+        def stepping(*args: object, **kwargs: object) -> object:
+            self.step()
+            result = call(*args, **kwargs)
+            self.step()
+            return result
+
+        return stepping
+
+
+def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
+    """Do the work in a process that dies at the given step; False if it finished before that."""
+    child = os.fork()
+    if child == 0:
+        wire = Tripwire(step)
+        try:
+            with opened(url, root, owner=f"doomed-{step}") as mill:
+                event.listen(Engine, "before_cursor_execute", wire.step)
+                event.listen(Engine, "commit", wire.step)
+                wire.guard(mill.store, "stage", "publish", "delete")
+                wire.guard(mill.executor.engine, "invoke", "write")
+                work(mill)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def recovered(url: str, root: Path, work: Work) -> None:
+    """What a restarted process does: reclaim what expired, and do the work again."""
+    with opened(url, root, later=LATER) as mill:
+        mill.catalog.reclaim()
+        for run in mill.catalog.runs(state=RunState.READY):
+            mill.catalog.kill(run.id)
+        work(mill)
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, round_: int) -> None:
+    with opened(url, tmp_path / "blocks") as mill:
+        mill.catalog.apply(WORKFLOW)
+    batches = 0
+    for step in count(1):
+        file = batch(tmp_path, batches)
+
+        def work(mill: Mill, file: Path = file) -> None:
+            mill.insert(file)
+            mill.run()
+
+        died = killed_at(step, url, tmp_path / "blocks", work)
+        recovered(url, tmp_path / "blocks", work)
+        batches += 1
+        check(url, tmp_path / "blocks", batches)
+        if not died:
+            break
+    assert batches > 60, "the protocol has more steps than that; the tripwire missed some"
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_killed_while_compacting_and_collecting(url: str, tmp_path: Path, round_: int) -> None:
+    with opened(url, tmp_path / "blocks") as mill:
+        mill.catalog.apply(WORKFLOW)
+
+    def work(mill: Mill) -> None:
+        mill.compact()
+        mill.collect()
+
+    batches = 0
+    for step in count(1):
+        with opened(url, tmp_path / "blocks", later=LATER) as mill:
+            mill.insert(batch(tmp_path, batches))
+            mill.run()
+        batches += 1
+        died = killed_at(step, url, tmp_path / "blocks", work)
+        check(url, tmp_path / "blocks", batches, swept=False)
+        recovered(url, tmp_path / "blocks", work)
+        check(url, tmp_path / "blocks", batches)
+        if not died:
+            break
+    assert batches > 15
+
+
+def check(url: str, root: Path, batches: int, *, swept: bool = True) -> None:
+    with opened(url, root, later=LATER) as mill:
+        assert same(mill.content("firsts"), expected(batches))
+        assert len(mill.content("words")) == len(expected(batches))
+        assert len(mill.content("events")) == 4 * batches
+        assert not [b for b in mill.catalog.blocks(limit=10_000) if b.state is BlockState.RESERVED] or not swept
+        if swept:
+            mill.collect()
+            assert mill.leftovers() == set()
+
+
+def test_two_processes_race_for_one_run(url: str, tmp_path: Path) -> None:
+    with opened(url, tmp_path / "blocks") as mill:
+        mill.catalog.apply(WORKFLOW)
+    for number in range(10):
+        with opened(url, tmp_path / "blocks") as mill:
+            mill.insert(batch(tmp_path, number))
+            run = mill.catalog.request(RunKind.FLOW, DEDUPE.name)
+        racers = [_race(url, tmp_path / "blocks", run.id) for _ in range(2)]
+        committed = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in racers]
+        assert sorted(committed) == [0, 3], "exactly one of the two must commit"
+        check(url, tmp_path / "blocks", number + 1, swept=False)
+
+
+def _race(url: str, root: Path, run: int) -> int:
+    """Start a process that tries to execute the run: it ends with 0 if it committed, 3 if it lost."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        with opened(url, root, owner=f"racer-{os.getpid()}") as mill:
+            claim = mill.catalog.claim(run, demand_of(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
+            mill.executor.once(claim, lambda c, log, lease: mill.catalog.commit(c, _outcome(mill, c, log, lease)))
+        os._exit(0)
+    except Conflict:
+        os._exit(3)
+    except BaseException:
+        os._exit(1)
+    raise AssertionError("not reached")
+
+
+def _outcome(mill: Mill, claim: Claim, log: RunLog, lease: Lease) -> Outcome:
+    doors = (mill.catalog, mill.store, mill.executor.engine)
+    return Performance(*doors, DEDUPE, {}, claim, log, lease, None).outcome()
+
+
+def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path) -> None:
+    """SIGSTOP a process between its writing and its commit, let another take the run over, and wake it."""
+    root = tmp_path / "blocks"
+    with opened(url, root) as mill:
+        mill.catalog.apply(WORKFLOW)
+        mill.insert(batch(tmp_path, 0))
+        run = mill.catalog.request(RunKind.FLOW, DEDUPE.name, attempts=2)
+    zombie = os.fork()
+    if zombie == 0:
+        try:
+            with opened(url, root, owner="zombie") as mill:
+                claim = mill.catalog.claim(run.id, demand_of(DEDUPE), owner="zombie", lease=30)
+
+                def commit(c: Claim, log: RunLog, lease: Lease) -> object:
+                    outcome = _outcome(mill, c, log, lease)
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                    return mill.catalog.commit(claim, outcome)
+
+                mill.executor.once(claim, commit)
+            os._exit(0)
+        except LeaseLost:
+            os._exit(4)
+        except BaseException:
+            os._exit(1)
+    os.waitpid(zombie, os.WUNTRACED)
+    with opened(url, root, later=LATER, owner="heir") as mill:
+        assert [r.id for r in mill.catalog.reclaim()] == [run.id]
+        claim = mill.catalog.claim(run.id, demand_of(DEDUPE), owner="heir", lease=30)
+        mill.executor.once(claim, lambda c, log, lease: mill.catalog.commit(c, _outcome(mill, c, log, lease)))
+    os.kill(zombie, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(os.waitpid(zombie, 0)[1]) == 4
+    check(url, root, 1)

@@ -1,0 +1,145 @@
+"""The commands that only look: `status`, `flows`, `channels`, `blocks`, `trace`, `runs`, `events`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from tests.cli.program import Program
+
+
+@pytest.fixture
+def busy(started: Program) -> Program:
+    """Two inserts, and a run between them."""
+    started.insert_sample()
+    started.well("run", "report")
+    started.insert_sample()
+    return started
+
+
+def channel(program: Program, name: str) -> Any:
+    return program.json("channels", name)["channel"]
+
+
+def test_status_of_a_project_that_was_never_applied(tidemill: Program) -> None:
+    tidemill.well("init", tidemill.project)
+    assert tidemill.json("status") == {"channels": [], "flows": [], "active": []}
+    assert "channels: none; tidemill apply registers them" in tidemill.well("status").out
+
+
+def test_status_tells_who_is_behind(busy: Program) -> None:
+    document = busy.json("status")
+    by_name = {c["name"]: c for c in document["channels"]}
+    assert by_name["orders"]["consumers"] == [{"flow": "report", "task": "large_orders", "modes": ["new"], "behind": 1}]
+    assert by_name["large_orders"]["consumers"][0]["behind"] == 0
+    (flow,) = document["flows"]
+    assert (flow["waiting"], flow["last_run"]["state"]) == (["orders"], "finished")
+
+
+def test_status_tells_what_channels_reflect(busy: Program) -> None:
+    first, second = (b["version"] for b in reversed(busy.json("blocks", "orders")["blocks"][:2]))
+    assert channel(busy, "orders")["provenance"] == {"orders": [second]}
+    totals = channel(busy, "city_totals")
+    assert totals["provenance"] == {"orders>large_orders": [first]}
+    (reflects,) = totals["reflects"]
+    assert (reflects["pathway"], reflects["versions"]) == (["orders", "large_orders"], [first])
+    assert dt.datetime.fromisoformat(reflects["latest"]).timestamp() == pytest.approx(first / 1e6)
+
+
+def test_status_for_people(busy: Program) -> None:
+    out = busy.well("status").out
+    assert "report/large_orders (new): 1 block behind" in out
+    assert "orders > large_orders: " in out
+    assert "waits on orders" in out
+    assert "active runs: none" in out
+    assert "\x1b" not in out
+
+
+def test_flows_show_tasks_with_their_modes(busy: Program) -> None:
+    (flow,) = busy.json("flows")["flows"]
+    assert [(t["name"], t["code"], t["reads"], t["writes"]) for t in flow["tasks"]] == [
+        (
+            "large_orders",
+            "function",
+            [{"channel": "orders", "mode": "new"}],
+            [{"channel": "large_orders", "kind": "delta"}],
+        ),
+        (
+            "city_totals",
+            "sql",
+            [{"channel": "large_orders", "mode": "all"}],
+            [{"channel": "city_totals", "kind": "base"}],
+        ),
+    ]
+    out = busy.well("flows").out
+    assert "orders (new)" in out
+    assert f"{busy.project / 'workflow.py'}:" in out
+
+
+def test_one_channel_in_full(busy: Program) -> None:
+    assert channel(busy, "orders")["schema"][0] == {"name": "id", "type": "BIGINT", "nullable": True}
+    out = busy.well("channels", "orders").out
+    assert "`amount` DOUBLE" in out
+    assert [c["name"] for c in busy.json("channels")["channels"]] == ["city_totals", "large_orders", "orders"]
+
+
+def test_a_channel_no_longer_declared_can_be_looked_at(busy: Program) -> None:
+    workflow = busy.project / "workflow.py"
+    workflow.write_text("import tidemill as tm\n\nwf = tm.Workflow('shop')\nwf.input('orders', 'id bigint')\n")
+    busy.well("apply")
+    assert [c["name"] for c in busy.json("channels")["channels"]] == ["orders"]
+    assert channel(busy, "city_totals")["consumers"] == []
+
+
+def test_blocks_newest_first(busy: Program) -> None:
+    assert [b["id"] for b in busy.json("blocks")["blocks"]] == [7, 6, 5, 4, 3, 2, 1]
+    assert [b["seq"] for b in busy.json("blocks", "orders")["blocks"]] == [2, 1, 0]
+    assert len(busy.json("blocks", "--limit", 2)["blocks"]) == 2
+    assert "insert 1" in busy.well("blocks").out
+
+
+def test_trace_follows_a_block_back_and_on(busy: Program) -> None:
+    made = busy.json("trace", 5)
+    assert made["block"]["channel"] == "large_orders"
+    assert [(s["channel"], s["since"], [b["id"] for b in s["blocks"]]) for s in made["sources"]] == [("orders", 0, [4])]
+    assert [b["id"] for b in busy.json("trace", 4)["made"]] == [5]
+    assert "made from what is new in orders after 0 up to 1" in busy.well("trace", 5).out
+
+
+def test_runs_newest_first_and_by_state(busy: Program) -> None:
+    assert [(r["id"], r["kind"]) for r in busy.json("runs")["runs"]] == [(3, "insert"), (2, "flow"), (1, "insert")]
+    assert busy.json("runs", "--state", "failed") == {"runs": []}
+    assert busy.well("runs", "--state", "failed").out == "no runs\n"
+    assert len(busy.json("runs", "--limit", 1)["runs"]) == 1
+
+
+def test_one_run_with_its_log(busy: Program) -> None:
+    document = busy.json("runs", 2)
+    assert document["run"]["stats"]["tasks"]["large_orders"]["rows_in"] == 6
+    assert [(r["task"], r["channel"]) for r in document["reads"]] == [
+        ("city_totals", "large_orders"),
+        ("large_orders", "orders"),
+    ]
+    assert "[bold]large_orders[/bold] speaks" in document["log"]
+    out = busy.well("runs", 2).out
+    assert out.endswith(document["log"])
+    assert busy.well("runs", 2, "--log").out == document["log"]
+
+
+def test_events_are_the_newest_unless_said_otherwise(busy: Program) -> None:
+    everything = busy.json("events", "--after", 0, "--limit", 1000)["events"]
+    assert everything[0]["kind"] == "channel.registered"
+    assert busy.json("events", "--limit", 3)["events"] == everything[-3:]
+    assert busy.json("events", "--after", everything[4]["id"], "--limit", 2)["events"] == everything[5:7]
+    assert "run.finished" in busy.well("events").out
+
+
+@pytest.mark.parametrize(
+    "command", [["trace", "99"], ["runs", "99"], ["channels", "x"], ["blocks", "x"], ["kill", "9"]]
+)
+def test_what_is_not_there_is_not_found(busy: Program, command: list[str]) -> None:
+    ended = busy(*command)
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.startswith("error: there is no ")
+    assert busy(*command, "--json").error["kind"] == "NotFound"

@@ -1,0 +1,86 @@
+"""`runtime.status` on a catalog that was driven through whole runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
+
+from tidemill.catalog import open_catalog
+from tidemill.model.run import RunState
+from tidemill.model.task import Mode
+from tidemill.runtime.status import Consumer, FlowStatus, status
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    clock = FakeClock()
+    catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
+    catalog.apply(WORKFLOW)
+    yield Driver(catalog, clock)
+    catalog.close()
+
+
+def behind(driver: Driver) -> dict[str, int]:
+    return {c.channel: c.behind for each in status(driver.catalog).channels for c in each.consumers}
+
+
+def copying(driver: Driver) -> FlowStatus:
+    (flow,) = status(driver.catalog).flows
+    return flow
+
+
+def test_a_flow_that_never_ran_is_behind_everything(driver: Driver) -> None:
+    driver.insert("a")
+    driver.insert("a")
+    driver.insert("b")
+    assert behind(driver) == {"a": 2, "b": 1}
+    assert (copying(driver).last, copying(driver).waiting) == (None, ("a", "b"))
+
+
+def test_a_run_consumes_what_there_was(driver: Driver) -> None:
+    driver.insert("a")
+    driver.run_flow()
+    driver.insert("b")
+    assert behind(driver) == {"a": 0, "b": 1}
+    last = copying(driver).last
+    assert last is not None
+    assert (last.state, copying(driver).waiting) == (RunState.FINISHED, ("b",))
+
+
+def test_a_failed_run_consumes_nothing(driver: Driver) -> None:
+    driver.insert("a")
+    claim = driver.open_flow()
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
+    assert behind(driver) == {"a": 1, "b": 0}
+    last = copying(driver).last
+    assert last is not None
+    assert last.state is RunState.FAILED
+
+
+def test_a_compacted_base_is_no_news(driver: Driver) -> None:
+    driver.insert("a")
+    driver.insert("a")
+    driver.compact("a", 2)
+    assert behind(driver)["a"] == 2
+    driver.run_flow()
+    assert behind(driver)["a"] == 0
+
+
+def test_slots_that_are_held_are_not_waited_for(driver: Driver) -> None:
+    driver.open_insert("a")
+    driver.insert("a")
+    assert behind(driver)["a"] == 0
+    now = status(driver.catalog)
+    assert [(r.subject, r.state) for r in now.active] == [("a", RunState.RUNNING)]
+    assert {c.registered.channel.name: c.registered.reserved for c in now.channels} == {"a": 1, "b": 0, "d": 0}
+
+
+def test_consumers_know_their_modes(driver: Driver) -> None:
+    channels = {c.registered.channel.name: c for c in status(driver.catalog).channels}
+    (task,) = COPY.tasks
+    assert channels["a"].consumers == (Consumer(COPY.name, task.name, "a", (Mode.NEW,), 0),)
+    assert channels["b"].consumers == (Consumer(COPY.name, task.name, "b", (Mode.ALL,), 0),)
+    assert channels["d"].consumers == ()

@@ -1,0 +1,225 @@
+"""Commits: heads, links, versions, insert keys, cursors, all or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
+
+from tidemill.errors import Conflict
+from tidemill.model.block import BEGINNING, Block, BlockState, Kind, Origin, Position
+from tidemill.model.identity import EMPTY, identity
+from tidemill.model.provenance import NOTHING, Provenance
+from tidemill.model.run import Outcome, RunState
+from tidemill.model.schema import Schema
+
+
+def test_a_channel_starts_with_an_empty_base(driver: Driver) -> None:
+    (first,) = driver.catalog.base_and_after("a", at=0)
+    assert (first.seq, first.kind, first.origin, first.state) == (0, Kind.BASE, Origin.FIRST, BlockState.FILLED)
+    assert (first.files, first.identity, first.content, first.reached) == ((), EMPTY, EMPTY, NOTHING)
+    assert (first.version, first.schema) == (None, SCHEMA)
+    assert driver.catalog.channel("a").head == BEGINNING
+
+
+def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
+    claim = driver.open_insert()
+    (block,) = driver.commit(claim, log="fine")
+    version = block.version
+    assert version == driver.clock.now * 1_000_000 + 1  # the fence took the reading before
+    dated = Provenance.of({("a",): [version]})
+    assert (block.since, block.source, block.target, block.reached) == (0, NOTHING, dated, dated)
+    assert block.content == identity(EMPTY, block.identity)
+    assert (block.files, block.schema) == ((file_of(claim, claim.slots[None, "a"]),), SCHEMA)
+    assert (block.origin, block.run, block.state) == (Origin.INSERT, claim.run.id, BlockState.FILLED)
+    assert driver.catalog.block(block.id) == block
+    assert driver.catalog.written(claim.run.id) == [block]
+    channel = driver.catalog.channel("a")
+    assert channel.head == Position(1, block.reached, block.content)
+    assert (channel.blocks, channel.rows, channel.bytes, channel.reserved) == (2, 2, 10, 0)
+    run = driver.catalog.run(claim.run.id)
+    assert (run.state, run.finished, run.stats) == (RunState.FINISHED, driver.clock.now, {"seconds": 1})
+    assert driver.catalog.log(run.id) == "fine"
+    assert driver.kinds_of_events(run.id)[2:] == ["run.finished", "block.filled"]
+    assert driver.kinds_of_events()[-1] == "channel.advanced"
+
+
+def test_a_base_replaces_what_the_channel_reflected(driver: Driver) -> None:
+    driver.insert()
+    block = driver.insert(kind=Kind.BASE)
+    assert (block.since, block.content, block.reached) == (None, block.identity, block.target)
+    assert driver.seqs() == [2]
+
+
+def test_a_derived_block_keeps_its_own_provenance(driver: Driver) -> None:
+    driver.insert("a")
+    (block,) = driver.run_flow()
+    assert (block.version, block.origin, block.task) == (None, Origin.RUN, "copying")
+    assert block.target == block.reached == Provenance.of({("a",): [1], ("b",): [0]})
+    assert driver.catalog.channel("d").channel.schema == SCHEMA
+
+
+def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
+    first, second, third = (driver.open_insert() for _ in range(3))
+    (waiting,) = driver.commit(second)
+    assert (waiting.state, waiting.since, waiting.version) == (BlockState.FILLED, None, None)
+    assert (driver.head(), driver.seqs()) == (0, [0])
+    assert driver.catalog.deltas("a", 0, 9) == []
+    assert driver.catalog.position("a", seq=2) == BEGINNING
+    driver.commit(first)
+    assert (driver.head(), driver.seqs()) == (2, [0, 1, 2])
+    driver.commit(third)
+    assert driver.seqs() == [0, 1, 2, 3]
+    check_links(driver.catalog.deltas("a", 0, 3))
+
+
+@pytest.mark.parametrize("ending", ["fail", "kill", "reclaim"])
+def test_the_head_passes_cancelled_slots(driver: Driver, ending: str) -> None:
+    driver.insert()
+    lost = driver.open_insert()
+    driver.clock.now += 1
+    kept = driver.open_insert()
+    driver.commit(kept)
+    assert driver.head() == 1
+    driver.clock.now += 59
+    {
+        "fail": lambda: driver.catalog.fail(lost.run.id, lost.run.fence, error="x"),
+        "kill": lambda: driver.catalog.kill(lost.run.id),
+        "reclaim": driver.catalog.reclaim,
+    }[ending]()
+    assert (driver.head(), driver.seqs()) == (3, [0, 1, 3])
+    check_links(driver.catalog.deltas("a", 0, 3))
+
+
+def check_links(blocks: list[Block]) -> None:
+    assert blocks[0].since == 0
+    for before, after in pairwise(blocks):
+        assert after.since == before.seq
+        assert after.version > before.version
+        assert after.source == before.reached
+        assert after.content == identity(before.content, after.identity)
+
+
+def test_versions_increase_though_the_clock_goes_back(driver: Driver) -> None:
+    first = driver.insert("a")
+    driver.clock.now -= 500
+    assert driver.insert("b").version > first.version
+
+
+def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
+    claim, other = driver.open_insert(), driver.open_insert()
+    mine, foreign = (filled(c, c.slots[None, "a"]) for c in (claim, other))
+    for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
+        with pytest.raises(Conflict, match="fill each of its own"):
+            driver.catalog.commit(claim, Outcome(wrong))
+    assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
+    assert driver.catalog.named_files() == set()
+    driver.commit(claim)
+
+
+def test_the_schema_is_that_of_the_newest_visible_block(driver: Driver) -> None:
+    old, new = driver.open_insert(), driver.open_insert()
+    wider = Schema.parse("x int, y string")
+    driver.catalog.commit(new, Outcome((filled(new, new.slots[None, "a"], wider),)))
+    assert driver.catalog.channel("a").channel.schema == SCHEMA
+    driver.commit(old)
+    assert driver.catalog.channel("a").channel.schema == wider
+
+
+def test_a_block_may_be_empty(driver: Driver) -> None:
+    claim = driver.open_insert()
+    nothing = replace(filled(claim, claim.slots[None, "a"]), files=())
+    (block,) = driver.catalog.commit(claim, Outcome((nothing,)))
+    assert (block.files, driver.head()) == ((), 1)
+
+
+def test_an_insert_key_is_used_once(driver: Driver) -> None:
+    assert driver.catalog.inserted("a", "k") is None
+    claim = driver.open_insert(key="k")
+    assert driver.catalog.inserted("a", "k") is None
+    another = driver.request()
+    with pytest.raises(Conflict, match=f"insert key 'k' was already used.*run {claim.run.id}.*reserved"):
+        driver.claim(another, inserting(key="k"))
+    (block,) = driver.commit(claim)
+    assert driver.catalog.inserted("a", "k") == block
+    with pytest.raises(Conflict, match="filled"):
+        driver.claim(another, inserting(key="k"))
+    assert driver.insert("b", key="k").channel == "b"
+
+
+def test_a_key_is_free_again_when_its_run_failed(driver: Driver) -> None:
+    claim = driver.open_insert(key="k", attempts=2)
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.commit(driver.claim(claim.run.id, inserting(key="k")))
+    assert driver.catalog.inserted("a", "k").seq == 2
+
+
+def test_cursors_move_with_the_commit(driver: Driver) -> None:
+    driver.insert("a")
+    claim = driver.open_flow()
+    driver.insert("a")
+    assert driver.catalog.cursors() == []
+    driver.commit(claim, moves_of(claim))
+    (cursor,) = driver.catalog.cursors("a")
+    assert (cursor.binding, cursor.task, cursor.channel) == ("copy", "copying", "a")
+    assert cursor.position == claim.spans["copying", "a"].upto
+    again = driver.open_flow()
+    span = again.spans["copying", "a"]
+    assert (span.since, span.upto.seq) == (cursor.position, 2)
+    driver.commit(again, moves_of(again))
+    assert driver.catalog.cursors("a")[0].position == span.upto
+    assert driver.catalog.cursors("b") == []
+
+
+@pytest.mark.parametrize("since", [0, 2])
+def test_a_cursor_moves_only_from_where_it_is(driver: Driver, since: int) -> None:
+    driver.insert("a")
+    driver.run_flow()
+    driver.insert("a")
+    claim = driver.open_flow()
+    (move,) = moves_of(claim)
+    with pytest.raises(Conflict, match=f"is at 1, not at {since}"):
+        driver.catalog.commit(claim, outcome(claim, [replace(move, since=since)]))
+    assert driver.catalog.cursors()[0].position.seq == 1
+    assert driver.head("d") == 1
+    driver.commit(claim, [move])
+
+
+def test_a_new_cursor_starts_at_the_beginning(driver: Driver) -> None:
+    driver.insert("a")
+    claim = driver.open_flow()
+    (move,) = moves_of(claim)
+    with pytest.raises(Conflict, match="is at 0, not at 1"):
+        driver.catalog.commit(claim, outcome(claim, [replace(move, since=1)]))
+
+
+def test_a_failed_run_moves_no_cursor(driver: Driver) -> None:
+    driver.insert("a")
+    claim = driver.open_flow(attempts=2)
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    assert driver.catalog.cursors() == []
+    assert driver.open_flow(COPY).spans["copying", "a"].since == BEGINNING
+
+
+def test_readings_tell_who_read_what(driver: Driver) -> None:
+    driver.insert("a")
+    driver.insert("b")
+    (first,) = driver.run_flow()
+    driver.insert("a")
+    (second,) = driver.run_flow()
+    spans = [(r.task, r.channel, r.since, r.upto) for r in driver.catalog.readings(second.run)]
+    assert spans == [("copying", "a", 1, 2), ("copying", "b", None, 1)]
+    assert [r.run for r in driver.catalog.readers("a", 1)] == [first.run]
+    assert [r.run for r in driver.catalog.readers("a", 2)] == [second.run]
+    assert [r.run for r in driver.catalog.readers("b", 1)] == [first.run, second.run]
+    assert driver.catalog.readers("b", 2) == []
+
+
+def test_unfinished_runs_leave_no_readings(driver: Driver) -> None:
+    driver.insert("a")
+    claim = driver.open_flow()
+    assert driver.catalog.readings(claim.run.id) == []
+    driver.catalog.kill(claim.run.id)
+    assert driver.catalog.readers("a", 1) == []

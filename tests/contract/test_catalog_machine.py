@@ -1,0 +1,200 @@
+"""Random histories of runs that overlap, against a model in plain Python."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, inserting, moves_of
+
+from tidemill.catalog import open_catalog
+from tidemill.errors import Conflict, LeaseLost
+from tidemill.model.block import Block, BlockState, Kind, Position, place
+from tidemill.model.run import Claim, RunKind, RunState, demand_of
+
+ATTEMPTS = 3
+
+
+class Histories(RuleBasedStateMachine):
+    """The model: the state of every slot in order, the cursor, and what became of each claim."""
+
+    claims = Bundle("claims")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        clock = FakeClock()
+        catalog = open_catalog(f"sqlite:///{Path(self.directory.name) / 'catalog.db'}", clock)
+        catalog.apply(WORKFLOW)
+        self.driver = Driver(catalog, clock)
+        self.slots: dict[str, list[BlockState]] = {"a": [BlockState.FILLED], "d": [BlockState.FILLED]}
+        self.cursor = 0
+        self.alive: dict[int, Claim] = {}  # by fence: claims that still count
+        self.leases: dict[int, float] = {}
+        self.ready: dict[int, int] = {}  # runs to be tried again, and their attempts so far
+
+    def teardown(self) -> None:
+        self.driver.catalog.close()
+        self.directory.cleanup()
+
+    def _opened(self, claim: Claim) -> Claim:
+        (slot,) = claim.slots.values()
+        assert slot.seq == len(self.slots[slot.channel])
+        self.slots[slot.channel].append(BlockState.RESERVED)
+        assert all(claim.run.fence > fence for fence in self.leases)
+        self.alive[claim.run.fence] = claim
+        self.leases[claim.run.fence] = self.driver.clock.now + LEASE
+        self.ready.pop(claim.run.id, None)
+        return claim
+
+    def _ended(self, claim: Claim, state: BlockState) -> None:
+        (slot,) = claim.slots.values()
+        self.slots[slot.channel][slot.seq] = state
+        del self.alive[claim.run.fence]
+
+    def _given_up(self, claim: Claim, again: bool) -> None:
+        self._ended(claim, BlockState.CANCELLED)
+        if again and claim.run.attempt < ATTEMPTS:
+            self.ready[claim.run.id] = claim.run.attempt
+
+    @rule(target=claims, kind=st.sampled_from(Kind))
+    def insert(self, kind: Kind) -> Claim:
+        return self._opened(self.driver.open_insert("a", kind=kind, attempts=ATTEMPTS))
+
+    @rule(target=claims)
+    def flow(self) -> Claim | None:
+        run = self.driver.request(RunKind.FLOW, "copy", ATTEMPTS)
+        return self._flow(run)
+
+    def _flow(self, run: int) -> Claim | None:
+        if any(claim.run.kind is RunKind.FLOW for claim in self.alive.values()):
+            with pytest.raises(Conflict, match="already running"):
+                self.driver.claim(run, demand_of(COPY))
+            self.driver.catalog.kill(run)
+            self.ready.pop(run, None)
+            return None
+        claim = self._opened(self.driver.claim(run, demand_of(COPY)))
+        span = claim.spans["copying", "a"]
+        assert (span.since.seq, span.upto.seq) == (self.cursor, self._visible("a")[-1])
+        return claim
+
+    @rule(target=claims, data=st.data())
+    def try_again(self, data: st.DataObject) -> Claim | None:
+        if not self.ready:
+            return None
+        run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
+        if self.driver.catalog.run(run).kind is RunKind.FLOW:
+            return self._flow(run)
+        claim = self._opened(self.driver.claim(run, inserting("a")))
+        assert claim.run.attempt == attempts + 1
+        return claim
+
+    @rule(claim=claims)
+    def commit(self, claim: Claim | None) -> None:
+        if claim is None:
+            return
+        moves = moves_of(claim)
+        if claim.run.fence not in self.alive or self.leases[claim.run.fence] <= self.driver.clock.now:
+            with pytest.raises(LeaseLost):
+                self.driver.commit(claim, moves)
+            return
+        self.driver.commit(claim, moves)
+        self._ended(claim, BlockState.FILLED)
+        self.cursor = moves[0].upto.seq if moves else self.cursor
+
+    @rule(claim=claims, again=st.booleans())
+    def fail(self, claim: Claim | None, again: bool) -> None:
+        if claim is None:
+            return
+        run, fence = claim.run.id, claim.run.fence
+        if fence not in self.alive:
+            with pytest.raises(LeaseLost):
+                self.driver.catalog.fail(run, fence, error="x")
+            return
+        self.driver.catalog.fail(run, fence, error="x", retry_in=0 if again else None)
+        self._given_up(claim, again)
+
+    @rule(claim=claims)
+    def kill(self, claim: Claim | None) -> None:
+        if claim is None:
+            return
+        run = claim.run.id
+        holder = next((c for c in self.alive.values() if c.run.id == run), None)
+        if holder is None and run not in self.ready:
+            with pytest.raises(Conflict):
+                self.driver.catalog.kill(run)
+            return
+        self.driver.catalog.kill(run)
+        self.ready.pop(run, None)
+        if holder is not None:
+            self._given_up(holder, again=False)
+
+    @rule(claim=claims)
+    def renew(self, claim: Claim | None) -> None:
+        if claim is not None and claim.run.fence in self.alive:
+            self.driver.catalog.renew(claim.run.id, claim.run.fence, lease=LEASE)
+            self.leases[claim.run.fence] = self.driver.clock.now + LEASE
+
+    @rule(seconds=st.sampled_from([-1.0, 0.000_000_5, LEASE / 2]))
+    def wait(self, seconds: float) -> None:
+        self.driver.clock.now += seconds
+
+    @rule()
+    def reclaim(self) -> None:
+        late = {f: c for f, c in self.alive.items() if self.leases[f] <= self.driver.clock.now}
+        taken = self.driver.catalog.reclaim()
+        assert {run.id for run in taken} == {claim.run.id for claim in late.values()}
+        for claim in late.values():
+            self._given_up(claim, again=True)
+
+    def _visible(self, channel: str) -> list[int]:
+        """Filled slots before the first reserved one."""
+        states = self.slots[channel]
+        end = states.index(BlockState.RESERVED) if BlockState.RESERVED in states else len(states)
+        return [seq for seq in range(end) if states[seq] is BlockState.FILLED]
+
+    @invariant()
+    def blocks_are_as_expected(self) -> None:
+        for channel, states in self.slots.items():
+            blocks = self.driver.catalog.blocks(channel, limit=1000)[::-1]
+            assert [b.state for b in blocks] == states
+            visible = [blocks[seq] for seq in self._visible(channel)]
+            self._check_prefix(channel, visible)
+            self._check_links(visible)
+            versions = [b.version for b in blocks if b.version is not None]
+            assert versions == sorted(set(versions))
+            assert len(versions) == (len(visible) - 1 if channel == "a" else 0)
+
+    def _check_prefix(self, channel: str, visible: list[Block]) -> None:
+        newest_base = max(n for n, block in enumerate(visible) if block.kind is Kind.BASE)
+        assert self.driver.catalog.base_and_after(channel, 1000) == visible[newest_base:]
+        found = self.driver.catalog.channel(channel)
+        assert found.head == Position(visible[-1].seq, visible[-1].reached, visible[-1].content)
+        assert found.reserved == self.slots[channel].count(BlockState.RESERVED)
+
+    def _check_links(self, visible: list[Block]) -> None:
+        for before, after in pairwise(visible):
+            position = Position(before.seq, before.reached, before.content)
+            assert place(position, after) == after
+
+    @invariant()
+    def the_cursor_is_where_the_last_commit_left_it(self) -> None:
+        positions = [c.position.seq for c in self.driver.catalog.cursors("a")]
+        assert positions in ([self.cursor], [])
+        assert positions or self.cursor == 0
+
+    @invariant()
+    def only_claims_that_count_are_running(self) -> None:
+        running = {run.id for run in self.driver.catalog.runs(state=RunState.RUNNING, limit=1000)}
+        assert running == {claim.run.id for claim in self.alive.values()}
+
+
+def test_random_histories() -> None:
+    run_state_machine_as_test(
+        Histories, settings=settings(max_examples=12, stateful_step_count=20, deadline=None, database=None)
+    )

@@ -1,0 +1,149 @@
+"""Opening, creating, upgrading and refusing catalogs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, text
+from tests.catalog.driver import WORKFLOW
+
+from tidemill.catalog import open_catalog
+from tidemill.catalog.engine import engine_for
+from tidemill.catalog.migrate import REVISION
+from tidemill.catalog.tables import metadata
+from tidemill.errors import CatalogError
+from tidemill.model.run import RunKind
+
+
+@pytest.fixture
+def engine(empty_url: str):
+    engine = engine_for(empty_url)
+    yield engine
+    engine.dispose()
+
+
+def test_migrations_make_the_tables(empty_url: str, engine: Engine) -> None:
+    open_catalog(empty_url).close()
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_partial_indexes_are_as_declared(empty_url: str, engine: Engine, backend: str) -> None:
+    """Alembic does not compare the conditions of indexes."""
+    open_catalog(empty_url).close()
+    found = _conditions(engine, backend)
+    metadata.drop_all(engine)
+    metadata.create_all(engine)
+    assert found == _conditions(engine, backend)
+    assert len(found) == 4
+
+
+def _conditions(engine: Engine, backend: str) -> dict[str, str]:
+    with engine.connect() as connection:
+        indexes = [i for table in metadata.tables for i in inspect(connection).get_indexes(table)]
+    options = ((i["name"], i["dialect_options"].get(f"{backend}_where")) for i in indexes)
+    return {name: str(where).replace("(", "").replace(")", "") for name, where in options if where is not None}
+
+
+def test_revision_is_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", "tidemill.catalog:migrations")
+    assert ScriptDirectory.from_config(config).get_current_head() == REVISION
+
+
+def test_opening_a_current_catalog_takes_one_query(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_catalog(url).close()
+    monkeypatch.setattr("tidemill.catalog.migrate._migrate", lambda _: pytest.fail("migrated again"))
+    open_catalog(url).close()
+
+
+def test_refuses_a_newer_catalog_and_leaves_it_alone(empty_url: str, engine: Engine) -> None:
+    open_catalog(empty_url).close()
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+    with pytest.raises(CatalogError, match=f"newer Tidemill.*0999.*{REVISION}.*upgrade"):
+        open_catalog(empty_url)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0999"
+
+
+def test_a_migration_that_fails_leaves_nothing(empty_url: str, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE events (id INTEGER)"))
+    with pytest.raises(CatalogError, match="events"):
+        open_catalog(empty_url)
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names() == ["events"]
+
+
+def test_first_opens_at_the_same_time_all_succeed(empty_url: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        for catalog in pool.map(lambda _: open_catalog(empty_url), range(6)):
+            assert catalog.channels() == []
+            catalog.close()
+
+
+def test_first_opens_by_several_processes_all_succeed(empty_url: str) -> None:
+    program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).channels())"
+    command = [sys.executable, "-c", program, empty_url]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [p.communicate()[0].strip() for p in started] == ["[]"] * 2
+
+
+def test_says_that_a_file_is_no_database(tmp_path: Path) -> None:
+    damaged = tmp_path / "catalog.db"
+    damaged.write_bytes(b"this is not a database" * 100)
+    with pytest.raises(CatalogError, match="not a database"):
+        open_catalog(f"sqlite:///{damaged}")
+
+
+def test_says_that_a_directory_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match=r"unable to open.*check that the address is right"):
+        open_catalog(f"sqlite:///{tmp_path}/missing/catalog.db")
+
+
+def test_says_that_a_server_cannot_be_reached_and_keeps_the_password() -> None:
+    with pytest.raises(CatalogError, match="cannot be used") as caught:
+        open_catalog("postgresql://me:secret@127.0.0.1:1/tidemill")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///:memory:", ""])
+def test_refuses_what_is_no_address(address: str) -> None:
+    with pytest.raises(CatalogError, match="write sqlite:///"):
+        open_catalog(address)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_every_spelling_of_postgresql_means_psycopg(scheme: str) -> None:
+    engine = engine_for(f"{scheme}://me@localhost/x")
+    assert engine.url.drivername == "postgresql+psycopg"
+    engine.dispose()
+
+
+def test_sqlite_is_set_up_for_durability(tmp_path: Path) -> None:
+    engine = engine_for(f"sqlite:///{tmp_path / 'catalog.db'}")
+    with engine.connect() as connection:
+        settings = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        found = [connection.execute(text(f"PRAGMA {setting}")).scalar() for setting in settings]
+    engine.dispose()
+    assert found == ["wal", 2, 1, 30_000]
+
+
+def test_an_error_of_the_database_is_a_catalog_error(empty_url: str, engine: Engine) -> None:
+    catalog = open_catalog(empty_url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE logs"))
+    catalog.apply(WORKFLOW)
+    run = catalog.request(RunKind.FLOW, "copy")
+    with pytest.raises(CatalogError, match=r"cannot be used: .*logs"):
+        catalog.log(run.id)
+    catalog.close()

@@ -1,0 +1,150 @@
+"""Several threads, each with a catalog of its own, at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import Barrier
+from typing import Any
+
+from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, inserting, moves_of
+
+from tidemill.catalog import SqlCatalog
+from tidemill.errors import Conflict
+from tidemill.model.block import BlockState
+from tidemill.model.run import Claim, RunKind, RunState, demand_of
+
+Opened = Callable[[], SqlCatalog]
+
+
+def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Results, or the conflicts raised, of actions that start together."""
+    start = Barrier(len(actions))
+
+    def run(action: Callable[[], Any]) -> Any:
+        start.wait()
+        try:
+            return action()
+        except Conflict as conflict:
+            return conflict
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(run, actions))
+
+
+def drivers(driver: Driver, opened: Opened, count: int) -> list[Driver]:
+    return [Driver(opened(), driver.clock) for _ in range(count)]
+
+
+def test_one_of_many_claims_wins(driver: Driver, opened: Opened) -> None:
+    run = driver.request()
+    results = at_once([lambda d=d: d.claim(run, inserting()) for d in drivers(driver, opened, 4)])
+    assert sum(isinstance(r, Claim) for r in results) == 1
+    assert {str(r) for r in results if isinstance(r, Conflict)} == {
+        f"run {run} is running, not ready; only a ready run can be claimed"
+    }
+    assert driver.catalog.channel("a").reserved == 1
+
+
+def test_one_of_many_runs_of_a_flow_wins(driver: Driver, opened: Opened) -> None:
+    waiting = [driver.request(RunKind.FLOW, "copy") for _ in range(4)]
+    pairs = zip(drivers(driver, opened, 4), waiting, strict=True)
+    results = at_once([lambda d=d, r=r: d.claim(r, demand_of(COPY)) for d, r in pairs])
+    (winner,) = (r for r in results if isinstance(r, Claim))
+    lost = [r for r in results if isinstance(r, Conflict)]
+    assert len(lost) == 3
+    assert all(f"run {winner.run.id} of flow 'copy' is already running" in str(r) for r in lost)
+
+
+def test_one_of_many_inserts_under_a_key_wins(driver: Driver, opened: Opened) -> None:
+    results = at_once([lambda d=d: d.insert(key="k") for d in drivers(driver, opened, 4)])
+    conflicts = [r for r in results if isinstance(r, Conflict)]
+    assert len(conflicts) == 3
+    assert all("insert key 'k' was already used" in str(c) for c in conflicts)
+    assert driver.head() == 1
+
+
+def test_concurrent_inserts_lose_nothing(driver: Driver, opened: Opened) -> None:
+    shared = Driver(opened(), driver.clock)  # one catalog may serve several threads
+    team = [*drivers(driver, opened, 4), *[shared] * 4]
+    at_once([lambda d=d: [d.insert(channel) for channel in "abba"] for d in team])
+    versions = []
+    for channel in "ab":
+        blocks = driver.catalog.deltas(channel, 0, 100)
+        assert [b.seq for b in blocks] == list(range(1, 17))
+        assert all(after.since == before.seq for before, after in pairwise(blocks))
+        assert all(after.version > before.version for before, after in pairwise(blocks))
+        versions += [b.version for b in blocks]
+    assert len(set(versions)) == 32
+    ids = [e.id for e in driver.catalog.events(limit=1000)]
+    assert ids == sorted(set(ids))
+
+
+def test_flows_and_inserts_and_failures_together(driver: Driver, opened: Opened) -> None:
+    def consume(d: Driver) -> None:
+        for _ in range(4):
+            claim = d.open_flow()
+            d.commit(claim, moves_of(claim))
+
+    def spoil(d: Driver) -> None:
+        for _ in range(4):
+            d.catalog.kill(d.open_insert("a").run.id)
+
+    def feed(d: Driver) -> None:
+        for channel in "baab":
+            d.insert(channel)
+
+    results = at_once(
+        [lambda w=w, d=d: w(d) for w, d in zip((consume, spoil, feed, feed), drivers(driver, opened, 4), strict=True)]
+    )
+    assert results == [None] * 4
+    claim = driver.open_flow()
+    driver.commit(claim, moves_of(claim))
+    assert driver.catalog.cursors()[0].position == driver.catalog.channel("a").head
+    read = [
+        r for run in driver.catalog.runs(subject="copy") for r in driver.catalog.readings(run.id) if r.channel == "a"
+    ]
+    spans = sorted((r.since, r.upto) for r in read)
+    assert spans[0][0] == 0
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
+    states = [b.state for b in driver.catalog.blocks("a", limit=100)]
+    assert states.count(BlockState.CANCELLED) == 4
+
+
+def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None:
+    for _ in range(3):
+        claim = driver.open_insert(attempts=5)
+        driver.clock.now += LEASE - 0.001
+        owner, janitor = drivers(driver, opened, 2)
+
+        def late(janitor: Driver = janitor) -> object:
+            driver.clock.now += 0.001
+            return janitor.catalog.reclaim()
+
+        at_once([lambda o=owner, c=claim: o.commit(c), late])
+        (block,) = driver.catalog.written(claim.run.id)
+        state = driver.catalog.run(claim.run.id).state
+        assert (state, block.state) in {
+            (RunState.FINISHED, BlockState.FILLED),
+            (RunState.READY, BlockState.CANCELLED),
+        }
+
+
+def test_concurrent_applies_agree(catalog: SqlCatalog, opened: Opened) -> None:
+    others = [opened() for _ in range(4)]
+    assert at_once([lambda c=c: c.apply(WORKFLOW) for c in others]) == [None] * 4
+    assert len(catalog.channels()) == 3
+    assert len(catalog.events()) == 4
+
+
+def test_overlapping_demands_do_not_deadlock(driver: Driver, opened: Opened) -> None:
+    def both(d: Driver, order: str) -> None:
+        for _ in range(5):
+            claims = [d.open_insert(channel) for channel in order]
+            for claim in claims:
+                d.commit(claim)
+
+    team = zip(drivers(driver, opened, 4), ("ab", "ba", "ab", "ba"), strict=True)
+    assert at_once([lambda d=d, o=o: both(d, o) for d, o in team]) == [None] * 4
+    assert (driver.head("a"), driver.head("b")) == (20, 20)

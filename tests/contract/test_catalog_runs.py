@@ -1,0 +1,264 @@
+"""The life of a run: every transition, and every one that must not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.catalog.driver import COPY, LEASE, Driver, inserting, moves_of, outcome
+
+from tidemill.catalog import SqlCatalog
+from tidemill.errors import ChannelBusy, Conflict, LeaseLost, NotFound
+from tidemill.model.block import BEGINNING, BlockState, Kind
+from tidemill.model.run import Claim, Demand, RunKind, RunState, WantRead, WantSlot, demand_of
+
+Action = Callable[[SqlCatalog, Claim], object]
+
+BY_OWNER: dict[str, Action] = {
+    "renew": lambda c, claim: c.renew(claim.run.id, claim.run.fence, lease=LEASE),
+    "commit": lambda c, claim: c.commit(claim, outcome(claim)),
+    "fail": lambda c, claim: c.fail(claim.run.id, claim.run.fence, error="late"),
+}
+ENDINGS: dict[str, Action] = {
+    "finished": BY_OWNER["commit"],
+    "failed": BY_OWNER["fail"],
+    "killed": lambda c, claim: c.kill(claim.run.id),
+}
+
+
+def snapshot(driver: Driver) -> object:
+    """Everything a transition might change."""
+    c = driver.catalog
+    return c.channels(), c.blocks(limit=1000), c.runs(limit=1000), c.cursors(), c.events(limit=1000), c.named_files()
+
+
+def test_a_request_is_ready(driver: Driver) -> None:
+    run = driver.catalog.request(RunKind.FLOW, "copy", attempts=3)
+    assert (run.state, run.attempt, run.created, run.owner) == (RunState.READY, 0, driver.clock.now, None)
+    assert driver.catalog.run(run.id) == run
+    assert driver.kinds_of_events(run.id) == ["run.requested"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject"), [(RunKind.FLOW, "a"), (RunKind.INSERT, "copy"), (RunKind.COMPACTION, "x")]
+)
+def test_a_request_names_something_registered(driver: Driver, kind: RunKind, subject: str) -> None:
+    with pytest.raises(NotFound, match=rf"there is no .*'{subject}'; known are (a, b, d|copy)"):
+        driver.catalog.request(kind, subject)
+
+
+def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
+    driver.insert("a")
+    driver.insert("b")
+    claim = driver.open_flow()
+    run = claim.run
+    assert (run.state, run.attempt, run.owner) == (RunState.RUNNING, 1, "me")
+    assert (run.started, run.lease_until) == (driver.clock.now, driver.clock.now + LEASE)
+    assert claim.directory == f"runs/{run.id}/{run.fence}"
+    assert driver.catalog.active_directories() == {claim.directory}
+    slot = claim.slots["copying", "d"]
+    assert (slot.channel, slot.seq, slot.kind, slot.task) == ("d", 1, Kind.DELTA, "copying")
+    assert driver.catalog.block(slot.block).state is BlockState.RESERVED
+    a, b = claim.spans["copying", "a"], claim.spans["copying", "b"]
+    assert (a.since, a.upto) == (BEGINNING, driver.catalog.channel("a").head)
+    assert b.since == b.upto == driver.catalog.channel("b").head
+    assert driver.catalog.channel("d").reserved == 1
+    assert driver.kinds_of_events(run.id) == ["run.requested", "run.claimed"]
+
+
+def test_slots_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
+    first, second = driver.request(), driver.request()
+    later = driver.claim(second, inserting())
+    demand = Demand(
+        slots=(WantSlot("x", "a", Kind.DELTA), WantSlot("y", "b", Kind.BASE), WantSlot("z", "a", Kind.DELTA))
+    )
+    claim = driver.claim(first, demand)
+    assert later.slots[None, "a"].seq == 1
+    assert [(s.channel, s.seq, s.kind) for s in claim.slots.values()] == [
+        ("a", 2, "delta"),
+        ("b", 1, "base"),
+        ("a", 3, "delta"),
+    ]
+    assert claim.run.fence > later.run.fence
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_has_ended_stays_ended(driver: Driver, ending: str) -> None:
+    claim = driver.open_insert()
+    ENDINGS[ending](driver.catalog, claim)
+    before = snapshot(driver)
+    with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
+        driver.claim(claim.run.id, inserting())
+    with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
+        driver.catalog.kill(claim.run.id)
+    for act in BY_OWNER.values():
+        with pytest.raises(LeaseLost, match=f"is {ending}"):
+            act(driver.catalog, claim)
+    assert snapshot(driver) == before
+
+
+def test_a_running_run_cannot_be_claimed(driver: Driver) -> None:
+    claim = driver.open_insert()
+    with pytest.raises(Conflict, match="is running, not ready"):
+        driver.claim(claim.run.id, inserting())
+
+
+@pytest.mark.parametrize("action", BY_OWNER)
+def test_a_ready_run_is_nobodys(driver: Driver, action: str) -> None:
+    claim = driver.open_insert(attempts=2)
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    before = snapshot(driver)
+    with pytest.raises(LeaseLost, match="is ready"):
+        BY_OWNER[action](driver.catalog, claim)
+    assert snapshot(driver) == before
+
+
+@pytest.mark.parametrize("action", BY_OWNER)
+def test_a_zombie_changes_nothing(driver: Driver, action: str) -> None:
+    zombie = driver.open_insert(attempts=2)
+    driver.clock.now += LEASE
+    driver.catalog.reclaim()
+    heir = driver.claim(zombie.run.id, inserting(), owner="heir")
+    assert heir.run.fence > zombie.run.fence
+    assert heir.directory != zombie.directory
+    before = snapshot(driver)
+    with pytest.raises(LeaseLost, match="claimed again by heir"):
+        BY_OWNER[action](driver.catalog, zombie)
+    assert snapshot(driver) == before
+    assert [b.seq for b in driver.commit(heir)] == [2]
+
+
+def test_unknown_runs_are_not_found(driver: Driver) -> None:
+    catalog = driver.catalog
+    for ask in (catalog.run, catalog.kill, catalog.log, catalog.readings, catalog.written):
+        with pytest.raises(NotFound, match="there is no run 99; there are none yet"):
+            ask(99)
+    driver.request()
+    with pytest.raises(NotFound, match="there is no run 99; the newest is 1"):
+        driver.claim(99, Demand())
+
+
+def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
+    claim = driver.open_insert()
+    driver.clock.now += LEASE
+    with pytest.raises(LeaseLost, match=r"ended 0\.0 s ago"):
+        driver.commit(claim)
+    assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
+    assert driver.head() == 0
+
+
+def test_a_renewed_lease_can_commit(driver: Driver) -> None:
+    claim = driver.open_insert()
+    driver.clock.now += LEASE - 1
+    driver.catalog.renew(claim.run.id, claim.run.fence, lease=LEASE)
+    driver.clock.now += LEASE - 1
+    assert driver.catalog.reclaim() == []
+    driver.commit(claim)
+    assert driver.head() == 1
+
+
+def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
+    claim = driver.open_insert(attempts=2)
+    run = driver.catalog.fail(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
+    assert (run.state, run.error, run.not_before) == (RunState.READY, "disk full", driver.clock.now + 5)
+    assert driver.catalog.written(run.id)[0].state is BlockState.CANCELLED
+    with pytest.raises(Conflict, match=r"only in 5\.000 s"):
+        driver.claim(run.id, inserting())
+    driver.clock.now += 5
+    again = driver.claim(run.id, inserting())
+    assert (again.run.attempt, again.run.error, again.run.not_before) == (2, None, None)
+    driver.commit(again, log="two")
+    assert driver.catalog.log(run.id) == "one\ntwo"
+    kinds = driver.kinds_of_events(run.id)
+    assert kinds[2:] == ["run.retried", "block.cancelled", "run.claimed", "run.finished", "block.filled"]
+
+
+def test_the_last_attempt_fails_for_good(driver: Driver) -> None:
+    claim = driver.open_insert(attempts=1)
+    run = driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    assert (run.state, run.finished, run.lease_until) == (RunState.FAILED, driver.clock.now, None)
+    assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "block.cancelled"]
+
+
+def test_without_a_wait_there_is_no_other_attempt(driver: Driver) -> None:
+    claim = driver.open_insert(attempts=9)
+    assert driver.catalog.fail(claim.run.id, claim.run.fence, error="bad input").state is RunState.FAILED
+
+
+def test_texts_may_hold_anything(driver: Driver) -> None:
+    claim = driver.open_insert()
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="a\x00b", log="c\udc80d")
+    assert driver.catalog.run(claim.run.id).error == "a\ufffdb"
+    assert driver.catalog.log(claim.run.id) == "c?d"
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_killing(driver: Driver, started: bool) -> None:
+    run = driver.request()
+    if started:
+        driver.claim(run, inserting())
+    killed = driver.catalog.kill(run)
+    assert (killed.state, killed.finished) == (RunState.KILLED, driver.clock.now)
+    assert driver.catalog.channel("a").reserved == 0
+    assert driver.catalog.active_directories() == set()
+
+
+def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
+    often, once = driver.open_insert(attempts=2), driver.open_insert()
+    driver.clock.now += 1
+    healthy = driver.open_insert()
+    driver.clock.now += LEASE - 1
+    taken = driver.catalog.reclaim()
+    assert [(r.id, r.state) for r in taken] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
+    assert taken[1].error == "lease expired: me did not renew it and is 0.0 s late"
+    assert driver.catalog.run(healthy.run.id).state is RunState.RUNNING
+    assert driver.claim(often.run.id, inserting()).run.attempt == 2
+
+
+def test_one_run_of_a_flow_at_a_time(driver: Driver) -> None:
+    running = driver.open_flow()
+    waiting = driver.request(RunKind.FLOW, "copy")
+    with pytest.raises(Conflict, match=f"run {running.run.id} of flow 'copy' is already running"):
+        driver.claim(waiting, demand_of(COPY))
+    driver.commit(running, moves_of(running))
+    driver.claim(waiting, demand_of(COPY))
+
+
+def test_inserts_run_side_by_side(driver: Driver) -> None:
+    assert [driver.open_insert().slots[None, "a"].seq for _ in range(3)] == [1, 2, 3]
+
+
+def test_reading_through_a_channel_needs_it_free(driver: Driver) -> None:
+    other = driver.open_insert("a")
+    run = driver.request(RunKind.FLOW, "copy")
+    through = Demand(slots=(WantSlot("t", "a", Kind.DELTA),), through=frozenset({"a"}))
+    before = snapshot(driver)
+    with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a slot of channel 'a'"):
+        driver.claim(run, through)
+    assert snapshot(driver) == before
+    driver.catalog.kill(other.run.id)
+    assert driver.claim(run, through).slots["t", "a"].seq == 2
+
+
+def test_a_claim_names_known_channels(driver: Driver) -> None:
+    run = driver.request()
+    before = snapshot(driver)
+    for demand in (
+        inserting("zz"),
+        Demand(reads=(WantRead("t", "zz", False),)),
+        Demand(through=frozenset({"zz"})),
+    ):
+        with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
+            driver.claim(run, demand)
+    assert snapshot(driver) == before
+
+
+def test_runs_are_listed_newest_first(driver: Driver) -> None:
+    done = driver.open_insert("a")
+    driver.commit(done)
+    ready, other = driver.request(), driver.request(subject="b")
+    catalog = driver.catalog
+    assert [r.id for r in catalog.runs()] == [other, ready, done.run.id]
+    assert [r.id for r in catalog.runs(limit=1)] == [other]
+    assert [r.id for r in catalog.runs(state=RunState.READY, subject="a")] == [ready]
+    assert [r.id for r in catalog.runs(state=RunState.FINISHED)] == [done.run.id]
