@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.databases import backend, empty_url, postgresql_url, server, sqlite_template, url
 
 import tidemill as tm
 from tidemill.app import Tidemill
 from tidemill.project import Project
 from tidemill.settings import Settings
+
+__all__ = ["backend", "empty_url", "postgresql_url", "server", "sqlite_template", "url"]
 
 Open = Callable[[tm.Workflow], Tidemill]
 

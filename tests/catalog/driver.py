@@ -13,7 +13,7 @@ from tidemill.model.identity import identity
 from tidemill.model.provenance import NOTHING, Provenance
 from tidemill.model.run import (
     Claim,
-    CursorMove,
+    Consumption,
     Demand,
     Filled,
     Outcome,
@@ -87,7 +87,7 @@ class Driver:
     def insert(self, channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Block:
         return self.commit(self.open_insert(channel, key, kind))[0]
 
-    def commit(self, claim: Claim, moves: Iterable[CursorMove] = (), log: str = "") -> list[Block]:
+    def commit(self, claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
         return self.catalog.commit(claim, outcome(claim, moves, log))
 
     def run_flow(self, binding: Binding = COPY) -> list[Block]:
@@ -122,13 +122,13 @@ def filled(claim: Claim, slot: Slot, schema: Schema = SCHEMA) -> Filled:
     return Filled(slot, schema, (file_of(claim, slot),), identity(claim.directory, slot.seq), NOTHING, seen)
 
 
-def outcome(claim: Claim, moves: Iterable[CursorMove] = (), log: str = "") -> Outcome:
+def outcome(claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> Outcome:
     return Outcome(tuple(filled(claim, slot) for slot in claim.slots.values()), tuple(moves), {"seconds": 1}, log)
 
 
-def moves_of(claim: Claim, binding: Binding = COPY) -> list[CursorMove]:
+def moves_of(claim: Claim, binding: Binding = COPY) -> list[Consumption]:
     new = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is Mode.NEW}
-    return [CursorMove(*at, span.since.seq, span.upto) for at, span in claim.spans.items() if at in new]
+    return [Consumption(*at, span.since.seq if at in new else None, span.upto) for at, span in claim.spans.items()]
 
 
 def base(claim: Claim, channel: str, seq: int, files: Sequence[File] | None = None) -> Block:

@@ -17,7 +17,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockState, File, Kind, Origin
 from tidemill.model.codec import Json
-from tidemill.model.run import Claim, CursorMove, Filled, Outcome, RunState, Slot
+from tidemill.model.run import Claim, Consumption, Filled, Outcome, RunState, Slot
 
 _FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
 
@@ -26,7 +26,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     run = _finish(tx, claim, outcome.stats, outcome.log)
     held = hold_reserved_by(tx, run.id)
     _fill(tx, run, outcome.filled)
-    _consume(tx, run, claim, outcome.moves)
+    _consume(tx, run, outcome.consumed)
     advance(tx, held)
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
@@ -35,7 +35,6 @@ def compacted(tx: Transaction, claim: Claim, base: Block, log: str) -> Block:
     run = _finish(tx, claim, {}, log)
     channel = hold_named(tx, [base.channel])[base.channel]
     _fill(tx, run, ())
-    _consume(tx, run, claim, ())
     _check_still_named(tx, claim.directory, base.files)
     new = _base_values(run, base, _compactable(tx, channel, base.seq))
     block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
@@ -95,38 +94,30 @@ def _add_files(tx: Transaction, run: AnyRow, slot: Slot, added: Sequence[File]) 
     tx.note(EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size)
 
 
-def _consume(tx: Transaction, run: AnyRow, claim: Claim, moves: Sequence[CursorMove]) -> None:
+def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption]) -> None:
     """Move the run's cursors, and record for tracing what it read."""
-    moved = {(move.task, move.channel): move for move in moves}
-    read = {at: span.upto.seq for at, span in claim.spans.items()} | {at: m.upto.seq for at, m in moved.items()}
-    if not read:
+    if not consumed:
         return
-    ids = channel_ids(tx.connection, (channel for _, channel in read))
-    if moves:
-        binding = find_binding(tx.connection, run.subject)
-        for move in moves:
-            _move_cursor(tx, binding, ids[move.channel], move)
+    ids = channel_ids(tx.connection, (c.channel for c in consumed))
+    binding = find_binding(tx.connection, run.subject)
+    for read in consumed:
+        if read.since is not None:
+            _move_cursor(tx, binding, ids[read.channel], read, read.since)
     rows = [
-        {
-            "run_id": run.id,
-            "task": at[0],
-            "channel_id": ids[at[1]],
-            "since": moved[at].since if at in moved else None,
-            "upto": upto,
-        }
-        for at, upto in read.items()
+        {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
+        for c in consumed
     ]
     tx.connection.execute(insert(run_reads), rows)
 
 
-def _move_cursor(tx: Transaction, binding: int, channel: int, move: CursorMove) -> None:
+def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:
     """Compare and swap. A task that never consumed the channel has no cursor yet, and stands at its beginning."""
     key = {"binding_id": binding, "task": move.task, "channel_id": channel}
     same = [cursors.c[name] == value for name, value in key.items()]
     found = tx.connection.execute(select(cursors.c.seq).where(*same)).scalar()
-    if (found or 0) != move.since:
+    if (found or 0) != since:
         raise Conflict(
-            f"the cursor of task {move.task!r} on channel {move.channel!r} is at {found or 0}, not at {move.since} "
+            f"the cursor of task {move.task!r} on channel {move.channel!r} is at {found or 0}, not at {since} "
             "where this run began; run it again"
         )
     upto = position_values(move.upto)

@@ -141,12 +141,15 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class CursorMove:
-    """A consumer's cursor moves from what it had read to what it has consumed, if nobody moved it meanwhile."""
+class Consumption:
+    """What a task has read of a channel: everything up to `upto`, or only what changed after `since`.
+
+    With `since` the task's cursor moves from there to `upto`, provided that nobody moved it meanwhile.
+    """
 
     task: str
     channel: str
-    since: int
+    since: int | None
     upto: Position
 
 
@@ -155,7 +158,7 @@ class Outcome:
     """Everything that becomes visible when a run commits, or not at all."""
 
     filled: tuple[Filled, ...]
-    moves: tuple[CursorMove, ...] = ()
+    consumed: tuple[Consumption, ...] = ()
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
 

@@ -56,7 +56,8 @@ class Field:
         return not any(d.this == exp.DType.MAP for d in self.parsed.find_all(exp.DataType))
 
     def __str__(self) -> str:
-        return f"`{self.name}` {self.type}" + ("" if self.nullable else " NOT NULL")
+        name = self.name.replace("`", "``")
+        return f"`{name}` {self.type}" + ("" if self.nullable else " NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)

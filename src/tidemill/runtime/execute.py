@@ -99,7 +99,7 @@ class Executor:
         """Cancel the slots, unless the run was taken away: then whoever took it has done so."""
         if isinstance(error, LeaseLost | RunKilled):
             return
-        said = str(error) or type(error).__name__
+        said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
         log.say(f"failed: {said}")
         again = retry_in if isinstance(error, Exception) else None
         try:

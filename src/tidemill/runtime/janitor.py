@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import Updates
-from tidemill.model.run import Claim, Demand, RunKind
+from tidemill.model.run import Claim, Demand, RunKind, RunState
 from tidemill.model.task import Mode
-from tidemill.ports import RegisteredBinding, RegisteredChannel
+from tidemill.ports import RegisteredChannel
 from tidemill.retain.collection import Need, collectable
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.lease import Lease
@@ -59,8 +59,7 @@ class Janitor:
         """
         catalog = self.executor.catalog
         reclaimed = catalog.reclaim()
-        bindings = catalog.bindings()
-        gone = [b for c in catalog.channels() for b in self._superseded(c, bindings, keep_since)]
+        gone = [b for c in catalog.channels() for b in self._superseded(c, keep_since)]
         catalog.collect(b.id for b in gone)
         files = self.executor.store.delete(catalog.purge())
         return Collected(len(gone), files + self.sweep(), len(reclaimed))
@@ -73,22 +72,27 @@ class Janitor:
         orphans = [p for p in present if p not in named and not any(p.startswith(f"{d}/") for d in active)]
         return self.executor.store.delete(orphans)
 
-    def _superseded(
-        self, channel: RegisteredChannel, bindings: list[RegisteredBinding], keep_since: int | None
-    ) -> list[Block]:
+    def _superseded(self, channel: RegisteredChannel, keep_since: int | None) -> list[Block]:
         catalog = self.executor.catalog
         name = channel.channel.name
-        needs = [
-            Need(c.position.seq, snapshot=_reads_old(bindings, c.binding, c.task, name)) for c in catalog.cursors(name)
-        ]
+        needs = [*self._consumers(name), *self._running(name)]
         if keep_since is not None:
             needs.append(Need(catalog.position(name, version=keep_since).seq, snapshot=True))
         return collectable(catalog.filled(name), channel.head.seq, needs)
 
+    def _consumers(self, channel: str) -> Iterator[Need]:
+        """Who goes on from a cursor; a task that is no longer declared does not."""
+        reading = {
+            (b.name, t["name"]): {r["mode"] for r in t["reads"] if r["channel"] == channel}
+            for b in self.executor.catalog.bindings()
+            for t in b.spec["tasks"]
+        }
+        for cursor in self.executor.catalog.cursors(channel):
+            modes = reading.get((cursor.binding, cursor.task), set())
+            if modes:
+                yield Need(cursor.position.seq, snapshot=Mode.OLD in modes)
 
-def _reads_old(bindings: list[RegisteredBinding], binding: str, task: str, channel: str) -> bool:
-    """Does this consumer also read the content that its change starts from?"""
-    for spec in (b.spec for b in bindings if b.name == binding):
-        for reads in (t["reads"] for t in spec["tasks"] if t["name"] == task):
-            return any(r["channel"] == channel and r["mode"] == Mode.OLD for r in reads)
-    return False
+    def _running(self, channel: str) -> Iterator[Need]:
+        """What runs that are under way may read: the content as it was when they were claimed."""
+        for run in self.executor.catalog.runs(state=RunState.RUNNING, limit=10_000):
+            yield Need(self.executor.catalog.position(channel, version=run.fence).seq, snapshot=True)

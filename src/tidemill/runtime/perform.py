@@ -14,7 +14,7 @@ from tidemill.model.flow import Binding
 from tidemill.model.run import (
     Claim,
     Consumed,
-    CursorMove,
+    Consumption,
     Filled,
     Outcome,
     Span,
@@ -58,7 +58,7 @@ class Performance:
     positions: dict[str, Position] = field(default_factory=dict)  # of channels written so far in this run
     pending: dict[str, list[Block]] = field(default_factory=dict)
     filled: list[Filled] = field(default_factory=list)
-    moves: list[CursorMove] = field(default_factory=list)
+    consumed: list[Consumption] = field(default_factory=list)
     stats: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def outcome(self) -> Outcome:
@@ -66,7 +66,7 @@ class Performance:
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._task(task)
-        return Outcome(tuple(self.filled), tuple(self.moves), {"tasks": self.stats}, self.log.text)
+        return Outcome(tuple(self.filled), tuple(self.consumed), {"tasks": self.stats}, self.log.text)
 
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
@@ -81,7 +81,7 @@ class Performance:
             source, target = provenance(task, write.kind, consumed)
             identity = output_identity(task, write.argument, consumed)
             self._fill(task, Filled(slot, schemas[write.argument], files, identity, source, target), views)
-        self._move(task, consumed)
+        self._consume(task, consumed)
         self._count(task, inputs, time.monotonic() - began)
 
     def _invoke(self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, Target]) -> Mapping[str, Schema]:
@@ -146,10 +146,12 @@ class Performance:
             return Position()
         return self.catalog.position(filled.slot.channel, seq=filled.slot.seq - 1)
 
-    def _move(self, task: Task, consumed: tuple[Consumed, ...]) -> None:
-        for read in consumed:
-            if read.mode is Mode.NEW:
-                self.moves.append(CursorMove(task.name, read.port, read.span.since.seq, read.span.upto))
+    def _consume(self, task: Task, reads: tuple[Consumed, ...]) -> None:
+        """One consumption a channel: as a change if any argument reads it as NEW."""
+        new = {r.port for r in reads if r.mode is Mode.NEW}
+        for read in {r.port: r for r in reads}.values():
+            since = read.span.since.seq if read.port in new else None
+            self.consumed.append(Consumption(task.name, read.port, since, read.span.upto))
 
     def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
         rows_in = sum(b.rows for view in inputs.values() for b in blocks_of(view))

@@ -24,7 +24,7 @@ from tidemill.ports import Log, Target
 from tidemill.spark.commands import Commands
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
-from tidemill.spark.session import first_line, running, tagged
+from tidemill.spark.session import cancel, first_line, running, tagged
 from tidemill.spark.writing import write
 
 Frames = Mapping[str, DataFrame]
@@ -85,7 +85,7 @@ class SparkEngine:
     def cancel(self, tag: str) -> None:
         self._commands.stop(tag)
         if self._session is not None:
-            self._session.interruptTag(tag)
+            cancel(self._session, tag)
 
     def stop(self) -> None:
         if self._session is not None and self._started_here:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from pyspark.sql import DataFrame, SparkSession
@@ -77,4 +78,4 @@ class Reader:
 
 def _nullable(schema: Schema) -> str:
     """The DDL without NOT NULL: a frame that claims to hold no NULL would let Spark drop the checks on it."""
-    return ", ".join(f"`{f.name}` {f.type}" for f in schema)
+    return str(Schema(tuple(replace(f, nullable=True) for f in schema)))

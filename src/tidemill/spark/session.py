@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from pyspark import cloudpickle
+from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -65,7 +65,8 @@ def start(
     problem = java_problem()
     if problem is not None:
         raise EngineError(problem)
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
     chosen = {**DEFAULTS, **_quiet(), **_scratch(scratch), **(settings or {})}
     builder = SparkSession.builder
@@ -120,12 +121,34 @@ def ship(module: ModuleType) -> None:
 
 @contextmanager
 def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Everything this thread runs meanwhile can be stopped by the tag."""
-    spark.addTag(tag)
+    """Everything this thread runs meanwhile can be stopped by the tag, from any thread."""
+    context = _context(spark)
+    add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
+    add(tag)
     try:
         yield
     finally:
-        spark.removeTag(tag)
+        remove(tag)
+
+
+def cancel(spark: SparkSession, tag: str) -> None:
+    """Stop whatever runs under the tag."""
+    context = _context(spark)
+    if context is not None:
+        context.cancelJobsWithTag(tag)
+    else:
+        spark.interruptTag(tag)
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """The context of a session in this process; None through Spark Connect.
+
+    A session's own tags are no use in process: `interruptTag` finds only what the calling thread had tagged.
+    """
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
 
 
 def first_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from tidemill.model.block import Kind
 from tidemill.model.change import COUNT, DELETED, RESERVED, Increment, Upsert
 from tidemill.model.schema import Field, Schema
 from tidemill.ports import Target
-from tidemill.spark.types import column, columns, quoted, schema_of
+from tidemill.spark.types import column, columns, schema_of
 
 _WIDENS = {
     "TINYINT": {"SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"},
@@ -29,7 +29,7 @@ def write(frame: DataFrame, target: Target) -> Schema:
     shaped = _shaped(frame, physical, target)
     shaped.write.mode("errorifexists").parquet(_fresh(target.directory))
     if isinstance(target.updates, Upsert | Increment):
-        _check_key(shaped.sparkSession.read.schema(_ddl(physical)).parquet(_fresh(target.directory)), target)
+        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(_fresh(target.directory)), target)
     return content
 
 
@@ -96,7 +96,3 @@ def _check_key(written: DataFrame, target: Target) -> None:
 def _mismatch(target: Target, what: str) -> BadInput:
     want = ", ".join(f"{f.name} {f.type.lower()}" for f in target.schema or Schema(()))
     return BadInput(f"channel {target.channel} expects ({want}): {what}")
-
-
-def _ddl(schema: Schema) -> str:
-    return ", ".join(f"{quoted(f.name)} {f.type}" for f in schema)
