@@ -35,7 +35,7 @@ bench: setup  ## the figures of docs/benchmarks.md, measured here
 	@$(BIN)/tidemill bench merge
 
 crash: setup  ## the long crash campaign: every step of the commit protocol, many times, on both catalogs
-	@TIDEMILL_CRASH_ROUNDS=10 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py
+	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py --timeout 3600
 
 lock:  ## pin the newest versions that pyproject.toml admits
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \

@@ -60,8 +60,9 @@ class Mill:
     def run(self) -> None:
         self.executor.flow(DEDUPE, {})
 
-    def compact(self) -> None:
-        Janitor(self.executor).compact("events", {})
+    def compact(self, *channels: str) -> None:
+        for channel in channels:
+            Janitor(self.executor).compact(channel, {})
 
     def collect(self) -> None:
         Janitor(self.executor).collect()

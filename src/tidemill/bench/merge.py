@@ -16,6 +16,7 @@ from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
 from tidemill.spark.reading import Reader
+from tidemill.spark.session import start
 
 SCHEMA = Schema.parse("key bigint, name string, text string")
 UPDATES = Upsert(("key",))
@@ -24,13 +25,14 @@ SIZES = {"large": 100_000, "small": 1_000}
 
 
 def measure(
-    spark: SparkSession, directory: Path, *, rounds: int, sizes: dict[str, int], tell: Callable[[str], None]
+    directory: Path, *, rounds: int, sizes: dict[str, int], tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """A point for each size and number of blocks: seconds on compacted data, and merged in the two ways.
 
     Keys are disjoint, so that every way reads and writes the same rows. "touched" leaves the rows whose keys no
     delta touches where they are; "shuffle" groups everything by key.
     """
+    spark = start()
     points = []
     for size, rows in sizes.items():
         blocks = [_block(spark, directory / size, number, rows) for number in range(max(COUNTS))]

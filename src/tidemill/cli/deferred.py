@@ -6,10 +6,12 @@ function-level import of the command line stands here, so that there is one plac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
+    from tidemill.demo.story import Report, Tell
 
 
 def tidemill_class() -> type[Tidemill]:
@@ -22,3 +24,21 @@ def java_problem() -> str | None:
     from tidemill.spark.session import java_problem  # noqa: PLC0415
 
     return java_problem()
+
+
+def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:
+    from tidemill.demo.run import demonstrate  # noqa: PLC0415
+
+    return demonstrate(directory, batches=batches, size=size, tell=tell)
+
+
+def measure_overhead(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.overhead import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_merge(directory: Path, **wanted: Any) -> list[dict[str, Any]]:
+    from tidemill.bench.merge import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)

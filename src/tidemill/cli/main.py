@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from tidemill import __version__
-from tidemill.cli import channels, doctor, init, insert, read, registering, run, runs, status, storing
+from tidemill.cli import bench, channels, demo, doctor, init, insert, read, registering, run, runs, status, storing
 from tidemill.cli.failures import Failures
 from tidemill.cli.options import Globals
 from tidemill.cli.output import write
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
+    demo.register,
     init.register,
     doctor.register,
     registering.register,
@@ -27,6 +28,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     runs.register,
     read.register,
     storing.register,
+    bench.register,
 )
 
 

@@ -1,0 +1,62 @@
+"""`demo`: news de-duplication on embedded defaults, proved against recomputation."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli.deferred import demonstrate
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, tell, write
+from tidemill.cli.values import count
+from tidemill.errors import ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    batches: Annotated[int, typer.Option(min=1, help="How many batches of articles arrive.")] = 6,
+    articles: Annotated[int, typer.Option(min=10, help="About how many articles a batch has.")] = 150,
+    directory: Annotated[Path | None, typer.Option(help="An empty directory to play it in, and to keep.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play the news de-duplication: articles arrive, flows run, and the result is proved."""
+    with _stage(directory) as stage:
+        tell("Starting Spark; articles arrive in batches, and each story shall appear once.")
+        report = asdict(demonstrate(stage, batches=batches, size=articles, tell=tell))
+    if as_json:
+        write(json.dumps(report) + "\n")
+    else:
+        verdict = "equal to recomputation" if report["equal_to_recompute"] else "DIFFERENT from recomputation"
+        took = [(what, f"{seconds:.1f} s") for what, seconds in report["seconds"].items()]
+        show(
+            False,
+            report,
+            table("", ("step", ">time"), took),
+            f"{count(report['articles'])} articles in {batches} batches, {report['runs']} runs, "
+            f"{report['template_versions']} versions of the templates used: "
+            f"{count(report['unique'])} unique articles, {verdict}",
+        )
+    if not report["equal_to_recompute"]:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _stage(directory: Path | None) -> Iterator[Path]:
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as made:
+            yield Path(made)
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise ConfigError(f"{directory} is not empty; the demonstration wants an empty directory")
+    yield directory
