@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, Snapshot, View
@@ -39,18 +39,21 @@ class Reader:
                 return merge.diff(view.updates, self._snapshot(view.before), self._snapshot(view.after))
 
     def _snapshot(self, view: Snapshot) -> DataFrame:
-        content = self._blocks([view.base] if view.base else [], view.schema, view.schema)
-        for _, group in groupby(view.deltas, key=lambda b: (b.updates.name, b.updates.key, b.schema)):
+        base = [view.base] if view.base is not None and view.base.files else []
+        deltas = [d for d in view.deltas if d.files]
+        appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
+        if len({b.schema for b in [*base, *appended]}) > 1:
+            appended = []
+        whole = [*base, *appended]
+        content = self._scan(whole, whole[0].schema if whole else view.schema, view.schema)
+        rest = deltas[len(appended) :]
+        for _, group in groupby(rest, key=lambda d: (d.updates.name, d.updates.key, d.schema)):
             content = self._merged(content, list(group), view.schema)
         return content
 
     def _merged(self, content: DataFrame, deltas: list[Block], schema: Schema) -> DataFrame:
-        updates = deltas[0].updates
-        filled = [d for d in deltas if d.files]
-        if not filled:
-            return content
-        small = sum(d.rows for d in filled) <= self._broadcast_rows
-        return merge.merge(updates, content, self._deltas(filled, schema), small=small)
+        small = sum(d.rows for d in deltas) <= self._broadcast_rows
+        return merge.merge(deltas[0].updates, content, self._deltas(deltas, schema), small=small)
 
     def _chain(self, view: Chain) -> DataFrame:
         filled = [d for d in view.deltas if d.files]
@@ -63,14 +66,14 @@ class Reader:
         updates = blocks[0].updates
         scans = [blocks] if isinstance(updates, Append) else [[b] for b in blocks]
         have, want = updates.delta_schema(blocks[0].schema), updates.delta_schema(schema)
-        return [self._blocks(scan, have, want) for scan in scans]
+        return [self._scan(scan, have, want) for scan in scans]
 
-    def _blocks(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
-        physical = blocks[0].schema if blocks and blocks[0].kind is Kind.BASE else have
+    def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
+        """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
         paths = [self._locate(f.path) for b in blocks for f in b.files]
         if not paths:
             return self._empty(want)
-        return adapt(self._spark.read.schema(_nullable(physical)).parquet(*paths), physical, want)
+        return adapt(self._spark.read.schema(_nullable(have)).parquet(*paths), have, want)
 
     def _empty(self, schema: Schema) -> DataFrame:
         return self._spark.createDataFrame([], _nullable(schema))
