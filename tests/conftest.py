@@ -21,6 +21,7 @@ settings.register_profile(
 settings.load_profile("tidemill")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses Spark runs in one worker, so that there is one session and one JVM."""
     for item in items:

@@ -54,7 +54,14 @@ def supervised(function: Callable[[], T], *, limit: float | None, lost: threadin
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeLimitExceeded(f"it ran longer than its time limit of {limit:g} s")
     except BaseException:
-        stop()
-        work.ended.wait(_GRACE)
+        _end(work, stop)
         raise
     return work.outcome()
+
+
+def _end(work: _Work[T], stop: Callable[[], None]) -> None:
+    """Stop the work again and again: what it is about to start cannot be stopped before it has started."""
+    given_up = time.monotonic() + _GRACE
+    stop()
+    while not work.ended.wait(_LOOK) and time.monotonic() < given_up:
+        stop()
