@@ -38,11 +38,11 @@ from tidemill.storage import open_store
 class Tidemill:
     """An open project. Everything the command line does, it does through this.
 
-        with Tidemill.open("news") as mill:
-            mill.apply()
-            mill.insert("articles", "monday.csv")
-            mill.run("digests")
-            mill.read("digests").show()
+    with Tidemill.open("news") as mill:
+        mill.apply()
+        mill.insert("articles", "monday.csv")
+        mill.run("digests")
+        mill.read("digests").show()
     """
 
     def __init__(self, directory: Path, settings: Settings, project: Project | None = None) -> None:

@@ -204,6 +204,7 @@ class Loader(Protocol):
         format: str | None,
         schema: Schema,
         updates: Updates,
+        kind: Kind,
         directory: Path,
         progress: Progress | None,
     ) -> Loaded: ...

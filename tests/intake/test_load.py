@@ -13,7 +13,8 @@ from tests.intake.inserting import Desk
 
 from tidemill.errors import BadInput, StorageError
 from tidemill.intake import Loaded, csv_rows, load
-from tidemill.model.change import Append
+from tidemill.model.block import Kind
+from tidemill.model.change import Append, Increment
 from tidemill.model.schema import Schema
 
 
@@ -118,3 +119,19 @@ def test_a_directory_that_cannot_be_written(desk: Desk) -> None:
     desk.out.rmdir()
     with pytest.raises(StorageError, match=r"cannot write .*part-00000\.parquet"):
         desk.load(path, "a int")
+
+
+def test_a_base_holds_each_key_once_and_deletes_nothing(desk: Desk) -> None:
+    schema, updates = Schema.parse("k int, n int"), Increment(("k",), ("n",))
+
+    def load_base(content: str) -> Loaded:
+        path = desk.file("a.csv", content)
+        return load(path, format=None, schema=schema, updates=updates, kind=Kind.BASE, directory=desk.out)
+
+    with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
+        load_base("k,n\n1,2\n1,3\n")
+    with pytest.raises(BadInput, match="row 1 has NULL in column 'n'"):
+        load_base("k,n\n1,\n")
+    with pytest.raises(BadInput, match="column _deleted is unknown"):
+        load_base("k,n,_deleted\n1,2,true\n")
+    assert load_base("k,n\n1,2\n2,3\n").rows == 2

@@ -1,10 +1,10 @@
-"""From a file to the Parquet files of one delta, whole or not at all."""
+"""From a file to the Parquet files of one block, whole or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,8 @@ from tidemill.intake.layout import Layout
 from tidemill.intake.parts import Parts
 from tidemill.intake.rules import ruled
 from tidemill.intake.source import Format, Source
-from tidemill.model.change import Updates
+from tidemill.model.block import Kind
+from tidemill.model.change import Append, Increment, Updates
 from tidemill.model.schema import Schema
 from tidemill.ports import Progress
 
@@ -43,19 +44,20 @@ def load(
     format: str | None,
     schema: Schema,
     updates: Updates,
+    kind: Kind = Kind.DELTA,
     directory: Path,
     progress: Progress | None = None,
 ) -> Loaded:
-    """Write the rows of a file into `directory` as a delta of a channel with this schema and way of merging.
+    """Write the rows of a file into `directory` as a block of a channel with this schema and way of merging.
 
     Raises `BadInput`, and leaves nothing behind, if any row does not fit. No rows make no files.
     """
     source = Source.at(path, format)
     digest = source.digest()
-    layout = Layout.of(schema, updates)
+    layout = Layout.of(schema, updates) if kind is Kind.DELTA else Layout.of(_content(schema, updates), Append())
     parts = Parts(directory, layout.arrow)
     try:
-        rows = _copy(source, layout, parts, progress or _silent)
+        rows = _copy(source, layout, Keys(updates), parts, progress or _silent)
         source.check_unchanged()
     except BaseException:
         parts.discard()
@@ -63,8 +65,13 @@ def load(
     return Loaded(rows, digest)
 
 
-def _copy(source: Source, layout: Layout, parts: Parts, progress: Progress) -> int:
-    keys = Keys(layout.updates)
+def _content(schema: Schema, updates: Updates) -> Schema:
+    """The columns of a whole content; what amounts are added to is never NULL in it."""
+    added = updates.columns if isinstance(updates, Increment) else ()
+    return Schema(tuple(replace(f, nullable=f.nullable and f.name not in added) for f in schema))
+
+
+def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Progress) -> int:
     rows = 0
     with closing(_READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:

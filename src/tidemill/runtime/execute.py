@@ -41,7 +41,11 @@ class Executor:
     def flow(
         self, binding: Binding, updates: Mapping[str, Updates], progress: Progress | None = None
     ) -> tuple[Run, list[Block]]:
-        """Run a bound flow to its end, with the retries that its tasks allow."""
+        """Run a bound flow to its end, with the retries that its tasks allow.
+
+        A run of it that a dead process left behind is given up first, once its lease has expired.
+        """
+        self.catalog.reclaim()
         attempts = max((t.retry.attempts for t in binding.tasks), default=1)
         run = self.catalog.request(RunKind.FLOW, binding.name, attempts=attempts)
 

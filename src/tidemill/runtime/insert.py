@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from tidemill.errors import BadInput
 from tidemill.model.block import Block, Kind
-from tidemill.model.change import Append, Updates
 from tidemill.model.channel import Channel, Role
 from tidemill.model.identity import identity
 from tidemill.model.run import Claim, Demand, Filled, Outcome, RunKind, WantSlot
@@ -55,7 +54,8 @@ class Inserter:
                 path,
                 format=format,
                 schema=schema,
-                updates=_physical(to.updates, kind),
+                updates=to.updates,
+                kind=kind,
                 directory=Path(directory),
                 progress=progress,
             )
@@ -93,7 +93,3 @@ class Inserter:
         demand = Demand(slots=(WantSlot(None, name, kind, key),))
         _, blocks = self.executor.attempts(run, demand, perform, retry_in=lambda _: 0.0)
         return Inserted(blocks[0], repeated=False)
-
-
-def _physical(updates: Updates, kind: Kind) -> Updates:
-    return updates if kind is Kind.DELTA else Append()

@@ -55,10 +55,7 @@ def _shaped(frame: DataFrame, physical: Schema, target: Target) -> DataFrame:
     if stray or missing:
         raise _mismatch(target, f"the result {have.difference(physical.select(_content_names(physical)))}")
     return frame.select(
-        *(
-            _checked(f, have.field(f.name), target) if f.name in have else optional[f.name].alias(f.name)
-            for f in physical
-        )
+        *(_checked(f, have, target) if f.name in have else optional[f.name].alias(f.name) for f in physical)
     )
 
 
@@ -66,15 +63,18 @@ def _content_names(schema: Schema) -> list[str]:
     return [n for n in schema.names if n not in RESERVED]
 
 
-def _checked(want: Field, have: Field, target: Target) -> Column:
-    value = column(want.name)
+def _checked(want: Field, schema: Schema, target: Target) -> Column:
+    have, value = schema.field(want.name), column(want.name)
     if have.type != want.type:
         if not _fits(have.type, want.type):
             raise _mismatch(target, f"column {want.name} of the result is {have.type}, not {want.type}")
         value = value.cast(want.type)
     if not want.nullable and have.nullable:
+        missing = column(want.name).isNull()
+        if DELETED in schema and want.name not in target.updates.key:  # a deletion needs its key only
+            missing &= ~F.coalesce(column(DELETED), F.lit(False))
         refuse = F.raise_error(F.lit(f"column {want.name} of channel {target.channel} is NOT NULL, but a row has NULL"))
-        value = F.when(column(want.name).isNull(), refuse.cast(want.type)).otherwise(value)
+        value = F.when(missing, refuse.cast(want.type)).otherwise(value)
     return value.alias(want.name)
 
 

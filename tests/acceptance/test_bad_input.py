@@ -1,0 +1,155 @@
+"""Bad input and bad surroundings: one clear error each, and nothing changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import create_engine, text
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.errors import BadInput, CatalogError, ConfigError, NotFound, StorageError, TidemillError
+from tidemill.project import Project
+from tidemill.settings import CatalogSettings, Settings, StorageSettings
+
+
+def workflow() -> Project:
+    wf = tm.Workflow("w")
+    wf.input("orders", "id int, price decimal(6, 2), at timestamp")
+    wf.input("stock", "item string, left int", key="item")
+    wf.sql("totals", "SELECT sum(price) AS total FROM orders")
+    return Project((wf.declared(),))
+
+
+@pytest.fixture
+def mill(tmp_path: Path) -> Iterator[Tidemill]:
+    with Tidemill(tmp_path, Settings(), workflow()) as opened:
+        opened.apply()
+        good = tmp_path / "good.csv"
+        good.write_text("id,price,at\n1,2.50,2026-01-01T00:00:00Z\n")
+        opened.insert("orders", good)
+        yield opened
+
+
+def state(mill: Tidemill) -> object:
+    """Everything that an error must leave alone; the failed attempt itself may be remembered."""
+    return (
+        mill.catalog.channels(),
+        [b for b in mill.catalog.blocks() if b.state == "filled"],
+        mill.catalog.cursors(),
+        sorted(mill.store.listing()),
+    )
+
+
+def refused(mill: Tidemill, work: Callable[[], object], kind: type[TidemillError], *said: str) -> None:
+    before = state(mill)
+    with pytest.raises(kind) as caught:
+        work()
+    for part in said:
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value).strip(), "one clear sentence, not a page"
+    mill.collect()
+    assert state(mill) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "id,price,at\n1,2.5,2026-01-01\n2,dear,2026-01-01\n", ["price", "row 2", "dear"]),
+        ("a.csv", "id,price,at\n9999999999,2.5,2026-01-01\n", ["id", "row 1", "9999999999"]),
+        ("a.csv", "id,price,at\n1,12345.67,2026-01-01\n", ["price", "row 1", "12345.67"]),
+        ("a.csv", "id,price,at\n1,2.5,yesterday\n", ["at", "row 1", "yesterday"]),
+        ("a.csv", "id,price\n1,2.5\n", ["at", "missing"]),
+        ("a.csv", "id,price,at,more\n1,2.5,2026-01-01,x\n", ["more", "unknown"]),
+        ("a.csv", "", ["no header"]),
+        ("a.jsonl", '{"id": 1, "price": 2.5, "at": "2026-01-01"}\n{"id": tru\n', ["row 2"]),
+        ("a.jsonl", '{"id": "one", "price": 2.5, "at": "2026-01-01"}\n', ["id", "row 1"]),
+        ("a.parquet", "PAR1 this is no Parquet file PAR1", ["a.parquet"]),
+        ("a.xlsx", "x", ["format"]),
+    ],
+)
+def test_bad_files(mill: Tidemill, tmp_path: Path, name: str, content: str, said: list[str]) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    refused(mill, lambda: mill.insert("orders", path), BadInput, *said)
+
+
+def test_truncated_parquet(mill: Tidemill, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"item": ["a", "b"], "left": pa.array([1, 2], pa.int32())}), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    refused(mill, lambda: mill.insert("stock", path), BadInput, "t.parquet")
+
+
+def test_a_key_twice(mill: Tidemill, tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("item,left\na,1\nb,2\na,3\n")
+    refused(mill, lambda: mill.insert("stock", path), BadInput, "row 3", "row 1", "'a'")
+
+
+def test_no_file_and_no_channel(mill: Tidemill, tmp_path: Path) -> None:
+    refused(mill, lambda: mill.insert("orders", tmp_path), BadInput, str(tmp_path), "directory")
+    refused(mill, lambda: mill.insert("orders", tmp_path / "none.csv"), BadInput, "none.csv")
+    refused(mill, lambda: mill.insert("nowhere", tmp_path / "good.csv"), NotFound, "nowhere", "orders")
+    refused(mill, lambda: mill.insert("totals", tmp_path / "good.csv"), BadInput, "derived")
+    refused(mill, lambda: mill.run("nothing"), NotFound, "nothing", "totals")
+    refused(mill, lambda: mill.rows("orders", as_of="yesterday"), BadInput, "yesterday")
+
+
+def test_an_insert_repeated_with_its_key_is_a_no_op(mill: Tidemill, tmp_path: Path) -> None:
+    path = tmp_path / "good.csv"
+    first = mill.insert("orders", path, key="monday")
+    before = state(mill)
+    again = mill.insert("orders", path, key="monday")
+    assert (first.repeated, again.repeated) == (False, True)
+    assert again.block == first.block
+    assert state(mill) == before
+
+
+def test_a_full_disk(mill: Tidemill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    refused(mill, lambda: mill.insert("orders", tmp_path / "good.csv"), StorageError, "the disk is full")
+
+
+def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    settings = Settings(storage=StorageSettings(url="file/blocks"))
+    good = tmp_path / "good.csv"
+    good.write_text("id,price,at\n1,2.50,2026-01-01T00:00:00Z\n")
+    with Tidemill(tmp_path, settings, workflow()) as mill:
+        mill.apply()
+        with pytest.raises(StorageError, match="file/blocks"):
+            mill.insert("orders", good)
+        assert mill.catalog.channel("orders").head.seq == 0
+
+
+def test_a_catalog_of_a_newer_version(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'catalog.db'}"
+    settings = Settings(catalog=CatalogSettings(url=url))
+    with Tidemill(tmp_path, settings, workflow()) as mill:
+        mill.apply()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999_from_the_future'"))
+    engine.dispose()
+    before = (tmp_path / "catalog.db").read_bytes()
+    with pytest.raises(CatalogError, match="9999_from_the_future"):
+        Tidemill(tmp_path, settings, workflow())
+    assert (tmp_path / "catalog.db").read_bytes() == before
+
+
+def test_a_catalog_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("this is not a database at all, however long one reads in it" * 50)
+    with pytest.raises(CatalogError, match="catalog.db"):
+        Tidemill(tmp_path, Settings(catalog=CatalogSettings(url="sqlite:///catalog.db")), workflow())
+    with pytest.raises((CatalogError, ConfigError), match="oracle"):
+        Tidemill(tmp_path, Settings(catalog=CatalogSettings(url="oracle://somewhere/db")), workflow())

@@ -1,0 +1,66 @@
+"""The real program, on real Spark, killed in the middle of a run."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemill.app import Tidemill
+from tidemill.model.block import BlockState
+from tidemill.model.run import RunState
+
+WORKFLOW = """
+import os, pathlib
+import tidemill as tm
+
+wf = tm.Workflow("w")
+wf.input("words", "word string")
+
+@wf.task
+def copied(words: tm.New) -> tm.Delta:
+    gate = pathlib.Path(__file__).with_name("gate")
+    if gate.exists():  # written and read back, but not returned yet: die here
+        words.write.parquet(str(gate.with_name("scratch")))
+        os.kill(os.getpid(), 9)
+    return words
+"""
+
+
+SETTINGS = """
+[runs]
+lease = {lease}
+[spark]
+master = 'local[1]'
+"""
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_killed_run_is_given_up_and_run_again(tmp_path: Path) -> None:
+    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=0.3))
+    (tmp_path / "workflow.py").write_text(WORKFLOW)
+    (tmp_path / "words.csv").write_text("word\na\nb\n")
+    (tmp_path / "gate").touch()
+
+    def tidemill(*arguments: str) -> int:
+        command = [str(Path(sys.executable).with_name("tidemill")), *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=200).returncode
+
+    assert tidemill("apply", "--yes") == 0
+    assert tidemill("insert", "words", "words.csv") == 0
+    assert tidemill("run", "copied") == -signal.SIGKILL
+    with Tidemill.open(tmp_path) as mill:
+        (dead,) = mill.catalog.runs(subject="copied")
+        assert dead.state is RunState.RUNNING
+        assert mill.catalog.channel("copied").reserved == 1
+    (tmp_path / "gate").unlink()
+    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
+    assert tidemill("run", "copied") == 0
+    with Tidemill.open(tmp_path) as mill:
+        assert mill.catalog.run(dead.id).state is RunState.FAILED
+        assert [b.rows for b in mill.catalog.blocks("copied") if b.state is BlockState.FILLED and b.seq] == [2]
+        mill.collect()
+        assert set(mill.store.listing()) == mill.catalog.named_files()
