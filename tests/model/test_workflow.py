@@ -235,3 +235,18 @@ def test_every_problem_is_reported_at_once() -> None:
     message = refused(lambda wf: [wf.sql("q", "SELECT * FROM nowhere"), wf.table("lonely", "x int")])
     assert message.startswith("2 problems in the workflow:")
     assert "no task writes channel 'lonely'" in message
+
+
+def test_a_query_must_fit_the_channel_it_writes() -> None:
+    def declare(wf: tm.Workflow) -> None:
+        wf.table("q", "y string, n bigint")
+        wf.sql("q", "SELECT y, count(*) AS m FROM a GROUP BY y")
+
+    assert "query 'q' gives the columns y, m, but channel 'q'" in refused(declare)
+    wf = tm.Workflow("w")
+    wf.input("a", "x int, y string")
+    wf.table("q", "y string, n bigint")
+    wf.sql("q", "SELECT count(*) AS n, y FROM a GROUP BY y")
+    wf.table("all_of_it", "x int, y string")
+    wf.sql("all_of_it", "SELECT * FROM a")
+    assert len(wf.declared().bindings) == 2

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+
 from tidemill.model.block import Kind
 from tidemill.model.identity import Identity, code_identity, identity
 from tidemill.model.location import UNKNOWN, Location
@@ -57,6 +60,15 @@ class Sql:
 
     def identity(self) -> Identity:
         return identity("sql", " ".join(self.query.split()))
+
+    def column_names(self) -> list[str]:
+        """The names of the result's columns; `*` stands for all of some table.
+
+        >>> Sql("SELECT a, count(*) AS n FROM t GROUP BY a").column_names()
+        ['a', 'n']
+        """
+        tree = sqlglot.parse_one(self.query, dialect="spark")
+        return list(tree.named_selects) if isinstance(tree, exp.Query) else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
+from tidemill.model.change import RESERVED
 from tidemill.model.channel import Channel, Role, valid_name
 from tidemill.model.flow import Binding
 from tidemill.model.location import Location
-from tidemill.model.task import Command, Mode, Task
+from tidemill.model.task import Command, Mode, Sql, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,23 @@ def _graph(tasks: Sequence[Task]) -> dict[int, set[int]]:
     }
 
 
+def _query_columns(wf: Workflow) -> Iterator[Problem]:
+    """A query's columns must be those of the channel it writes, where both are known; Spark checks the types."""
+    for task in wf.tasks():
+        code = task.variant.code
+        channel = wf.channel(task.writes[0].port) if task.writes else None
+        if not isinstance(code, Sql) or channel is None or channel.schema is None:
+            continue
+        names = [n for n in code.column_names() if n not in RESERVED]
+        wanted = channel.schema.names
+        if "*" not in names and sorted(names) != sorted(wanted):
+            yield (
+                task.location,
+                f"query {task.name!r} gives the columns {', '.join(names)}, but channel {channel.name!r} "
+                f"(declared at {channel.location}) has {', '.join(wanted)}",
+            )
+
+
 def _task_names(wf: Workflow) -> Iterator[Problem]:
     for binding in wf.bindings:
         counts = Counter(t.name for t in binding.tasks)
@@ -173,7 +191,16 @@ def _task_names(wf: Workflow) -> Iterator[Problem]:
 
 Rule = Callable[[Workflow], Iterator[Problem]]
 
-RULES: tuple[Rule, ...] = (_names, _channels, _signatures, _unknown_channels, _writers, _cycles, _task_names)
+RULES: tuple[Rule, ...] = (
+    _names,
+    _channels,
+    _signatures,
+    _unknown_channels,
+    _writers,
+    _query_columns,
+    _cycles,
+    _task_names,
+)
 
 
 def in_order(tasks: Iterable[Task]) -> tuple[Task, ...]:
