@@ -45,7 +45,9 @@ class Executor:
 
         A run of it that a dead process left behind is given up first, once its lease has expired.
         """
-        self.catalog.reclaim()
+        for left in self.catalog.reclaim():
+            if left.subject == binding.name:
+                self._give_up(left.id)
         attempts = max((t.retry.attempts for t in binding.tasks), default=1)
         run = self.catalog.request(RunKind.FLOW, binding.name, attempts=attempts)
 
@@ -92,12 +94,17 @@ class Executor:
                 return self.catalog.claim(run, demand, owner=self.owner, lease=self.lease)
             except ChannelBusy:
                 if time.monotonic() > deadline:
-                    self.catalog.kill(run)
+                    self._give_up(run)
                     raise
                 self.sleep(0.2)
             except TidemillError:
-                self.catalog.kill(run)
+                self._give_up(run)
                 raise
+
+    def _give_up(self, run: int) -> None:
+        """Nobody will try this run again, unless somebody does already."""
+        if self.catalog.run(run).state is RunState.READY:
+            self.catalog.kill(run)
 
     def _failed(self, claim: Claim, error: BaseException, log: RunLog, retry_in: float | None) -> None:
         """Cancel the slots, unless the run was taken away: then whoever took it has done so."""

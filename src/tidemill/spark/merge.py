@@ -37,6 +37,8 @@ def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, sma
         return fold(base)
     keys = F.broadcast(union([d.select(*columns(key)) for d in deltas]).distinct())
     untouched = base.join(keys, _same_key(base, keys, key), "left_anti")
+    if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be read
+        return union([untouched, _live(_latest(_in_order(deltas), updates.key), content)])
     touched = base.join(keys, _same_key(base, keys, key), "left_semi")
     return union([untouched, fold(touched)])
 
