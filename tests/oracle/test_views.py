@@ -30,18 +30,18 @@ EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
 _fresh = count()
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["small", "large"])
+@pytest.mark.parametrize("little", [True, False], ids=["little", "much"])
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_every_view_equals_the_reference(
     name: str,
-    small: bool,
+    little: bool,
     data: st.DataObject,
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    reader = Reader(spark, locate=lambda path: path, broadcast_rows=1_000_000 if small else -1)
+    reader = Reader(spark, locate=lambda path: path, little=lambda content, change: little)
     directory = tmp_path / str(next(_fresh))
     directory.mkdir()
 

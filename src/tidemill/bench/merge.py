@@ -21,6 +21,7 @@ from tidemill.spark.session import start
 SCHEMA = Schema.parse("key bigint, name string, text string")
 UPDATES = Upsert(("key",))
 COUNTS = (1, 2, 5, 10, 20)
+SHARES = (0.01, 0.1, 0.5, 1.0)
 SIZES = {"large": 100_000, "small": 1_000}
 
 
@@ -39,13 +40,33 @@ def measure(
         for count in COUNTS:
             tell(f"{size} blocks of {rows} rows: {count}")
             points.append(_point(spark, directory, size, rows, blocks[:count], rounds))
+    base = max(sizes.values()) * 10
+    for share in SHARES:
+        tell(f"one change of {share:.0%} to a block of {base} rows")
+        points.append(_change_point(spark, directory, base, share, rounds))
     return points
 
 
+def _change_point(spark: SparkSession, directory: Path, rows: int, share: float, rounds: int) -> dict[str, Any]:
+    """A base and one delta that updates every n-th of its keys."""
+    base = _written(_rows(spark, 0, rows), directory / f"base-{share}", 0, Kind.BASE, rows)
+    touched = (
+        _rows(spark, 0, rows).where(f"key % {round(1 / share)} = 0").withColumn(DELETED, F.lit(None).cast("boolean"))
+    )
+    delta = _written(touched, directory / f"change-{share}", 1, Kind.DELTA, int(rows * share))
+    return _point(spark, directory, f"change {share:.0%}", rows, [base, delta], rounds, whole=rows)
+
+
 def _point(
-    spark: SparkSession, directory: Path, size: str, rows: int, blocks: list[Block], rounds: int
+    spark: SparkSession,
+    directory: Path,
+    size: str,
+    rows: int,
+    blocks: list[Block],
+    rounds: int,
+    whole: int | None = None,
 ) -> dict[str, Any]:
-    compacted = _compacted(spark, directory / f"{size}-compacted", blocks)
+    compacted = _compacted(spark, directory / "compacted", blocks, whole or sum(b.rows for b in blocks))
     merged = Snapshot("c", SCHEMA, blocks[-1].seq, blocks[0], tuple(blocks[1:]))
     output = directory / "output"
 
@@ -56,7 +77,7 @@ def _point(
 
         return store
 
-    touched, shuffle = Reader(spark, str, broadcast_rows=1 << 40), Reader(spark, str, broadcast_rows=-1)
+    touched, shuffle = Reader(spark, str, lambda *_: True), Reader(spark, str, lambda *_: False)
     times = alternately(
         {
             "compacted": storing(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),
@@ -85,14 +106,15 @@ def _rows(spark: SparkSession, first: int, count: int) -> DataFrame:
 def _block(spark: SparkSession, directory: Path, number: int, rows: int) -> Block:
     frame = _rows(spark, number * rows, rows)
     kind = Kind.DELTA if number else Kind.BASE
-    if kind is Kind.DELTA:
-        frame = frame.withColumn(DELETED, F.lit(None).cast("boolean"))
-    return _written(frame, directory / str(number), number, kind, rows)
+    return _written(_as_delta(frame) if number else frame, directory / str(number), number, kind, rows)
 
 
-def _compacted(spark: SparkSession, directory: Path, blocks: list[Block]) -> Block:
+def _as_delta(frame: DataFrame) -> DataFrame:
+    return frame.withColumn(DELETED, F.lit(None).cast("boolean"))
+
+
+def _compacted(spark: SparkSession, directory: Path, blocks: list[Block], rows: int) -> Block:
     shutil.rmtree(directory, ignore_errors=True)
-    rows = sum(b.rows for b in blocks)
     return _written(_rows(spark, 0, rows), directory, blocks[-1].seq, Kind.BASE, rows)
 
 

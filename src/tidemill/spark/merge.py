@@ -26,14 +26,14 @@ _N = "_tidemill_n"
 _SEEN = "_tidemill_row"
 
 
-def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, small: bool) -> DataFrame:
-    """The content after applying the deltas, oldest first; `small` if their keys fit into a broadcast."""
+def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, little: bool) -> DataFrame:
+    """The content after applying the deltas, oldest first; `little` if most of it is better left alone."""
     if isinstance(updates, Append):
         return union([base, *deltas])
     content = base.columns
     key = list(updates.key) or content
     fold = _content_fold(updates, base, deltas)
-    if not small:
+    if not little:
         return fold(base)
     keys = F.broadcast(union([d.select(*columns(key)) for d in deltas]).distinct())
     untouched = base.join(keys, _same_key(base, keys, key), "left_anti")

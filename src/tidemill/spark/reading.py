@@ -17,17 +17,29 @@ from tidemill.spark.types import adapt
 
 Locate = Callable[[str], str]
 
-BROADCAST_ROWS = 400_000
-"""Up to so many changed rows a merge leaves the untouched part of the base where it is (docs/benchmarks.md)."""
+Little = Callable[[int, int], bool]
+"""Given the rows of a content and of its change: is the change little?"""
+
+WORTH_IT = 100_000
+BROADCAST = 400_000
+
+
+def changes_little(content: int, change: int) -> bool:
+    """Is it cheaper to leave alone what a change does not touch than to group everything by key?
+
+    It is where the content is large, the change at most half of it, and its keys fit into a broadcast
+    (docs/benchmarks.md).
+    """
+    return content >= WORTH_IT and change <= min(BROADCAST, content // 2)
 
 
 class Reader:
     """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
 
-    def __init__(self, spark: SparkSession, locate: Locate, broadcast_rows: int = BROADCAST_ROWS) -> None:
+    def __init__(self, spark: SparkSession, locate: Locate, little: Little = changes_little) -> None:
         self._spark = spark
         self._locate = locate
-        self._broadcast_rows = broadcast_rows
+        self._little = little
 
     def frame(self, view: View) -> DataFrame:
         match view:
@@ -47,13 +59,11 @@ class Reader:
         whole = [*base, *appended]
         content = self._scan(whole, whole[0].schema if whole else view.schema, view.schema)
         rest = deltas[len(appended) :]
+        little = self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
         for _, group in groupby(rest, key=lambda d: (d.updates.name, d.updates.key, d.schema)):
-            content = self._merged(content, list(group), view.schema)
+            blocks = list(group)
+            content = merge.merge(blocks[0].updates, content, self._deltas(blocks, view.schema), little=little)
         return content
-
-    def _merged(self, content: DataFrame, deltas: list[Block], schema: Schema) -> DataFrame:
-        small = sum(d.rows for d in deltas) <= self._broadcast_rows
-        return merge.merge(deltas[0].updates, content, self._deltas(deltas, schema), small=small)
 
     def _chain(self, view: Chain) -> DataFrame:
         filled = [d for d in view.deltas if d.files]
