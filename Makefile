@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 
-.PHONY: setup demo test check lock bench crash clean
+.PHONY: setup demo test check lock bench crash search clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,9 @@ bench: setup  ## the figures of docs/benchmarks.md, measured here
 
 crash: setup  ## the long crash campaign: every step of the commit protocol, many times, on both catalogs
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py --timeout 3600
+
+search: setup  ## the long property search: many more random histories than the suite tries
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake
 
 lock:  ## pin the newest versions that pyproject.toml admits
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \

@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Play the news de-duplication: articles arrive, flows run, and the result is proved."""
     with _stage(directory) as stage:
-        tell("Starting Spark; articles arrive in batches, and each story shall appear once.")
+        tell("Articles arrive in batches, and each story shall appear once. Starting Spark …")
         report = asdict(demonstrate(stage, batches=batches, size=articles, tell=tell))
     if as_json:
         write(json.dumps(report) + "\n")

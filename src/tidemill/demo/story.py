@@ -39,6 +39,7 @@ def play(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) ->
     report = Report()
     began = time.monotonic()
     mill.apply()
+    _start(mill, report, tell)
     for number, batch in enumerate(batches(count, size)):
         _arrive(mill, write(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, tell)
         if number % DETECT_EVERY == 0:
@@ -48,6 +49,13 @@ def play(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) ->
     _prove(mill, report, tell)
     report.took("total", began)
     return report
+
+
+def _start(mill: Tidemill, report: Report, tell: Tell) -> None:
+    began = time.monotonic()
+    mill.engine.start()
+    report.took("start", began)
+    tell(f"Spark started in {report.seconds['start']:.1f} s")
 
 
 def _arrive(mill: Tidemill, path: Path, number: int, size: int, report: Report, tell: Tell) -> None:

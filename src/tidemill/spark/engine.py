@@ -37,7 +37,7 @@ class SparkEngine:
     """
 
     def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
-        self._start = session
+        self._new_session = session
         self._locate = locate
         self._session: SparkSession | None = None
         self._started_here = False
@@ -47,8 +47,12 @@ class SparkEngine:
     def spark(self) -> SparkSession:
         if self._session is None:
             self._started_here = running() is None
-            self._session = self._start()
+            self._session = self._new_session()
         return self._session
+
+    def start(self) -> None:
+        """Start the session now and run one empty job, so that what comes next is not charged for it."""
+        self.spark.range(1).collect()
 
     def frame(self, view: View) -> DataFrame:
         return Reader(self.spark, self._locate).frame(view)
