@@ -4,12 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 
-.PHONY: setup demo test check lock bench crash search clean
+.PHONY: preflight setup demo test check lock bench crash search clean
 
-setup: $(STAMP)
+preflight:
+	@$(PYTHON) scripts/preflight.py
+
+setup: preflight $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
-	@$(PYTHON) scripts/preflight.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Tidemill and its locked dependencies into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -17,11 +19,9 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@touch $(STAMP)
 
 demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spark
-	@$(PYTHON) scripts/preflight.py
 	@$(BIN)/tidemill demo
 
 test: setup check  ## every check and every test
-	@$(PYTHON) scripts/preflight.py
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup  ## style, types and the import contract
