@@ -35,9 +35,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A flipped bit in a block must be an error, never a wrong number.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
-    # The catalog says which files count: neither markers nor checksum files are needed.
+    # The catalog says which files count: no marker is needed.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "spark.hadoop.fs.file.impl.disable.cache": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
