@@ -41,7 +41,7 @@ search: setup  ## the long property search: many more random histories than the 
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake
 
 lock:  ## pin the newest versions that pyproject.toml admits
-	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \
+	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --extra bench --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate --upgrade --quiet -o requirements.lock
 
 clean:
