@@ -1,0 +1,197 @@
+"""How aggregates are kept: as accumulators that can be added to, or recomputed for a group.
+
+*Exact sums* (of integers and decimals) can be taken back as well as added: what a deletion subtracts is what the
+insertion added. Extremes and sums of floats can only take more rows in: a float that is taken back need not leave
+what was there before. Any other aggregate is its own accumulator and is recomputed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidemill.algebra.expression import Expression, expression, quoted
+from tidemill.algebra.operators import COUNT, Fold
+
+ROWS = "_rows"
+"""The accumulator that every group has: how many rows it is made of."""
+
+_INTEGRAL = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_FLOAT = ("FLOAT", "DOUBLE")
+_DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One column of an aggregate's state."""
+
+    fold: Fold
+    weighted: Fold | None  # the same of signed rows, each as often as its `_count` says; None if that has no meaning
+    combine: str | None  # of an old value and one of added rows, as a template over {old} and {new}; None: recompute
+    exact: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.fold.name
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An aggregate as it is kept: its accumulators, and its value as a template over their names in braces."""
+
+    fold: Fold
+    accumulators: tuple[Accumulator, ...]
+    template: str
+
+    def value(self, prefix: str) -> Expression:
+        names = {a.name: quoted(prefix + a.name) for a in self.accumulators}
+        return expression(re.sub(r"\{(\w+)\}", lambda m: names[f"{self.fold.name}_{m[1]}"], self.template))
+
+
+_ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
+
+
+def rows_kept(name: str = ROWS) -> Accumulator:
+    """How many rows there are."""
+    return Accumulator(Fold(name, "count"), Fold(name, "sum", (expression(COUNT),)), _ADD, exact=True)
+
+
+def kept(fold: Fold) -> Kept:
+    """How this aggregate is kept."""
+    rule = _RULES.get(fold.function)
+    found = rule(fold) if rule is not None else None
+    return found or _holistic(fold)
+
+
+def _holistic(fold: Fold) -> Kept:
+    whole = Fold(f"{fold.name}_v", fold.function, fold.arguments, fold.type, fold.text)
+    return Kept(fold, (Accumulator(whole, None, None),), "{v}")
+
+
+def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = "") -> Accumulator:
+    plain = Fold(name, "sum", (expression(value),), cast=cast)
+    signed = Fold(name, "sum", (expression(weighted),), cast=cast)
+    return Accumulator(plain, signed, _ADD, exact=exact)
+
+
+def _number(fold: Fold) -> Accumulator:
+    """How many rows have a value."""
+    there = " AND ".join(f"{a} IS NOT NULL" for a in fold.arguments)
+    return _sum_of(
+        f"{fold.name}_n", f"CASE WHEN {there} THEN 1L ELSE 0L END", f"CASE WHEN {there} THEN {COUNT} ELSE 0L END",
+        exact=True,
+    )  # fmt: skip
+
+
+def _count(fold: Fold) -> Kept:
+    number = _number(fold) if fold.arguments else rows_kept(f"{fold.name}_n")
+    return Kept(fold, (number,), "{n}")
+
+
+def _count_if(fold: Fold) -> Kept:
+    (there,) = fold.arguments
+    number = _sum_of(
+        f"{fold.name}_n", f"CASE WHEN {there} THEN 1L ELSE 0L END", f"CASE WHEN {there} THEN {COUNT} ELSE 0L END", exact=True
+    )
+    return Kept(fold, (number,), "{n}")
+
+
+def _total(fold: Fold) -> tuple[Accumulator, str] | None:
+    """The accumulator of a sum, and the type that Spark gives the sum; None if the type is not known."""
+    value, name = fold.arguments[0], f"{fold.name}_s"
+    if fold.type in _INTEGRAL:
+        wide = f"CAST({value} AS BIGINT)"
+        return _sum_of(name, f"COALESCE({wide}, 0L)", f"COALESCE({wide} * {COUNT}, 0L)", exact=True), "BIGINT"
+    if fold.type in _FLOAT:
+        wide = f"CAST({value} AS DOUBLE)"
+        return _sum_of(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
+    if found := _DECIMAL.fullmatch(fold.type):
+        precision, scale = int(found[1]), int(found[2])
+        if precision <= 27:  # so that a product with a count of ten digits stays within 38
+            state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing a digit
+            plain = f"COALESCE({value}, 0)"
+            signed = f"COALESCE({value} * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
+            accumulator = _sum_of(name, plain, signed, exact=True, cast=state)
+            return accumulator, f"DECIMAL({min(38, precision + 10)}, {scale})"
+    return None
+
+
+def _sum(fold: Fold) -> Kept | None:
+    total = _total(fold)
+    if total is None:
+        return None
+    accumulator, result = total
+    return Kept(fold, (accumulator, _number(fold)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END")
+
+
+def _avg(fold: Fold) -> Kept | None:
+    total = _total(fold)
+    if total is None:
+        return None
+    accumulator, result = total
+    value = f"CAST({{s}} AS {'DOUBLE' if result == 'BIGINT' else result}) / {{n}}"
+    if found := _DECIMAL.fullmatch(fold.type):
+        precision, scale = int(found[1]), int(found[2])
+        value = f"CAST({value} AS DECIMAL({min(38, precision + 4)}, {min(38, scale + 4)}))"
+    return Kept(fold, (accumulator, _number(fold)), f"CASE WHEN {{n}} > 0 THEN {value} END")
+
+
+def _variance(root: bool, least: int) -> Callable[[Fold], Kept | None]:
+    """From the sums of values and of their squares, exact for integers of 32 bits."""
+
+    def rule(fold: Fold) -> Kept | None:
+        if fold.type not in ("TINYINT", "SMALLINT", "INT"):
+            return None
+        value = fold.arguments[0]
+        square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
+        squares = _sum_of(
+            f"{fold.name}_q",
+            f"COALESCE({square}, 0)",
+            f"COALESCE({square} * CAST({COUNT} AS DECIMAL(10, 0)), 0)",
+            exact=True,
+            cast="DECIMAL(36, 0)",
+        )
+        total = _total(fold)
+        assert total is not None
+        n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"
+        spread = f"CAST({n} * {q} - {s} * {s} AS DOUBLE) / (CAST({{n}} AS DOUBLE) * ({{n}} - {least}))"
+        value_text = f"SQRT({spread})" if root else spread
+        template = f"CASE WHEN {{n}} > {least} THEN {value_text} END"
+        return Kept(fold, (total[0], squares, _number(fold)), template)
+
+    return rule
+
+
+def _extreme(function: str, combine: str) -> Callable[[Fold], Kept]:
+    def rule(fold: Fold) -> Kept:
+        value = Fold(f"{fold.name}_v", function, fold.arguments, fold.type)
+        return Kept(fold, (Accumulator(value, value, combine),), "{v}")
+
+    return rule
+
+
+_LEAST, _GREATEST = "LEAST({old}, {new})", "GREATEST({old}, {new})"
+
+_RULES: dict[str, Callable[[Fold], Kept | None]] = {
+    "count": _count,
+    "count_if": _count_if,
+    "sum": _sum,
+    "avg": _avg,
+    "mean": _avg,
+    "variance": _variance(root=False, least=1),
+    "var_samp": _variance(root=False, least=1),
+    "var_pop": _variance(root=False, least=0),
+    "stddev": _variance(root=True, least=1),
+    "std": _variance(root=True, least=1),
+    "stddev_samp": _variance(root=True, least=1),
+    "stddev_pop": _variance(root=True, least=0),
+    "min": _extreme("min", _LEAST),
+    "max": _extreme("max", _GREATEST),
+    "bool_and": _extreme("bool_and", _LEAST),
+    "every": _extreme("bool_and", _LEAST),
+    "bool_or": _extreme("bool_or", _GREATEST),
+    "any": _extreme("bool_or", _GREATEST),
+    "some": _extreme("bool_or", _GREATEST),
+}
+

@@ -1,0 +1,72 @@
+"""Expressions: Spark SQL text over named columns.
+
+The algebra never looks inside an expression; it only needs to know which columns it reads. A column is written
+as one quoted name, dots and all: `` `p.url` `` is the column `url` of `p`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sqlglot import exp
+
+from tidemill.algebra.dialect import parse_expression, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A deterministic expression of one row."""
+
+    text: str
+    columns: frozenset[str] = field(compare=False)
+
+    @property
+    def column(self) -> str | None:
+        """The column this is, if it is nothing but a column."""
+        only = next(iter(self.columns)) if len(self.columns) == 1 else None
+        return only if only is not None and self.text == quoted(only) else None
+
+    def renamed(self, names: Mapping[str, str]) -> Expression:
+        """The same expression over other column names."""
+        if not self.columns & names.keys():
+            return self
+        tree = parse_expression(self.text).copy()
+        for column in list(tree.find_all(exp.Column)):
+            if column.name in names:
+                column.this.set("this", names[column.name])
+        return from_tree(tree)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Expression:
+    return Expression(quoted(name), frozenset([name]))
+
+
+def literal(text: str) -> Expression:
+    return Expression(text, frozenset())
+
+
+def from_tree(tree: exp.Expr) -> Expression:
+    """An expression whose columns are single names already."""
+    names = frozenset(c.name for c in tree.find_all(exp.Column))
+    for found in tree.find_all(exp.Column):
+        found.this.set("quoted", True)
+    return Expression(text_of(tree), names)
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str) -> Expression:
+    """Read an expression over plain column names.
+
+    >>> sorted(expression("a + coalesce(`b.c`, 0)").columns)
+    ['a', 'b.c']
+    """
+    return from_tree(parse_expression(text).copy())

@@ -1,0 +1,284 @@
+"""Operators: what a declared query is made of, as data.
+
+A query is a tree of these over channels. Its meaning on plain rows is in `evaluate`, on Spark in `spark.operators`;
+`derive` turns a tree into another tree of the same operators that computes only what changed. Rows are bags.
+
+Columns have distinct names within an operator; the columns of a join's two sides are disjoint. Keys are always
+columns, so whatever is joined or grouped by is projected first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from tidemill.algebra.expression import Expression, column
+
+COUNT = "_count"
+DELETED = "_deleted"
+
+
+class At(StrEnum):
+    """Which rows of a channel a scan gives."""
+
+    NEW = "new"  # its content now
+    OLD = "old"  # its content when the task last consumed it
+    CHANGE = "change"  # what changed since, as signed rows: `_count` says how often a row was added
+    TOUCHED = "touched"  # what changed since, of a keyed channel: the new row of each key, `_deleted` if it has none
+
+
+class JoinKind(StrEnum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression and the column it makes."""
+
+    name: str
+    value: Expression
+
+    @property
+    def plain(self) -> bool:
+        return self.value.column is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of a channel."""
+
+    channel: str
+    columns: tuple[str, ...]
+    at: At = At.NEW
+    keys: tuple[str, ...] = field(default=(), compare=False)  # of a keyed channel
+    append: bool = field(default=False, compare=False)  # rows are only ever added
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A single row with the column `_one`, which is 0."""
+
+    columns: tuple[str, ...] = field(default=("_one",), init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The rows of an earlier step of the same program."""
+
+    step: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Expressions of each row: map and project."""
+
+    child: Operator
+    items: tuple[Named, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(i.name for i in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The rows for which the condition is true."""
+
+    child: Operator
+    condition: Expression
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Explode:
+    """Each row once for each of what a generator makes of it; if `outer`, once with NULLs where it makes nothing."""
+
+    child: Operator
+    generator: Expression
+    outputs: tuple[str, ...]
+    outer: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.child.columns, *self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All rows of all children, which have the same columns."""
+
+    children: tuple[Operator, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.children[0].columns
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows that agree on the keys and satisfy the condition. `safe`: NULL agrees with NULL."""
+
+    left: Operator
+    right: Operator
+    kind: JoinKind
+    keys: tuple[tuple[str, str], ...] = ()
+    condition: Expression | None = None
+    safe: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.columns
+        return (*self.left.columns, *self.right.columns)
+
+    @property
+    def left_keys(self) -> tuple[str, ...]:
+        return tuple(k for k, _ in self.keys)
+
+    @property
+    def right_keys(self) -> tuple[str, ...]:
+        return tuple(k for _, k in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One aggregated column: a function of the group's rows; `count` of no arguments counts rows."""
+
+    name: str
+    function: str  # e.g. "sum", "max", or any aggregate of Spark's
+    arguments: tuple[Expression, ...] = ()
+    type: str = ""  # of its only argument, where known
+    text: str = ""  # the call as written, for functions with a syntax of their own
+    cast: str = ""  # the type to give the result, if not its own
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row a group of rows that agree on the keys, NULL agreeing with NULL; at least one key. No folds: distinct."""
+
+    child: Operator
+    keys: tuple[str, ...]
+    folds: tuple[Fold, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.keys, *(f.name for f in self.folds))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Each row with columns that depend on the rows of its partition. No partition columns: on all rows."""
+
+    child: Operator
+    partition: tuple[str, ...]
+    items: tuple[Named, ...]  # Spark window expressions, with their OVER clause
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.child.columns, *(i.name for i in self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The first rows in an order, `skip` left out."""
+
+    child: Operator
+    order: tuple[Expression, ...]  # each with its direction
+    limit: int
+    skip: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A user's function of each group's rows, as pandas frames; the keys stay in front of what it returns."""
+
+    child: Operator
+    keys: tuple[str, ...]
+    function: Callable[..., Any] = field(compare=False)
+    schema: str  # DDL of what the function returns
+    outputs: tuple[str, ...]
+    identity: str  # of the function's code
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.keys, *self.outputs)
+
+
+Operator = Scan | One | Ref | Project | Filter | Explode | Union | Join | Group | Window | Top | Apply
+
+OPERATORS: tuple[type[Operator], ...] = (
+    Scan, One, Ref, Project, Filter, Explode, Union, Join, Group, Window, Top, Apply,
+)  # fmt: skip
+
+
+def children(op: Operator) -> tuple[Operator, ...]:
+    match op:
+        case Scan() | One() | Ref():
+            return ()
+        case Union():
+            return op.children
+        case Join():
+            return (op.left, op.right)
+        case _:
+            return (op.child,)
+
+
+def rebuilt(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
+    """The same operator over what `of` makes of its children."""
+    match op:
+        case Scan() | One() | Ref():
+            return op
+        case Union():
+            return Union(tuple(of(c) for c in op.children))
+        case Join():
+            return replace(op, left=of(op.left), right=of(op.right))
+        case _:
+            return replace(op, child=of(op.child))
+
+
+def walk(op: Operator) -> Iterator[Operator]:
+    """The operator and all below it, inputs first."""
+    for child in children(op):
+        yield from walk(child)
+    yield op
+
+
+def scans(op: Operator) -> list[Scan]:
+    """The scans of a tree, each once, in order."""
+    return list(dict.fromkeys(o for o in walk(op) if isinstance(o, Scan)))
+
+
+def select(child: Operator, names: tuple[str, ...] | list[str]) -> Project:
+    """Only these columns."""
+    return Project(child, tuple(Named(n, column(n)) for n in names))
+
+
+def rename(child: Operator, names: dict[str, str]) -> Project:
+    """Only these columns, under new names: old name to new."""
+    return Project(child, tuple(Named(new, column(old)) for old, new in names.items()))
+
+
+def extend(child: Operator, *items: Named) -> Project:
+    """All columns and some more; an item of an existing name takes its place."""
+    made = {i.name: i for i in items}
+    kept = tuple(made.pop(c, Named(c, column(c))) for c in child.columns)
+    return Project(child, (*kept, *made.values()))
+
+
+def distinct(child: Operator, names: tuple[str, ...] | None = None) -> Group:
+    return Group(child, child.columns if names is None else names)

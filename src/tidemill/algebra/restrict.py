@@ -1,0 +1,86 @@
+"""Restriction: only the rows whose keys are among a few, looked up as early as the operators allow.
+
+What changed touches few keys. The rows that have them are found by a semi join with those keys; pushed down to the
+scans, it spares everything above from rows that cannot matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidemill.algebra.operators import (
+    Explode,
+    Filter,
+    Group,
+    Join,
+    JoinKind,
+    Named,
+    Operator,
+    Project,
+    Union,
+    Window,
+)
+
+Pairs = tuple[tuple[str, str], ...]
+"""Columns of what is restricted, each with the column of the keys that it must agree with, NULL with NULL."""
+
+_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
+
+
+def restrict(op: Operator, keys: Operator, on: Pairs) -> Operator:
+    """The rows of `op` that agree with some row of `keys`."""
+    pushed = _pushed(op, keys, on) if on else None
+    return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, safe=True)
+
+
+def without(op: Operator, keys: Operator, on: Pairs) -> Operator:
+    """The rows of `op` that agree with no row of `keys`."""
+    return Join(op, keys, JoinKind.ANTI, on, safe=True)
+
+
+def _pushed(op: Operator, keys: Operator, on: Pairs) -> Operator | None:
+    names = {c for c, _ in on}
+    match op:
+        case Project():
+            below = _below(op.items, on)
+            return None if below is None else replace(op, child=restrict(op.child, keys, below))
+        case Filter():
+            return replace(op, child=restrict(op.child, keys, on))
+        case Explode() if names <= set(op.child.columns):
+            return replace(op, child=restrict(op.child, keys, on))
+        case Group() if names <= set(op.keys):
+            return replace(op, child=restrict(op.child, keys, on))
+        case Window() if names <= set(op.partition):
+            return replace(op, child=restrict(op.child, keys, on))
+        case Union():
+            return Union(tuple(restrict(c, keys, on) for c in op.children))
+        case Join():
+            return _join(op, keys, on)
+        case _:
+            return None
+
+
+def _below(items: tuple[Named, ...], on: Pairs) -> Pairs | None:
+    origin = {i.name: i.value.column for i in items}
+    below = [(origin[c], k) for c, k in on]
+    if any(c is None for c, _ in below):
+        return None
+    return tuple((c, k) for c, k in below if c is not None)
+
+
+def _join(op: Join, keys: Operator, on: Pairs) -> Operator | None:
+    names = {c for c, _ in on}
+    if names <= set(op.left.columns) and op.kind in _KEEPS_LEFT:
+        left = restrict(op.left, keys, on)
+        across = dict(op.keys)
+        if names <= set(op.left_keys):  # then the other side's rows must agree as well
+            return replace(op, left=left, right=restrict(op.right, keys, tuple((across[c], k) for c, k in on)))
+        return replace(op, left=left)
+    if names <= set(op.right.columns) and op.kind in _KEEPS_RIGHT:
+        right = restrict(op.right, keys, on)
+        across = {r: c for c, r in op.keys}
+        if names <= set(op.right_keys):
+            return replace(op, left=restrict(op.left, keys, tuple((across[c], k) for c, k in on)), right=right)
+        return replace(op, right=right)
+    return None

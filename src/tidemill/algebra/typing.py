@@ -1,0 +1,118 @@
+"""Types of expressions, as far as it matters whether sums of them are exact.
+
+Spark's rules for numbers, decimals above all; of everything else the answer is that it is not known (""). Not to
+know costs speed alone: the aggregate is then recomputed for touched groups instead of being added to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from tidemill.model.schema import Field
+
+Types = Mapping[str, str]
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
+_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
+_WIDTH = [*_INTEGERS]
+Shape = tuple[int, int]
+
+
+def type_of(tree: exp.Expr, types: Types) -> str:
+    """The type of an expression over columns of these types; "" if not known.
+
+    >>> from tidemill.algebra.dialect import parse_expression
+    >>> type_of(parse_expression("price * (1 - discount)"), {"price": "DECIMAL(12, 2)", "discount": "DECIMAL(4, 2)"})
+    'DECIMAL(18, 4)'
+    """
+    match tree:
+        case exp.Column() if not tree.table:
+            return types.get(tree.name, "")
+        case exp.Literal() if not tree.is_string:
+            return _literal(tree.name)
+        case exp.Paren() | exp.Neg() | exp.Alias():
+            return type_of(tree.this, types)
+        case exp.Cast():
+            return _canonical(tree.to)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return _arithmetic(tree, types)
+        case exp.Case():
+            branches = [b.args["true"] for b in tree.args["ifs"]]
+            return _same([*branches, tree.args.get("default")], types)
+        case exp.If():
+            return _same([tree.args["true"], tree.args.get("false")], types)
+        case exp.Coalesce():
+            return _same([tree.this, *tree.expressions], types)
+    return ""
+
+
+def _literal(text: str) -> str:
+    if text.isdigit():
+        return "INT" if int(text) < 2**31 else ("BIGINT" if int(text) < 2**63 else "")
+    if "e" in text.lower():
+        return "DOUBLE"
+    whole, _, fraction = text.partition(".")
+    scale = len(fraction)
+    return f"DECIMAL({max(len(whole.lstrip('0')) + scale, scale, 1)}, {scale})"
+
+
+def _canonical(kind: exp.DataType) -> str:
+    text = kind.sql("spark")
+    return "DECIMAL(10, 0)" if text == "DECIMAL" else text
+
+
+def _same(branches: list[exp.Expr | None], types: Types) -> str:
+    """The common type of branches, NULL aside; integers beside decimals take the decimal's word."""
+    found = [(b, type_of(b, types)) for b in branches if b is not None and not isinstance(b, exp.Null)]
+    kinds = {t for _, t in found}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds <= set(_INTEGERS):
+        return max(kinds, key=_WIDTH.index, default="")
+    shapes = [_shape(b, t) for b, t in found]
+    known = [s for s in shapes if s is not None]
+    if len(known) < len(shapes) or not known:
+        return ""
+    scale = max(s for _, s in known)
+    return _decimal(max(p - s for p, s in known) + scale, scale)
+
+
+def _arithmetic(tree: exp.Binary, types: Types) -> str:
+    sides = [(s, type_of(s, types)) for s in (tree.this, tree.expression)]
+    kinds = [t for _, t in sides]
+    if "" in kinds:
+        return ""
+    if any(k in ("DOUBLE", "FLOAT") for k in kinds):
+        return "DOUBLE"
+    if all(k in _INTEGERS for k in kinds):
+        return max(kinds, key=_WIDTH.index)
+    shapes = [_shape(s, t) for s, t in sides]
+    if shapes[0] is None or shapes[1] is None:
+        return ""
+    (p1, s1), (p2, s2) = shapes[0], shapes[1]
+    if isinstance(tree, exp.Mul):
+        return _decimal(p1 + p2 + 1, s1 + s2)
+    scale = max(s1, s2)
+    return _decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+
+
+def _shape(tree: exp.Expr, kind: str) -> Shape | None:
+    """Precision and scale; a literal integer is as wide as its digits."""
+    if isinstance(tree, exp.Literal) and not tree.is_string and tree.name.isdigit():
+        return max(1, len(tree.name)), 0
+    if kind in _INTEGERS:
+        return _INTEGERS[kind], 0
+    found = _DECIMAL.fullmatch(kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _decimal(precision: int, scale: int) -> str:
+    """Beyond 38 digits Spark gives up scale; then nothing is said."""
+    return f"DECIMAL({precision}, {scale})" if precision <= 38 else ""
+
+
+def groupable(kind: str) -> bool:
+    return not kind or Field("x", kind).groupable

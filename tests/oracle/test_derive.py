@@ -1,0 +1,246 @@
+"""Incremental programs against recomputation, on plain Python rows: random queries, random histories.
+
+What is checked here is the algebra itself: the same programs run on Spark, which `test_queries.py` checks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tidemill.algebra import reference
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expression import column, expression
+from tidemill.algebra.operators import (
+    COUNT,
+    DELETED,
+    Apply,
+    At,
+    Explode,
+    Filter,
+    Fold,
+    Group,
+    Join,
+    JoinKind,
+    Named,
+    One,
+    Operator,
+    Project,
+    Scan,
+    Top,
+    Union,
+    Window,
+    rename,
+    select,
+)
+from tidemill.algebra.program import Program, Query
+from tidemill.model.change import Append, Rows, Signed, Updates, Upsert
+
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "300"))
+
+CHANNELS: dict[str, Updates] = {"appended": Append(), "signed": Signed(), "keyed": Upsert(("k",))}
+COLUMNS = ("k", "v", "w")
+
+small = st.one_of(st.none(), st.integers(0, 3))
+row = st.fixed_dictionaries({c: small for c in COLUMNS})
+
+
+class Trees:
+    """Draws random operators over the three channels. Every column has a name of its own."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.names = 0
+
+    def fresh(self) -> str:
+        self.names += 1
+        return f"c{self.names}"
+
+    def tree(self, depth: int) -> Operator:
+        kinds = [self.scan] if depth == 0 else [*self.inner, self.scan]
+        return self.draw(st.sampled_from(kinds))(depth - 1)
+
+    @property
+    def inner(self) -> list[Callable[[int], Operator]]:
+        return [
+            self.project, self.filter, self.union, self.join, self.join, self.group, self.group, self.distinct,
+            self.window, self.top, self.explode, self.apply, self.whole,
+        ]  # fmt: skip
+
+    def scan(self, depth: int) -> Operator:
+        name = self.draw(st.sampled_from(sorted(CHANNELS)))
+        updates = CHANNELS[name]
+        scan = Scan(name, COLUMNS, keys=updates.key, append=isinstance(updates, Append))
+        return rename(scan, {c: self.fresh() for c in COLUMNS})
+
+    def one_of(self, op: Operator) -> str:
+        return str(self.draw(st.sampled_from(op.columns)))
+
+    def some_of(self, op: Operator, least: int = 1) -> tuple[str, ...]:
+        return tuple(self.draw(st.lists(st.sampled_from(op.columns), min_size=least, max_size=2, unique=True)))
+
+    def project(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        sums = Named(self.fresh(), expression(f"{self.one_of(child)} + COALESCE({self.one_of(child)}, 1)"))
+        kept = tuple(Named(self.fresh(), column(c)) for c in child.columns[: self.draw(st.integers(1, 4))])
+        return Project(child, (*kept, sums))
+
+    def filter(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        return Filter(child, expression(f"{self.one_of(child)} > 0 OR {self.one_of(child)} IS NULL"))
+
+    def union(self, depth: int) -> Operator:
+        parts = [self.tree(depth) for _ in range(2)]
+        width = min(len(p.columns) for p in parts)
+        names = [self.fresh() for _ in range(width)]
+        return Union(tuple(rename(p, dict(zip(p.columns, names, strict=False))) for p in parts))
+
+    def join(self, depth: int) -> Operator:
+        left, right = self.tree(depth), self.tree(depth)
+        right = rename(right, {c: self.fresh() for c in right.columns})
+        kind = self.draw(st.sampled_from(list(JoinKind)))
+        keys = tuple((self.one_of(left), self.one_of(right)) for _ in range(self.draw(st.integers(1, 2))))
+        if self.draw(st.integers(0, 9)) == 0:
+            keys = ()
+        condition = None
+        if self.draw(st.booleans()):
+            condition = expression(f"{self.one_of(left)} <= {self.one_of(right)}")
+        return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, safe=self.draw(st.booleans()))
+
+    def group(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        keys = self.some_of(child)
+        return Group(child, keys, self.folds(child))
+
+    def folds(self, child: Operator) -> tuple[Fold, ...]:
+        function = st.sampled_from(["count", "count", "sum", "sum", "avg", "min", "max", "bool_or", "median", "rows"])
+        drawn = self.draw(st.lists(function, min_size=1, max_size=3))
+        return tuple(self.fold(f, child) for f in drawn)
+
+    def fold(self, function: str, child: Operator) -> Fold:
+        name = self.fresh()
+        if function == "rows":
+            return Fold(name, "count")
+        text = f"{self.one_of(child)} > 1" if function == "bool_or" else self.one_of(child)
+        kind = self.draw(st.sampled_from(["INT", "INT", ""])) if function in ("sum", "avg") else ""
+        return Fold(name, function, (expression(text),), kind)
+
+    def whole(self, depth: int) -> Operator:
+        """An aggregate of everything: one row, also of nothing."""
+        child = self.tree(depth)
+        total = self.fresh()
+        keyed = Project(child, (*select(child, child.columns).items, Named(total + "k", expression("0"))))
+        grouped = Group(keyed, (total + "k",), (Fold(total, "count"),))
+        one = Join(One(), grouped, JoinKind.LEFT, (("_one", total + "k"),))
+        return Project(one, (Named(self.fresh(), expression(f"COALESCE({total}, 0)")),))
+
+    def distinct(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        return Group(child, self.some_of(child))
+
+    def window(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        partition = self.some_of(child, least=0)
+        order = ", ".join(f"{c} DESC" for c in child.columns)
+        text = f"ROW_NUMBER() OVER (ORDER BY {order})"
+        if partition:
+            text = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(partition)} ORDER BY {order})"
+        return Window(child, partition, (Named(self.fresh(), expression(text)),))
+
+    def top(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        return Top(child, tuple(expression(c) for c in child.columns), self.draw(st.integers(1, 3)))
+
+    def explode(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        times = f"EXPLODE(ARRAY_REPEAT({self.one_of(child)}, COALESCE({self.one_of(child)}, 0) % 3))"
+        return Explode(child, expression(times), (self.fresh(),), self.draw(st.booleans()))
+
+    def apply(self, depth: int) -> Operator:
+        child = self.tree(depth)
+        keys = self.some_of(child)
+        first = child.columns[0]
+
+        def spread(rows: Rows) -> list[tuple[Any, ...]]:
+            values = [r[first] for r in rows if r[first] is not None]
+            return [(len(rows), max(values, default=None))]
+
+        return Apply(child, keys, spread, "", (self.fresh(), self.fresh()), "spread")
+
+
+@st.composite
+def trees(draw: Any) -> Operator:
+    return Trees(draw).tree(draw(st.integers(1, 3)))
+
+
+def deltas(name: str, content: Rows, draw: Any) -> Rows:
+    """A random delta that is legal on the content."""
+    added = draw(st.lists(row, max_size=4))
+    taken = draw(st.lists(st.sampled_from(content), max_size=3, unique_by=id)) if content else []
+    match CHANNELS[name]:
+        case Append():
+            return list(added)
+        case Signed():
+            again = draw(st.lists(st.sampled_from(taken), max_size=2)) if taken else []
+            signed = [r | {COUNT: 1} for r in added + again] + [r | {COUNT: -1} for r in taken]
+            return reference.chain(Signed(), signed, [])
+        case _:
+            rows = {r["k"]: r | {DELETED: False} for r in added}
+            gone = {r["k"]: r | {DELETED: True} for r in taken}
+            return list((gone | rows).values())
+
+
+class World:
+    """The channels' contents, and a query kept up to date beside them."""
+
+    def __init__(self, root: Operator) -> None:
+        self.query = Query("result", root)
+        self.contents: dict[str, Rows] = {name: [] for name in CHANNELS}
+        self.kept: dict[str, Rows] = {}
+
+    def sources(self, old: dict[str, Rows]) -> dict[tuple[str, At], Rows]:
+        found: dict[tuple[str, At], Rows] = {}
+        for name, updates in CHANNELS.items():
+            found[name, At.OLD], found[name, At.NEW] = old[name], self.contents[name]
+            found[name, At.CHANGE] = reference.diff(Signed(), old[name], self.contents[name])
+            if updates.key:
+                found[name, At.TOUCHED] = reference.diff(updates, old[name], self.contents[name])
+        return found | {(name, At.OLD): rows for name, rows in self.kept.items()}
+
+    def run(self, program: Program, old: dict[str, Rows], *, batch: bool) -> None:
+        sources = self.sources(old)
+        steps: dict[str, Rows] = {}
+        for name, op in program.steps.items():
+            steps[name] = evaluate(op, sources, steps)
+        written = {o.channel: (o, evaluate(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
+        for name, (output, rows) in written.items():
+            self.kept[name] = rows if batch else reference.merge(output.updates, self.kept[name], rows)
+
+    def expected(self) -> Rows:
+        return evaluate(self.query.root, self.sources(self.contents))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(), st.data())
+def test_the_change_of_a_query_leads_where_recomputing_does(root: Operator, data: st.DataObject) -> None:
+    world = World(root)
+    for name in CHANNELS:
+        world.contents[name] = reference.merge(CHANNELS[name], [], deltas(name, [], data.draw))
+    world.run(world.query.batch(), world.contents, batch=True)
+    assert reference.same(world.kept["result"], world.expected()), "batch"
+    for step in range(data.draw(st.integers(1, 3))):
+        old = dict(world.contents)
+        changed = data.draw(st.sets(st.sampled_from(sorted(CHANNELS)), min_size=1))
+        for name in changed:
+            delta = deltas(name, old[name], data.draw)
+            world.contents[name] = reference.merge(CHANNELS[name], old[name], delta)
+        world.run(world.query.incremental(changed), old, batch=False)
+        expected = world.expected()
+        assert reference.same(world.kept["result"], expected), (step, world.kept["result"], expected)
+        for op, state in world.query.states().items():
+            wanted = evaluate(state.of(op.child), world.sources(world.contents))  # type: ignore[union-attr]
+            assert reference.same(world.kept[state.channel], wanted), (step, state)
