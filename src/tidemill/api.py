@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from tidemill.algebra.declare import worked_out
+from tidemill.algebra.program import Way
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates, Upsert
@@ -32,6 +35,8 @@ from tidemill.model.schema import Schema
 from tidemill.model.task import Command, Function, Mode, Read, Retry, Sql, Task, Variant, Write
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
+
+REFRESH = ("auto", "batch", "incremental", "incremental_strict")
 
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | Sequence[str]
@@ -142,27 +147,44 @@ class Flow:
         name: str,
         query: str,
         *,
+        refresh: str = "auto",
         modes: Mapping[str, Reading] | None = None,
-        writes: Writing = Base,
+        writes: Writing | None = None,
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
     ) -> str:
-        """Declare a Spark SQL query as a task that writes the channel `name`.
+        """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
 
-        The tables it names are channels, read in mode ALL unless `modes` says otherwise.
+        `refresh` is "auto", "batch", "incremental" (always that way once there is something to go on from), or
+        "incremental_strict", which refuses a query that can only be run in batch.
+
+        With `modes` or `writes` the query is a programmed task instead: it runs as it stands, on what the modes
+        say (ALL unless given), and writes a base or a delta.
         """
         where = caller()
+        if refresh not in REFRESH:
+            raise WorkflowError([f"{where}: query {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
         chosen = {table: _mode(reading, where) for table, reading in (modes or {}).items()}
         tables = _tables_of(name, query, where)
         unknown = sorted(set(chosen) - set(tables))
         if unknown:
             raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
         reads = tuple(Read(t, t, chosen.get(t, Mode.ALL)) for t in tables)
-        outputs = (Write(name, name, _kind(writes, where)),)
-        variants = (Variant("programmed", reads, outputs, Sql(query)),)
+        declared = modes is None and writes is None
+        outputs = (Write(name, name, _kind(Base if writes is None else writes, where)),)
+        code = Sql(query, refresh if declared else None)
+        variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, code),)
         self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where))
         return name
+
+    def sql_files(self, pattern: str) -> list[str]:
+        """Declare a table for each `.sql` file that matches, named like the file; paths are relative to this file."""
+        where = caller()
+        files = sorted(Path(where.file).parent.glob(pattern))
+        if not files:
+            raise WorkflowError([f"{where}: no file matches {pattern!r} beside {where.file}"])
+        return [self.sql(f.stem, f.read_text(encoding="utf-8")) for f in files]
 
     def command(
         self,
@@ -228,10 +250,7 @@ class Workflow(Flow):
 
     def declared(self) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
-        written = {w.port: t.location for b in self._bindings for t in b.tasks for w in t.writes}
-        implied = [Channel(n, Role.DERIVED, location=at) for n, at in written.items() if n not in self._channels]
-        channels = (*self._channels.values(), *self._again, *implied)
-        return WorkflowModel(self.name, channels, tuple(self._bindings)).checked()
+        return worked_out(self.name, (*self._channels.values(), *self._again), tuple(self._bindings)).checked()
 
     def _place(self, task: Task) -> None:
         self._bind(task.name, [task], task.location)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +25,12 @@ from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow
 from tidemill.ports import BlockStore, Progress
 from tidemill.project import Project, load_project
+from tidemill.retain.compaction import Limits
+from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.insert import Inserted, Inserter
-from tidemill.runtime.janitor import Collected, Janitor
+from tidemill.runtime.janitor import Collected, Janitor, Tidied
+from tidemill.runtime.refresh import chosen
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
 from tidemill.settings import HOME, Settings, find_project, load_settings, resolved_path, resolved_sqlite
@@ -120,9 +124,16 @@ class Tidemill:
             return inserter.file(channel, Path(data), format=format, kind=kind, key=key, progress=progress)
         return inserter.frame(channel, data, kind=kind, key=key)
 
-    def run(self, name: str, progress: Progress | None = None) -> tuple[Run, list[Block]]:
-        """Run a bound flow once, to its end."""
-        return self.executor.flow(self._applied(name), self.project.updates(), progress)
+    def run(
+        self, name: str, progress: Progress | None = None, *, variant: str | None = None
+    ) -> tuple[Run, list[Block]]:
+        """Run a bound flow once, to its end; its declared tables the cheapest way, or as `variant` says."""
+        updates = self.project.updates()
+        binding, _ = chosen(self.catalog, self._applied(name), updates, variant=variant)
+        done = self.executor.flow(binding, updates, progress)
+        if self.settings.upkeep.automatic:
+            self.tidy(sorted(binding.written))
+        return done
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill(run)
@@ -139,12 +150,25 @@ class Tidemill:
 
     def compact(self, channel: str) -> Block | None:
         """Merge a channel's deltas into a base, so that reading it becomes cheap; None if nothing is to do."""
-        return Janitor(self.executor).compact(channel, self._updates())
+        return self._compactor().rebase(channel)
 
     def collect(self, keep: str | None = None) -> Collected:
         """Delete blocks and files that nobody can need; `keep` ('7 days') says how far back to stay readable."""
-        since = None if keep is None else microseconds(time.time() - _duration(keep))
-        return Janitor(self.executor).collect(since)
+        return Janitor(self.executor).collect(_since(keep))
+
+    def tidy(self, channels: Iterable[str] | None = None) -> Tidied:
+        """Do what is due on these channels, or on all: fold and rebase, collect what nobody needs, forget old runs.
+
+        It costs a few queries a channel if nothing is due, and never fails for a compaction that did.
+        """
+        upkeep = self.settings.upkeep
+        names = [c.channel.name for c in self.catalog.channels()] if channels is None else channels
+        janitor = Janitor(self.executor)
+        return janitor.tidy(names, self._compactor(), history=upkeep.history, keep_since=_since(upkeep.keep))
+
+    def _compactor(self) -> Compactor:
+        limits = Limits(small_file=self.settings.upkeep.small_file)
+        return Compactor(self.executor, self._updates(), limits)
 
     def _difference(self, workflow: Workflow) -> tuple[Step, ...]:
         channels = [c.channel for c in self.catalog.channels() if c.workflow == workflow.name]
@@ -184,9 +208,10 @@ class Tidemill:
         return self.project.updates() if custom else {}
 
 
-def _duration(text: str) -> float:
+def _since(keep: str | None) -> int | None:
+    """The clock's reading so long ago."""
     try:
-        return seconds(text)
+        return None if keep is None else microseconds(time.time() - seconds(keep))
     except ValueError as error:
         raise BadInput(str(error)) from error
 

@@ -14,7 +14,7 @@ from tidemill.model.codec import Json
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
-from tidemill.model.view import Snapshot, View
+from tidemill.model.view import Chain, Snapshot, View
 from tidemill.model.workflow import Workflow
 
 Clock = Callable[[], float]
@@ -80,6 +80,17 @@ class Event:
     detail: Json
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How much history was forgotten."""
+
+    runs: int = 0
+    blocks: int = 0  # descriptions of blocks whose files were gone already
+
+    def __add__(self, other: Forgotten) -> Forgotten:
+        return Forgotten(self.runs + other.runs, self.blocks + other.blocks)
+
+
 class CatalogReader(Protocol):
     """Everything that can be asked without changing anything."""
 
@@ -93,7 +104,13 @@ class CatalogReader(Protocol):
         """The newest blocks first, in every state."""
 
     def filled(self, channel: str) -> list[Block]:
-        """Every filled block of a channel, oldest first, without its files."""
+        """Every filled block of a channel, oldest first, without its files and what it reflects."""
+
+    def slots(self, channel: str, since: int, upto: int) -> list[Block]:
+        """Every slot within (since, upto] that became visible, whatever became of it since."""
+
+    def points(self, channel: str) -> set[int]:
+        """Where runs that are under way read the channel: at its head when they were claimed."""
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
@@ -137,8 +154,8 @@ class CatalogWriter(CatalogReader, Protocol):
     def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
         """Make everything visible at once, or raise and change nothing. Returns the filled blocks."""
 
-    def compacted(self, claim: Claim, base: Block, *, log: str = "") -> Block:
-        """Commit a compaction run: the content at `base.seq`, memoised as a base beside the deltas."""
+    def compacted(self, claim: Claim, made: Block, *, log: str = "") -> Block:
+        """Commit a compaction run: a base, or a delta made of several, beside the blocks that it stands for."""
 
     def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
         """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed."""
@@ -152,6 +169,13 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def purge(self) -> list[str]:
         """Forget the files of blocks collected before any running run began; returns those no block names now."""
+
+    def forget(self, subject: str, *, keep: int) -> Forgotten:
+        """Forget the ended runs of a channel or bound flow but the newest `keep`, and those whose blocks are in use.
+
+        Their events, readings and logs go with them, and the descriptions of blocks that only they wrote.
+        It is the one change that leaves no event: what happened is what is forgotten.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +198,12 @@ class Engine(Protocol):
         """Run a task on views and write its outputs; returns the content schema of each, by argument."""
 
     def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
-    def write_view(self, view: Snapshot, directory: str, *, tag: str) -> Schema: ...
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
+        """Write a content as a base, or a chain of deltas as one delta, into so many files."""
+
+    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+        """The paths of those files of the base that hold a key which the deltas touch."""
+
     def frame(self, view: View) -> Any:
         """The view as a DataFrame of the engine's own."""
 

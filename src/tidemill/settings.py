@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tidemill.errors import ConfigError
+from tidemill.model.duration import seconds
 
 FILE = "tidemill.toml"
 HOME = ".tidemill"
@@ -41,6 +42,22 @@ class RunSettings(_Section):
     busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's slot
 
 
+class UpkeepSettings(_Section):
+    """What keeps storage and catalog from growing without bound."""
+
+    automatic: bool = True  # tidy the channels of a flow after each of its runs
+    history: int = Field(default=1000, ge=1)  # runs remembered per channel and bound flow
+    keep: str | None = None  # how far back contents stay readable, such as "7 days"; None: only now
+    small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
+
+    @field_validator("keep")
+    @classmethod
+    def _is_duration(cls, keep: str | None) -> str | None:
+        if keep is not None:
+            seconds(keep)
+        return keep
+
+
 class Settings(_Section):
     """Everything that can be set. Relative paths are relative to the project's directory."""
 
@@ -49,6 +66,7 @@ class Settings(_Section):
     storage: StorageSettings = StorageSettings()
     spark: SparkSettings = SparkSettings()
     runs: RunSettings = RunSettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
 
 
 _ENVIRONMENT = {

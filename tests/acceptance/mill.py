@@ -17,9 +17,11 @@ from tidemill.intake import load
 from tidemill.model.change import Rows
 from tidemill.model.flow import Binding
 from tidemill.ports import BlockStore
+from tidemill.retain.compaction import Limits
+from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.insert import Inserter
-from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.janitor import Janitor, Tidied
 from tidemill.runtime.views import Views
 from tidemill.storage import open_store
 
@@ -42,6 +44,9 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
 
 WORKFLOW = wf.declared()
 DEDUPE: Binding = WORKFLOW.bindings[0]
+LIMITS = Limits(fan=2, floor=4, small_file=720)
+"""So eager that a few batches are folded, rebased, and leave files to share."""
+HISTORY = 3
 LATER = 3600.0
 """How much later a restarted process looks at the catalog: every lease has expired by then."""
 
@@ -62,7 +67,10 @@ class Mill:
 
     def compact(self, *channels: str) -> None:
         for channel in channels:
-            Janitor(self.executor).compact(channel, {})
+            Compactor(self.executor, {}, LIMITS).rebase(channel)
+
+    def tidy(self, *channels: str) -> Tidied:
+        return Janitor(self.executor).tidy(channels, Compactor(self.executor, {}, LIMITS), history=HISTORY)
 
     def collect(self) -> None:
         Janitor(self.executor).collect()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,16 @@ class PlainEngine:
             pq.write_table(pa.Table.from_pylist(part, schema=schema), Path(target.directory) / f"{number}.parquet")
         return target.schema
 
-    def write_view(self, view: Snapshot, directory: str, *, tag: str) -> Schema:
-        return self.write(self.frame(view), Target(view.channel, Kind.BASE, directory, view.schema, Append()), tag=tag)
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
+        kind, updates = (Kind.DELTA, view.updates) if isinstance(view, Chain) else (Kind.BASE, Append())
+        self.write(self.frame(view), Target(view.channel, kind, directory, view.schema, updates), tag=tag)
+
+    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+        assert view.base is not None
+        key = view.deltas[0].updates.key or view.schema.names
+        keys = {_key(key, row) for delta in view.deltas for row in self._rows(delta)}
+        files = ((f, self._rows(replace(view.base, files=(f,)))) for f in view.base.files)
+        return frozenset(f.path for f, rows in files if any(_key(key, row) in keys for row in rows))
 
     def cancel(self, tag: str) -> None:
         """Nothing here runs long enough to be stopped."""
@@ -74,3 +83,7 @@ class PlainEngine:
         for file in block.files:
             rows += pq.read_table(self._locate(file.path)).to_pylist()
         return rows
+
+
+def _key(names: Sequence[str], row: dict[str, Any]) -> tuple[Hashable, ...]:
+    return tuple(reference.freeze(row[n]) for n in names)

@@ -14,7 +14,7 @@ from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected
 
 from tidemill.algebra.reference import same
 from tidemill.errors import Conflict, LeaseLost
-from tidemill.model.block import BlockState
+from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.run import Claim, Outcome, RunKind, RunState, demand_of
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
@@ -64,7 +64,7 @@ def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
                 event.listen(Engine, "before_cursor_execute", wire.step)
                 event.listen(Engine, "commit", wire.step)
                 wire.guard(mill.store, "stage", "publish", "delete")
-                wire.guard(mill.executor.engine, "invoke", "write")
+                wire.guard(mill.executor.engine, "invoke", "write", "write_view")
                 work(mill)
             os._exit(0)
         except BaseException:
@@ -116,15 +116,17 @@ def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, ro
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
-def test_killed_while_compacting_and_collecting(url: str, tmp_path: Path, round_: int) -> None:
+def test_killed_while_folding_collecting_and_forgetting(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
     with opened(url, root) as mill:
         mill.catalog.apply(WORKFLOW)
 
     def work(mill: Mill) -> None:
-        mill.compact("events")
+        mill.tidy("events")
+        mill.compact("words")
         mill.collect()
 
+    seen: set[str] = set()
     for batches in count(1):
         with opened(url, root, later=LATER) as mill:
             mill.insert(batch(tmp_path, batches - 1))
@@ -133,9 +135,21 @@ def test_killed_while_compacting_and_collecting(url: str, tmp_path: Path, round_
         with opened(url, root, later=LATER) as mill:
             check(mill, batches)
         recovered(url, root, work, batches)
+        with opened(url, root) as mill:
+            seen |= done_to(mill, "events")
         if not died:
             break
+    assert seen == {"folded", "shared", "forgotten"}
     assert batches * STRIDE > 30, "there are more steps than that; the tripwire missed some"
+
+
+def done_to(mill: Mill, channel: str) -> set[str]:
+    """What upkeep left to see on a channel."""
+    folds = [b for b in mill.catalog.blocks(channel) if b.origin is Origin.COMPACTION and b.kind is Kind.DELTA]
+    foreign = [f for b in folds for f in b.files if not f.path.startswith(f"runs/{b.run}/")]
+    oldest = min(r.id for r in mill.catalog.runs(limit=10_000))
+    signs = {"folded": bool(folds), "shared": bool(foreign), "forgotten": oldest > 1}
+    return {name for name, is_so in signs.items() if is_so}
 
 
 def test_two_processes_race_for_one_run(url: str, tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ class Driver:
         claim = self.open_compaction(channel)
         return self.catalog.compacted(claim, base(claim, channel, seq, files))
 
+    def fold(self, channel: str, since: int, seq: int) -> Block:
+        claim = self.open_compaction(channel)
+        return self.catalog.compacted(claim, fold(claim, channel, since, seq))
+
     def head(self, channel: str = "a") -> int:
         return self.catalog.channel(channel).head.seq
 
@@ -134,3 +138,11 @@ def moves_of(claim: Claim, binding: Binding = COPY) -> list[Consumption]:
 def base(claim: Claim, channel: str, seq: int, files: Sequence[File] | None = None) -> Block:
     own = (File(f"{claim.directory}/base.parquet", rows=4, bytes=20),)
     return Block(0, channel, seq, Kind.BASE, SCHEMA, files=tuple(own if files is None else files))
+
+
+def fold(
+    claim: Claim, channel: str, since: int, seq: int, source: Provenance = NOTHING, files: Sequence[File] | None = None
+) -> Block:
+    own = (File(f"{claim.directory}/fold.parquet", rows=4, bytes=20),)
+    made = tuple(own if files is None else files)
+    return Block(0, channel, seq, Kind.DELTA, SCHEMA, since, files=made, source=source, identity=identity(since, seq))

@@ -42,7 +42,7 @@ def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
     run = driver.catalog.run(claim.run.id)
     assert (run.state, run.finished, run.stats) == (RunState.FINISHED, driver.clock.now, {"seconds": 1})
     assert driver.catalog.log(run.id) == "fine"
-    assert driver.kinds_of_events(run.id)[2:] == ["run.finished", "block.filled"]
+    assert driver.kinds_of_events(run.id)[2:] == ["run.finished", "block.filled", "channel.advanced"]
     assert driver.kinds_of_events()[-1] == "channel.advanced"
 
 

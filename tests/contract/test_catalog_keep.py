@@ -44,7 +44,7 @@ def test_only_what_can_be_read_is_compacted(driver: Driver) -> None:
     driver.insert()
     for seq in (1, 2, 3, 4):  # cancelled, reserved, above the head, never there
         claim = driver.open_compaction()
-        with pytest.raises(Conflict, match=f"no filled block at {seq}"):
+        with pytest.raises(Conflict, match=f"no filled delta at {seq}"):
             driver.catalog.compacted(claim, base(claim, "a", seq))
         assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
 

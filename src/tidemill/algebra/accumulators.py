@@ -92,7 +92,10 @@ def _count(fold: Fold) -> Kept:
 def _count_if(fold: Fold) -> Kept:
     (there,) = fold.arguments
     number = _sum_of(
-        f"{fold.name}_n", f"CASE WHEN {there} THEN 1L ELSE 0L END", f"CASE WHEN {there} THEN {COUNT} ELSE 0L END", exact=True
+        f"{fold.name}_n",
+        f"CASE WHEN {there} THEN 1L ELSE 0L END",
+        f"CASE WHEN {there} THEN {COUNT} ELSE 0L END",
+        exact=True,
     )
     return Kept(fold, (number,), "{n}")
 
@@ -194,4 +197,3 @@ _RULES: dict[str, Callable[[Fold], Kept | None]] = {
     "any": _extreme("bool_or", _GREATEST),
     "some": _extreme("bool_or", _GREATEST),
 }
-

@@ -348,7 +348,7 @@ class Derivation:
         if state.plain:
             return extend(self._added(state), Named(DELETED, literal("FALSE")))
         both = Filter(self.groups(state), expression(_differs(state)))
-        gone = Named(DELETED, expression(f"NOT {there(_NEW)}"))
+        gone = Named(DELETED, expression(f"NOT ({there(_NEW)})"))
         return Project(both, (*state.values(_NEW), gone))
 
     def _touched_join(self, op: Join) -> Operator | None:
@@ -411,7 +411,7 @@ def _differs(state: GroupState) -> str:
     """Is any accumulator other than before? Rows alone may differ without changing what is shown."""
     shown = [a.name for k in state.kept for a in k.accumulators]
     pairs = [f"NOT ({quoted(_NEW + n)} <=> {quoted(_OLD + n)})" for n in shown]
-    return "(" + " OR ".join([*pairs, f"{there(_NEW)} <> {there(_OLD)}"]) + ")"
+    return "(" + " OR ".join([*pairs, f"({there(_NEW)}) <> ({there(_OLD)})"]) + ")"
 
 
 def _padded(rows: Operator, lacking: Operator) -> Operator:
@@ -422,5 +422,3 @@ def _padded(rows: Operator, lacking: Operator) -> Operator:
 def _mirrored(op: Join) -> Join:
     swapped = tuple((r, c) for c, r in op.keys)
     return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.safe)
-
-

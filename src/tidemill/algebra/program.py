@@ -135,10 +135,12 @@ def _kept(op: Operator, state: State, derivation: Derivation) -> Operator | None
     if state.plain:
         return select(change, state.group.keys)
     groups = derivation.groups(state)
-    gone = f"NOT {there('new.')}"
+    gone = f"NOT ({there('new.')})"
     keys = tuple(Named(k, column(k)) for k in state.group.keys)
     if isinstance(state.updates, Increment):
-        made = tuple(Named(n, expression(f"CASE WHEN {there('new.')} THEN {quoted(ADDED + n)} END")) for n in state.names)
+        made = tuple(
+            Named(n, expression(f"CASE WHEN {there('new.')} THEN {quoted(ADDED + n)} END")) for n in state.names
+        )
     else:
         made = tuple(Named(n, column("new." + n)) for n in state.names)
     return Project(groups, (*keys, *made, Named(DELETED, expression(gone))))

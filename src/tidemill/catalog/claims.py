@@ -97,7 +97,7 @@ def _reserve(
     adding = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
     ids = tx.connection.execute(adding, rows).scalars()
     return {
-        (want.task, want.channel): Slot(block, want.channel, row["seq"], want.kind, want.task)
+        (want.task, want.channel): Slot(block, want.channel, row["seq"], want.kind, want.task, want.updates)
         for block, want, row in zip(ids, wanted, rows, strict=True)
     }
 
@@ -126,7 +126,7 @@ def _slot_values(run: AnyRow, want: WantSlot, channel: AnyRow, seq: int) -> Json
         "kind": want.kind,
         "state": BlockState.RESERVED,
         "origin": Origin.INSERT if run.kind == RunKind.INSERT else Origin.RUN,
-        "updates": channel.updates,
+        "updates": want.updates or channel.updates,
         "run_id": run.id,
         "task": want.task,
         "insert_key": want.key,

@@ -1,7 +1,8 @@
 """Collecting blocks, in two steps.
 
 A collected block is hidden from whoever looks for blocks from then on. Runs that began earlier may still read
-its files, so these are forgotten only when no such run is left. The description stays, for tracing.
+its files, so these are forgotten only when no such run is left. The description stays, for tracing, until the
+run that wrote the block is forgotten. Events name that run, so that they go with it.
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ _AT_ONCE = 500  # databases limit the parameters of a statement
 
 
 def collect(tx: Transaction, wanted: Iterable[int]) -> None:
-    parts = _parts(wanted)
+    parts = in_parts(wanted)
     names = _hold_channels(tx, parts)
     for part in parts:
         for block in _collect(tx, part):
-            tx.note(EventKind.BLOCK_COLLECTED, names[block.channel_id], block=block.id, seq=block.seq)
+            tx.note(EventKind.BLOCK_COLLECTED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
 
 
 def purge(tx: Transaction) -> list[str]:
     """Forget files that no running run can be reading; returns the paths that no block names any longer."""
-    parts = _parts(tx.connection.execute(_purgeable()).scalars())
+    parts = in_parts(tx.connection.execute(_purgeable()).scalars())
     names = _hold_channels(tx, parts)
     return [path for part in parts for path in _purge(tx, part, names)]
 
 
-def _parts(ids: Iterable[int]) -> list[list[int]]:
+def in_parts(ids: Iterable[int]) -> list[list[int]]:
+    """Numbers in lists short enough for one statement."""
     rest = iter(sorted(ids))
     return list(iter(lambda: list(islice(rest, _AT_ONCE)), []))
 
@@ -85,9 +87,9 @@ def _purgeable() -> Select[int]:
 
 def _purge(tx: Transaction, ids: list[int], names: dict[int, str]) -> list[str]:
     purging = update(blocks).where(blocks.c.id.in_(ids), IS_TO_PURGE).values(collected=None)
-    purged = tx.connection.execute(purging.returning(blocks.c.id, blocks.c.channel_id, blocks.c.seq)).all()
+    purged = tx.connection.execute(purging.returning(blocks)).all()
     for block in purged:
-        tx.note(EventKind.BLOCK_PURGED, names[block.channel_id], block=block.id, seq=block.seq)
+        tx.note(EventKind.BLOCK_PURGED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
     theirs = [block.id for block in purged]
     orphans = list(tx.connection.execute(_only_named_by(theirs)).scalars())
     tx.connection.execute(delete(files).where(files.c.block_id.in_(theirs)))

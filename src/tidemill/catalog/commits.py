@@ -27,18 +27,19 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     held = hold_reserved_by(tx, run.id)
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
-    advance(tx, held)
+    advance(tx, held, run.id)
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
-def compacted(tx: Transaction, claim: Claim, base: Block, log: str) -> Block:
+def compacted(tx: Transaction, claim: Claim, made: Block, log: str) -> Block:
     run = _finish(tx, claim, {}, log)
-    channel = hold_named(tx, [base.channel])[base.channel]
+    channel = hold_named(tx, [made.channel])[made.channel]
     _fill(tx, run, ())
-    _check_still_named(tx, claim.directory, base.files)
-    new = _base_values(run, base, _compactable(tx, channel, base.seq))
+    _check_still_named(tx, claim.directory, made.files)
+    at = _compactable(tx, channel, made)
+    new = _beside(run, made, at) | (_as_base(at) if made.kind is Kind.BASE else _as_fold(made))
     block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
-    _add_files(tx, run, Slot(block, base.channel, base.seq, Kind.BASE), base.files)
+    _add_files(tx, run, Slot(block, made.channel, made.seq, made.kind), made.files)
     return find_block(tx.connection, block)
 
 
@@ -127,23 +128,24 @@ def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption,
         raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
 
 
-def _compactable(tx: Transaction, channel: AnyRow, seq: int) -> AnyRow:
-    """The filled, visible delta at whose position a base may stand."""
-    there = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == seq)
-    by_kind = {row.kind: row for row in tx.connection.execute(there)}
-    if Kind.BASE in by_kind:
-        raise Conflict(f"channel {channel.name!r} already has a base at {seq}; there is nothing to compact")
-    delta = by_kind.get(Kind.DELTA)
-    if delta is None or delta.state != BlockState.FILLED or seq > channel.head_seq:
+def _compactable(tx: Transaction, channel: AnyRow, made: Block) -> AnyRow:
+    """A filled, visible delta at whose position the block may stand."""
+    there = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == made.seq)
+    found = tx.connection.execute(there).all()
+    if any((row.kind, row.since) == (made.kind, made.since) for row in found):
+        what = "a base" if made.since is None else f"a delta since {made.since}"
+        raise Conflict(f"channel {channel.name!r} already has {what} at {made.seq}; there is nothing to compact")
+    filled = [row for row in found if row.kind == Kind.DELTA and row.state == BlockState.FILLED]
+    if not filled or made.seq > channel.head_seq:
         raise Conflict(
-            f"channel {channel.name!r} has no filled block at {seq} that can be read (its head is at "
+            f"channel {channel.name!r} has no filled delta at {made.seq} that can be read (its head is at "
             f"{channel.head_seq}); compact at one"
         )
-    return delta
+    return filled[0]
 
 
 def _check_still_named(tx: Transaction, directory: str, wanted: Iterable[File]) -> None:
-    """A base may share files of older blocks, but not those that were collected while it was made."""
+    """A block may share files of older ones, but not those that were purged while it was made."""
     shared = {f.path for f in wanted if not f.path.startswith(f"{directory}/")}
     query = select(files.c.path).where(files.c.path.in_(shared))
     gone = shared - set(tx.connection.execute(query).scalars()) if shared else set()
@@ -151,21 +153,28 @@ def _check_still_named(tx: Transaction, directory: str, wanted: Iterable[File]) 
         raise Conflict(f"{len(gone)} files were collected during the compaction, e.g. {min(gone)}; compact again")
 
 
-def _base_values(run: AnyRow, base: Block, at: AnyRow) -> Json:
-    """A base that stands for everything up to `at`, so that whoever starts from it arrives at the same position."""
+def _beside(run: AnyRow, made: Block, at: AnyRow) -> Json:
+    """A block that stands for others up to `at`, so that whoever reads it arrives at the same position."""
     return {
         "channel_id": at.channel_id,
         "seq": at.seq,
-        "kind": Kind.BASE,
+        "kind": made.kind,
         "state": BlockState.FILLED,
         "origin": Origin.COMPACTION,
-        "schema": base.schema,
+        "schema": made.schema,
         "updates": at.updates,
         "target": at.reached,
         "reached": at.reached,
-        "identity": at.content,
         "content": at.content,
         "visible": at.visible,
         "run_id": run.id,
-        **_size(base.files),
+        **_size(made.files),
     }
+
+
+def _as_base(at: AnyRow) -> Json:
+    return {"identity": at.content}
+
+
+def _as_fold(made: Block) -> Json:
+    return {"identity": made.identity, "since": made.since, "source": made.source}

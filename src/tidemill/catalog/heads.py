@@ -51,17 +51,20 @@ def hold_reserved_by(tx: Transaction, run: int) -> list[AnyRow]:
     return hold(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
 
 
-def advance(tx: Transaction, held: Iterable[AnyRow]) -> None:
-    """Move the heads of held channels as far as they go, dating and placing every block they pass."""
+def advance(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> None:
+    """Move the heads of held channels as far as they go, dating and placing every block they pass.
+
+    `run` is the one that filled or cancelled slots.
+    """
     by_id = {row.id: row for row in held}
     passed = defaultdict(list)
     for slot in tx.connection.execute(_PASSABLE, {"ids": list(by_id)}) if by_id else ():
         passed[slot.channel_id].append(slot)
     for channel, slots in passed.items():
-        _advance(tx, by_id[channel], slots)
+        _advance(tx, by_id[channel], slots, run)
 
 
-def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow]) -> None:
+def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
     position = head_of(channel)
     placed = []
     for slot in slots:
@@ -73,7 +76,7 @@ def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow]) -> None:
     tx.connection.execute(_PLACE, placed)
     values = head_values(position) | {"schema": slots[-1].schema or channel.schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
-    tx.note(EventKind.CHANNEL_ADVANCED, channel.name, seq=position.seq, visible=placed[-1]["visible"])
+    tx.note(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
 
 
 def _placed(block: Block, visible: int) -> dict[str, Any]:

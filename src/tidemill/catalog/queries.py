@@ -95,5 +95,10 @@ def _unknown(connection: Connection, what: str, name: str, table: Table) -> NotF
 
 def _unnumbered(connection: Connection, what: str, number: int, table: Table) -> NotFound:
     newest = connection.execute(select(func.max(table.c.id))).scalar()
+    if newest is not None and 0 < number < newest:
+        return NotFound(
+            f"{what} {number} was forgotten: only the newest runs and what they wrote are remembered; "
+            "to remember more, raise history under [upkeep]"
+        )
     hint = f"the newest is {newest}" if newest is not None else "there are none yet"
     return NotFound(f"there is no {what} {number}; {hint}")

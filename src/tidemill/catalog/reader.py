@@ -10,13 +10,14 @@ from sqlalchemy import Connection, Engine, func, or_, select
 from tidemill.catalog.engine import for_reading, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
+    OUTLINE,
     AnyRow,
     binding_of,
-    block_of,
     channel_of,
     cursor_of,
     event_of,
     head_of,
+    outline_of,
     position_of,
     reading_of,
     run_of,
@@ -24,6 +25,7 @@ from tidemill.catalog.rows import (
 from tidemill.catalog.tables import (
     IS_READABLE_BASE,
     IS_RESERVED,
+    IS_SLOT,
     bindings,
     blocks,
     channels,
@@ -34,10 +36,12 @@ from tidemill.catalog.tables import (
     run_reads,
     runs,
 )
+from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.run import Run, RunState
 from tidemill.ports import Cursor, Event, Reading, RegisteredBinding, RegisteredChannel
 
+_OUTLINES = select(*(blocks.c[name] for name in OUTLINE))
 _READINGS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
 _CURSORS = (
     select(cursors, bindings.c.name.label("binding"), channels.c.name.label("channel"))
@@ -95,14 +99,29 @@ class SqlCatalogReader:
             return load_blocks(connection, newest)
 
     def filled(self, channel: str) -> list[Block]:
-        """Every filled block of a channel, oldest first, without its files."""
+        """Every filled block of a channel, oldest first, without its files and what it reflects."""
         with self._read() as connection:
-            is_filled = (
-                blocks.c.channel_id == find_channel(connection, channel).id,
-                blocks.c.state == BlockState.FILLED,
-            )
-            rows = connection.execute(BLOCKS.where(*is_filled).order_by(blocks.c.seq, blocks.c.id))
-            return [block_of(row) for row in rows]
+            found = find_channel(connection, channel)
+            is_filled = (blocks.c.channel_id == found.id, blocks.c.state == BlockState.FILLED)
+            rows = connection.execute(_OUTLINES.where(*is_filled).order_by(blocks.c.seq, blocks.c.id))
+            return [outline_of(row, channel) for row in rows]
+
+    def slots(self, channel: str, since: int, upto: int) -> list[Block]:
+        """Every slot within (since, upto] that became visible, whatever became of it since."""
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= upto)
+            visible = BLOCKS.where(*within, IS_SLOT, blocks.c.visible.is_not(None))
+            return load_blocks(connection, visible.order_by(blocks.c.seq))
+
+    def points(self, channel: str) -> set[int]:
+        """Where runs that are under way read the channel: at its head when they were claimed."""
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            was_there = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fence)
+            newest = select(func.max(blocks.c.seq)).where(*was_there, blocks.c.state == BlockState.FILLED)
+            each = select(newest.scalar_subquery()).where(runs.c.state == RunState.RUNNING)
+            return {seq for seq in connection.execute(each).scalars() if seq is not None}
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
@@ -130,12 +149,19 @@ class SqlCatalogReader:
 
         Slots collected since count: what they held is known, though it may no longer be readable. Only
         input channels have versions; elsewhere the clock's reading when a block became visible is compared.
+        Where the slot may have been forgotten, that is an error: the one before held something else.
         """
         with self._read() as connection:
             row = find_channel(connection, channel)
             if (seq is None or seq >= row.head_seq) and version is None:
                 return head_of(row)
-            return position_of(_newest_visible(connection, row, seq, version))
+            found = _newest_visible(connection, row, seq, version)
+            if found.seq != seq and found.seq < row.forgotten:
+                raise Collected(
+                    f"channel {channel} can no longer be read there: its history up to {row.forgotten} was forgotten; "
+                    "to remember more, raise history under [upkeep]"
+                )
+            return position_of(found)
 
     def inserted(self, channel: str, key: str) -> Block | None:
         """The block that was inserted under this idempotency key, if any."""

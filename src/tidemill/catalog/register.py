@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Table, insert, or_, select, update
+from sqlalchemy import Table, delete, insert, or_, select, update
 
 from tidemill.catalog.engine import exclusively
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, blocks, channels, workflows
+from tidemill.catalog.tables import bindings, blocks, channels, cursors, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import BlockState, Kind, Origin
@@ -160,6 +160,16 @@ def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow
         tx.connection.execute(insert(bindings).values(wanted | {"name": binding.name}))
     elif changes := _differences(row, wanted):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
+        _start_afresh(tx, row, wanted["spec"])
     else:
         return
     tx.note(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])
+
+
+def _start_afresh(tx: Transaction, row: AnyRow, spec: Json) -> None:
+    """A declared table whose query changed goes on from nothing: what it kept belongs to the query before."""
+    before = {t["name"]: t["identity"] for t in row.spec["tasks"]}
+    for task in spec["tasks"]:
+        if task["code"] == "refresh" and before.get(task["name"]) != task["identity"]:
+            its = (cursors.c.binding_id == row.id) & (cursors.c.task == task["name"])
+            tx.connection.execute(delete(cursors).where(its))

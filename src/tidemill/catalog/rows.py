@@ -47,6 +47,26 @@ def block_of(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
     )
 
 
+OUTLINE = ("id", "seq", "kind", "since", "schema", "updates", "origin", "state", "run_id", "task")
+"""Columns that say where a block stands; the others take long to read when there are very many blocks."""
+
+
+def outline_of(row: AnyRow, channel: str) -> Block:
+    return Block(
+        id=row.id,
+        channel=channel,
+        seq=row.seq,
+        kind=Kind(row.kind),
+        schema=row.schema or _UNKNOWN,
+        since=row.since,
+        updates=row.updates,
+        origin=Origin(row.origin),
+        state=BlockState(row.state),
+        run=row.run_id,
+        task=row.task,
+    )
+
+
 def position_of(row: AnyRow) -> Position:
     return Position(row.seq, row.reached, row.content)
 

@@ -113,4 +113,4 @@ def _cancel_slots(tx: Transaction, run: AnyRow) -> None:
     )
     for slot in tx.connection.execute(cancelled):
         tx.note(EventKind.BLOCK_CANCELLED, names[slot.channel_id], run.id, block=slot.id, seq=slot.seq)
-    advance(tx, held)
+    advance(tx, held, run.id)

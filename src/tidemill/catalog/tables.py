@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from tidemill.catalog.types import ProvenanceText, SchemaText, UpdatesText
-from tidemill.model.block import BlockState, Kind
+from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.identity import EMPTY
 from tidemill.model.provenance import NOTHING
 from tidemill.model.run import RunKind, RunState
@@ -67,6 +67,8 @@ channels = Table(
     Column("blocks", BigInteger, nullable=False, default=1),
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
+    # The newest block whose description was forgotten: below it, what is not there may once have been.
+    Column("forgotten", BigInteger, nullable=False, default=0, server_default="0"),
     Index("channels_name", "name", unique=True),
 )
 
@@ -129,7 +131,7 @@ blocks = Table(
     Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
     Column("insert_key", Text),
     Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
-    Index("blocks_place", "channel_id", "seq", "kind", unique=True),
+    Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
     Index("blocks_insert_key", "channel_id", "insert_key", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),
@@ -139,9 +141,19 @@ RESERVED = literal_column(f"'{BlockState.RESERVED}'", Text)
 IS_RESERVED = blocks.c.state == RESERVED
 Index("blocks_reserved", blocks.c.channel_id, blocks.c.seq, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
 
-IS_READABLE_BASE = and_(
-    blocks.c.kind == literal_column(f"'{Kind.BASE}'"), blocks.c.state == literal_column(f"'{BlockState.FILLED}'")
-)
+IS_SLOT = blocks.c.origin != literal_column(f"'{Origin.COMPACTION}'")
+IS_BASE = blocks.c.kind == literal_column(f"'{Kind.BASE}'")
+for _name, _condition in (("blocks_slot", IS_SLOT), ("blocks_base", IS_BASE)):
+    Index(
+        _name,
+        blocks.c.channel_id,
+        blocks.c.seq,
+        unique=True,
+        sqlite_where=_condition,
+        postgresql_where=_condition,
+    )
+
+IS_READABLE_BASE = and_(IS_BASE, blocks.c.state == literal_column(f"'{BlockState.FILLED}'"))
 Index(
     "blocks_readable_bases",
     blocks.c.channel_id,

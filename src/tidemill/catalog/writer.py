@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from tidemill.catalog import claims, collection, commits, register, runs
+from tidemill.catalog import claims, collection, commits, history, register, runs
 from tidemill.catalog.engine import collided, engine_for, for_writing, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
@@ -19,7 +19,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Clock
+from tidemill.ports import Clock, Forgotten
 
 _TRIES = 10
 _PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
@@ -50,8 +50,8 @@ class SqlCatalog(SqlCatalogReader):
     def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
         return self.transact(lambda tx: commits.commit(tx, claim, outcome))
 
-    def compacted(self, claim: Claim, base: Block, *, log: str = "") -> Block:
-        return self.transact(lambda tx: commits.compacted(tx, claim, base, log))
+    def compacted(self, claim: Claim, made: Block, *, log: str = "") -> Block:
+        return self.transact(lambda tx: commits.compacted(tx, claim, made, log))
 
     def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
         return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in))
@@ -72,6 +72,14 @@ class SqlCatalog(SqlCatalogReader):
 
     def purge(self) -> list[str]:
         return self.transact(collection.purge)
+
+    def forget(self, subject: str, *, keep: int) -> Forgotten:
+        """A few at a time, each time in its own transaction."""
+        forgotten = some = self.transact(lambda tx: history.forget(tx, subject, keep))
+        while some.runs == history.AT_ONCE:
+            some = self.transact(lambda tx: history.forget(tx, subject, keep))
+            forgotten += some
+        return forgotten
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Do all of `work` in one transaction, or nothing; again, if it collided with somebody else's."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tidemill.cli.deferred import measure_merge, measure_overhead
+from tidemill.cli.deferred import (
+    measure_growth,
+    measure_incremental,
+    measure_join,
+    measure_merge,
+    measure_overhead,
+    measure_queries,
+)
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show, table, tell, write
 
@@ -20,6 +29,10 @@ def register(app: typer.Typer) -> None:
     bench = typer.Typer(help="Measure this system on this machine.", no_args_is_help=True)
     bench.command()(overhead)
     bench.command()(merge)
+    bench.command()(growth)
+    bench.command()(incremental)
+    bench.command()(join)
+    bench.command()(queries)
     app.add_typer(bench, name="bench")
 
 
@@ -31,10 +44,8 @@ def overhead(
     as_json: AsJson = False,
 ) -> None:
     """A Tidemill run against the same PySpark code by hand."""
-    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
-        point = measure_overhead(
-            Path(directory), rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell
-        )
+    with _scratch() as directory:
+        point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
     _print(as_json, point, [point])
 
 
@@ -45,9 +56,91 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Loading and storing one compacted block, against merging 1 to 20 blocks in two ways."""
-    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
-        points = measure_merge(Path(directory), rounds=rounds, sizes={"large": large, "small": small}, tell=tell)
+    with _scratch() as directory:
+        points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=tell)
     _print(as_json, {"points": points}, points)
+
+
+def incremental(
+    pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
+    delta: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that each delta changes.")] = 0.001,
+    rounds: Rounds = 5,
+    variant: Annotated[str | None, typer.Option(help="Refresh in this way, whatever Tidemill would choose.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
+    with _scratch() as directory:
+        point = measure_incremental(directory, pages=pages, delta=delta, rounds=rounds, variant=variant, tell=tell)
+    _print(as_json, point, [point])
+
+
+def join(
+    rows: Annotated[int, typer.Option(min=1, help="Old rows of either side.")] = 500_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """An incremental join against a full one, from 0.1% to 100% new data."""
+    with _scratch() as directory:
+        document = measure_join(directory, rows=rows, rounds=rounds, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        write(f"\n{_crossing(document['crossover'])}\n")
+
+
+def queries(
+    scale: Annotated[float, typer.Option(min=0.01, help="The scale of TPC-H; 1 has 1.5 million orders.")] = 0.01,
+    only: Annotated[str, typer.Option(help="The queries' numbers, such as 3,5; all of them if left out.")] = "",
+    share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="The share of orders a refresh changes.")] = 0.001,
+    forced: Annotated[
+        bool, typer.Option(help="Refresh with the incremental variant besides, where there is one.")
+    ] = False,
+    rounds: Rounds = 1,
+    as_json: AsJson = False,
+) -> None:
+    """The queries of TPC-H kept fresh while orders come and go, against computing each from scratch."""
+    chosen = {"only": _numbers(only)} if only else {}
+    with _scratch() as directory:
+        document = measure_queries(
+            directory, scale=scale, share=share, forced=forced, rounds=rounds, tell=tell, **chosen
+        )
+    write(json.dumps(document) + "\n" if as_json else _markdown(document["points"]))
+
+
+def growth(
+    refreshes: Annotated[int, typer.Option(min=4, help="How often to insert, run and tidy.")] = 500,
+    as_json: AsJson = False,
+) -> None:
+    """Whether refresh time, files or catalog grow over many small refreshes."""
+    with _scratch() as directory:
+        document = measure_growth(directory, refreshes=refreshes, tell=tell)
+    _print(as_json, document, document["along"])
+    if not as_json:
+        write("".join(f"{name}: {value}\n" for name, value in document.items() if name != "along"))
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
+        yield Path(directory)
+
+
+def _numbers(text: str) -> list[int]:
+    found = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    if not all(1 <= number <= 22 for number in found):
+        raise typer.BadParameter(f"expected numbers from 1 to 22 with commas between, found {text!r}")
+    return sorted(set(found))
+
+
+def _crossing(share: float | None) -> str:
+    if share is None:
+        return "the joins' times do not cross between 0.1% and 100% new data"
+    return f"the full join is the faster one from about {share:.1%} new data"
+
+
+def _markdown(points: Sequence[Mapping[str, Any]]) -> str:
+    """A table for documents, readable as it is."""
+    rows = [list(points[0]), ["---"] * len(points[0]), *(list(p.values()) for p in points)]
+    return "".join(f"| {' | '.join('–' if v is None else str(v) for v in row)} |\n" for row in rows)
 
 
 def _print(as_json: bool, document: dict[str, Any], points: list[dict[str, Any]]) -> None:

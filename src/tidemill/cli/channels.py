@@ -100,9 +100,10 @@ def trace(
 
 
 def _span(source: Source) -> str:
+    gone = ", some of it forgotten" if source.forgotten else ""
     if source.since is None:
-        return f"all of {source.channel} up to {source.upto}"
-    return f"what is new in {source.channel} after {source.since} up to {source.upto}"
+        return f"all of {source.channel} up to {source.upto}{gone}"
+    return f"what is new in {source.channel} after {source.since} up to {source.upto}{gone}"
 
 
 def _block(value: Block, now: float) -> RenderableType:

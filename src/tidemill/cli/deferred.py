@@ -6,8 +6,12 @@ function-level import of the command line stands here, so that there is one plac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import ConfigError
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
@@ -38,7 +42,43 @@ def measure_overhead(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_growth(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.growth import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
 def measure_merge(directory: Path, **wanted: Any) -> list[dict[str, Any]]:
     from tidemill.bench.merge import measure  # noqa: PLC0415
 
     return measure(directory, **wanted)
+
+
+def measure_incremental(directory: Path, **wanted: Any) -> dict[str, Any]:
+    with _extra("bench"):
+        from tidemill.bench.incremental import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_join(directory: Path, **wanted: Any) -> dict[str, Any]:
+    with _extra("bench"):
+        from tidemill.bench.join import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_queries(directory: Path, **wanted: Any) -> dict[str, Any]:
+    with _extra("bench"):
+        from tidemill.bench.queries import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """What is imported inside needs packages that come with an extra only."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"this needs {error.name}, which is not installed; pip install 'tidemill[{name}]'") from error

@@ -164,6 +164,7 @@ def source(value: Source) -> Json:
         "since": value.since,
         "upto": value.upto,
         "blocks": [block(b) for b in value.blocks],
+        "forgotten": value.forgotten,
     }
 
 

@@ -26,6 +26,7 @@ def valid_name(name: str) -> bool:
 class Role(StrEnum):
     INPUT = "input"  # fed from outside
     DERIVED = "derived"  # written by tasks
+    STATE = "state"  # what a declared table keeps for itself, so that it need not look at everything again
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemill.model.block import Kind
@@ -54,10 +54,19 @@ def task_to_json(task: Task) -> Json:
         "name": task.name,
         "identity": task.identity(),
         "code": type(task.variant.code).__name__.lower(),
-        "reads": [{"channel": r.port, "mode": Mode(r.mode).value} for r in task.reads],
-        "writes": [{"channel": w.port, "kind": Kind(w.kind).value} for w in task.writes],
+        "reads": _once({"channel": r.port, "mode": Mode(r.mode).value} for v in task.variants for r in v.reads),
+        "writes": _once({"channel": w.port, "kind": Kind(w.kind).value} for v in task.variants for w in v.writes),
+        "variants": [v.name for v in task.variants],
         "location": str(task.location),
     }
+
+
+def _once(items: Iterable[Json]) -> list[Json]:
+    found: list[Json] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
 
 
 def binding_to_json(binding: Binding) -> Json:

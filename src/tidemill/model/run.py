@@ -67,6 +67,7 @@ class WantSlot:
     channel: str
     kind: Kind
     key: str | None = None
+    updates: Updates | None = None  # how a delta is encoded, if not as its channel gives changes to readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ def demand_of(binding: Binding) -> Demand:
     for task in binding.tasks:
         for read in task.reads:
             at = (task.name, read.port)
-            reads[at] = reads.get(at, False) or read.mode is not Mode.ALL
+            reads[at] = reads.get(at, False) or read.mode is not Mode.ALL or read.advance
     return Demand(
-        slots=tuple(WantSlot(t.name, w.port, w.kind) for t in binding.tasks for w in t.writes),
+        slots=tuple(WantSlot(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes),
         reads=tuple(WantRead(task, channel, cursor) for (task, channel), cursor in reads.items()),
         through=binding.read_through,
     )
@@ -104,6 +105,7 @@ class Slot:
     seq: int
     kind: Kind
     task: str | None = None
+    updates: Updates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ class Consumed:
     mode: Mode
     span: Span
     input: bool
+    advance: bool = False
 
     def before(self) -> Provenance:
         """What the read reflected at the start of the change: for ALL, the same as at its end."""
@@ -218,7 +221,7 @@ def pending(filled: Filled, updates: Updates, since: int) -> Block:
         kind=filled.slot.kind,
         schema=filled.schema,
         since=since if filled.slot.kind is Kind.DELTA else None,
-        updates=updates,
+        updates=filled.slot.updates or updates,
         files=filled.files,
         source=filled.source,
         target=filled.target,

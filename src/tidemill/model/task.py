@@ -12,8 +12,10 @@ import sqlglot
 from sqlglot import exp
 
 from tidemill.model.block import Kind
+from tidemill.model.change import Updates
 from tidemill.model.identity import Identity, code_identity, identity
 from tidemill.model.location import UNKNOWN, Location
+from tidemill.model.schema import Schema
 
 
 class Mode(StrEnum):
@@ -26,20 +28,28 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One input: the name under which the code sees it, the port (a channel, once bound), and the mode."""
+    """One input: the name under which the code sees it, the port (a channel, once bound), and the mode.
+
+    `advance`: the task's next run goes on from here, although this one reads the whole content.
+    """
 
     argument: str
     port: str
     mode: Mode
+    advance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One output: the name under which the code returns it, the port (a channel, once bound), and the kind."""
+    """One output: the name under which the code returns it, the port (a channel, once bound), and the kind.
+
+    `updates` says how a delta is encoded, if not as the channel gives its changes to readers.
+    """
 
     argument: str
     port: str
     kind: Kind
+    updates: Updates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,7 @@ class Sql:
     """A Spark SQL query whose tables are the task's inputs."""
 
     query: str
+    refresh: str | None = None  # a table to keep fresh, and how; None: a step to run as it stands
 
     def identity(self) -> Identity:
         return identity("sql", " ".join(self.query.split()))
@@ -98,9 +109,23 @@ class Command:
         return [a for a in self.argv if (m := _PLACEHOLDER.fullmatch(a)) is not None and m[1] not in names]
 
 
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """A way to keep a declared table fresh. What `query` is only the algebra and the engine know."""
+
+    query: Any
+    table: str  # the argument under which the result is written
+    way: str
+    description: str  # of the operators, one a line
+    schema: Schema | None = field(default=None, compare=False)  # of the result, as declared
+
+    def identity(self) -> Identity:
+        return identity("refresh", self.way, self.description)
+
+
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
-Code = Function | Sql | Command
+Code = Function | Sql | Command | Refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +172,17 @@ class Task:
     retry: Retry = Retry()
     time_limit: float | None = None  # seconds
     location: Location = UNKNOWN
+    refresh: str | None = None  # of a declared table: the way that its user chose
+    batch_because: str | None = None  # of a declared table: why it can only be run in batch
 
     @property
     def variant(self) -> Variant:
-        """The only variant of a programmed task."""
+        """The only variant of a programmed task; of a declared table the one that needs nothing from before."""
         return self.variants[0]
+
+    def choosing(self, variant: str) -> Task:
+        """The task with this variant alone."""
+        return replace(self, variants=tuple(v for v in self.variants if v.name == variant))
 
     @property
     def reads(self) -> tuple[Read, ...]:

@@ -5,8 +5,8 @@ A view is data. The reference evaluator and Spark both turn the same view into r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from tidemill.errors import Collected
 from tidemill.model.block import Block, Kind
@@ -46,7 +46,19 @@ class Difference:
     updates: Updates
 
 
-View = Snapshot | Chain | Difference
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A change that is kept otherwise than its channel gives changes to readers: as signed rows, here."""
+
+    chain: Chain
+    before: Snapshot
+
+    @property
+    def after(self) -> Snapshot:
+        return replace(self.before, at=self.chain.upto, deltas=(*self.before.deltas, *self.chain.deltas))
+
+
+View = Snapshot | Chain | Difference | Converted
 
 
 def snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: int) -> Snapshot:
@@ -72,27 +84,33 @@ def chain(
     return Chain(channel, schema, path[0].updates if path else updates, since, upto, path)
 
 
-def _path(blocks: Sequence[Block], since: int, upto: int) -> tuple[Block, ...] | None:
-    """The fewest deltas that lead from `since` to `upto`, in order; None if there is a gap."""
-    longest: dict[int, Block] = {}
-    for block in blocks:
-        if block.kind is Kind.DELTA and block.since is not None and since <= block.since:
-            best = longest.get(block.seq)
-            if best is None or block.since < (best.since or 0):
-                longest[block.seq] = block
+def _path(blocks: Iterable[Block], since: int, upto: int) -> tuple[Block, ...] | None:
+    """The fewest deltas that lead from `since` to `upto`, in order; None if there is a gap.
+
+    Deltas may overlap: folded ones stand beside those that they were made of, as far as these are kept.
+    """
+    deltas = (b for b in blocks if b.kind is Kind.DELTA and b.since is not None and since <= b.since and b.seq <= upto)
+    fewest, last = {since: 0}, dict[int, Block]()
+    for delta in sorted(deltas, key=lambda b: b.seq):
+        steps = fewest.get(delta.since or 0)
+        if steps is not None and steps + 1 < fewest.get(delta.seq, steps + 2):
+            fewest[delta.seq], last[delta.seq] = steps + 1, delta
+    return _walked(last, since, upto) if upto in fewest else None
+
+
+def _walked(last: Mapping[int, Block], since: int, upto: int) -> tuple[Block, ...]:
     path: list[Block] = []
-    at = upto
-    while at > since:
-        if at not in longest:
-            return None
-        path.append(longest[at])
-        at = longest[at].since or 0
-    return tuple(reversed(path)) if at == since else None
+    while upto > since:
+        path.append(last[upto])
+        upto = last[upto].since or 0
+    return tuple(reversed(path))
 
 
 def blocks_of(view: View) -> tuple[Block, ...]:
     """The blocks whose files a view reads."""
     if isinstance(view, Difference):
         return (*blocks_of(view.before), *blocks_of(view.after))
+    if isinstance(view, Converted):
+        return blocks_of(view.after)
     base = (view.base,) if isinstance(view, Snapshot) and view.base else ()
     return (*base, *view.deltas)

@@ -6,50 +6,54 @@ cursor, and whoever asks for the content at a point that was promised to stay re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidemill.model.block import Block, Kind
-from tidemill.model.view import chain, snapshot
+from tidemill.errors import Collected
+from tidemill.model.block import Block, Origin
+from tidemill.model.view import blocks_of, chain, snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Somebody will read a channel from `since` on; with `snapshot`, also its whole content at `since`."""
+    """Somebody will read the content at `since`, and perhaps what changed after it.
+
+    Both, since a chain of deltas can be broken by a whole new base at any time: then the change is the
+    difference from the content. With `onwards` every later content must stay readable as well.
+    """
 
     since: int
-    snapshot: bool = False
+    onwards: bool = False
 
 
 def collectable(blocks: Iterable[Block], head: int, needs: Iterable[Need]) -> list[Block]:
     """The filled blocks of one channel that no need, nor a reader at the head, can ever touch again.
 
-    Blocks above the head, and those that a run may still link to, are never among them.
+    Blocks above the head are never among them. Nor is the empty first base: whoever begins to read a
+    channel begins there, and it takes no space.
     """
-    known = sorted(blocks, key=lambda b: b.seq)
-    kept = _snapshot(known, head)
+    known = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
+    kept = _content(known, head) | {b.id for b in known if b.origin is Origin.FIRST}
     for need in needs:
-        kept |= _change(known, need.since, head) if not need.snapshot else set()
-        if need.snapshot or (need.since < head and not _linked(known, need.since, head)):
-            kept |= _snapshot(known, need.since) | _after(known, need.since)
-    return [b for b in known if b.id not in kept and b.seq <= head]
+        kept |= _content(known, need.since) | _change(known, need.since, head)
+        kept |= {b.id for b in known if need.onwards and b.seq > need.since}
+    return [b for b in known if b.id not in kept]
 
 
-def _snapshot(blocks: list[Block], at: int) -> set[int]:
+def _content(blocks: Sequence[Block], at: int) -> set[int]:
+    """What the content at a point is read from; nothing if it cannot be read any longer."""
     if not blocks:
         return set()
-    view = snapshot(blocks[0].channel, blocks[0].schema, blocks, at)
-    return {b.id for b in (view.base, *view.deltas) if b is not None}
+    try:
+        return {b.id for b in blocks_of(snapshot(blocks[0].channel, blocks[0].schema, blocks, at))}
+    except Collected:
+        return set()
 
 
-def _change(blocks: list[Block], since: int, upto: int) -> set[int]:
-    return {b.id for b in blocks if b.kind is Kind.DELTA and since < b.seq <= upto}
-
-
-def _after(blocks: list[Block], since: int) -> set[int]:
-    return {b.id for b in blocks if b.seq > since}
-
-
-def _linked(blocks: list[Block], since: int, upto: int) -> bool:
+def _change(blocks: Sequence[Block], since: int, upto: int) -> set[int]:
+    """The deltas that lead from a point to the head; nothing if the change will be a difference of contents."""
+    if not blocks:
+        return set()
     first = blocks[0]
-    return chain(first.channel, first.schema, first.updates, blocks, since, upto) is not None
+    deltas = chain(first.channel, first.schema, first.updates, blocks, since, upto)
+    return {b.id for b in deltas.deltas} if deltas is not None else set()

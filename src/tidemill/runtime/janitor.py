@@ -1,21 +1,21 @@
-"""Keeping storage in order: compaction, garbage collection, and sweeping what crashed runs left behind."""
+"""Keeping house: compaction where it is due, collection, forgetting, and sweeping what crashed runs left behind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tidemill import errors
+from tidemill.errors import Conflict, TidemillError
 from tidemill.model.block import Block, Kind
-from tidemill.model.change import Updates
-from tidemill.model.run import Claim, Demand, RunKind, RunState
-from tidemill.model.task import Mode
-from tidemill.ports import RegisteredChannel
+from tidemill.model.codec import Json
+from tidemill.ports import Forgotten, RegisteredBinding, RegisteredChannel
 from tidemill.retain.collection import Need, collectable
+from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
-from tidemill.runtime.lease import Lease
-from tidemill.runtime.log import RunLog
-from tidemill.runtime.perform import directory_of, tag_of
-from tidemill.runtime.views import Views
+
+_Readers = frozenset[tuple[str, str, str]]
+"""Which task of which bound flow reads which channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,18 @@ class Collected:
 
     blocks: int
     files: int
-    reclaimed: int  # runs whose lease had expired
+    reclaimed: int = 0  # runs whose lease had expired
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What tidying did. A problem is an error that kept a compaction from being done; its run has the log."""
+
+    folded: tuple[Block, ...] = ()
+    rebased: tuple[Block, ...] = ()
+    collected: Collected = Collected(0, 0)
+    forgotten: Forgotten = Forgotten()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +44,33 @@ class Janitor:
 
     executor: Executor
 
-    def compact(self, channel: str, updates: Mapping[str, Updates]) -> Block | None:
-        """Memoise the newest content of a channel as a base; None if it is one already."""
-        catalog = self.executor.catalog
-        head = catalog.channel(channel).head.seq
-        view = Views(catalog, updates).snapshot(channel, head)
-        if not view.deltas:
-            return None
-        run = catalog.request(RunKind.COMPACTION, channel)
-        claim = catalog.claim(run.id, Demand(), owner=self.executor.owner, lease=self.executor.lease)
+    def tidy(
+        self, channels: Iterable[str], compactor: Compactor, *, history: int, keep_since: int | None = None
+    ) -> Tidied:
+        """Do on these channels what is due; a few queries a channel if nothing is.
 
-        def commit(claim: Claim, log: RunLog, _lease: Lease) -> Block:
-            directory = directory_of(claim, 0)
-            self.executor.engine.write_view(view, self.executor.store.stage(directory), tag=tag_of(claim))
-            files = self.executor.store.publish(directory)
-            log.say(f"{len(view.deltas)} deltas of {channel} merged into a base at {head}")
-            return catalog.compacted(claim, Block(0, channel, head, Kind.BASE, view.schema, files=files), log=log.text)
-
-        return self.executor.once(claim, commit)
+        Files that a crash left behind stay for `collect`, since finding them takes a listing of the store.
+        """
+        names, problems = set(channels), list[str]()
+        written = [c for c in self.executor.catalog.channels() if c.channel.name in names and c.head.seq > 0]
+        made = [block for c in written for block in _compacted(c.channel.name, compactor, problems)]
+        collected = self._collect(written, keep_since)
+        return Tidied(
+            folded=tuple(b for b in made if b.kind is Kind.DELTA),
+            rebased=tuple(b for b in made if b.kind is Kind.BASE),
+            collected=collected,
+            forgotten=self.forget(names, history),
+            problems=tuple(problems),
+        )
 
     def collect(self, keep_since: int | None = None) -> Collected:
         """Remove what nobody can need: expired runs' slots, blocks that were superseded, files that no block names.
 
         With `keep_since` (microseconds since the epoch) every content from then on stays readable.
         """
-        catalog = self.executor.catalog
-        reclaimed = catalog.reclaim()
-        gone = [b for c in catalog.channels() for b in self._superseded(c, keep_since)]
-        catalog.collect(b.id for b in gone)
-        files = self.executor.store.delete(catalog.purge())
-        return Collected(len(gone), files + self.sweep(), len(reclaimed))
+        reclaimed = self.executor.catalog.reclaim()
+        gone = self._collect(self.executor.catalog.channels(), keep_since)
+        return Collected(gone.blocks, gone.files + self.sweep(), len(reclaimed))
 
     def sweep(self) -> int:
         """Delete files that no block names and no running attempt may still commit."""
@@ -72,27 +80,62 @@ class Janitor:
         orphans = [p for p in present if p not in named and not any(p.startswith(f"{d}/") for d in active)]
         return self.executor.store.delete(orphans)
 
-    def _superseded(self, channel: RegisteredChannel, keep_since: int | None) -> list[Block]:
+    def forget(self, channels: Iterable[str], history: int) -> Forgotten:
+        """Forget all but the newest runs that are about these channels: inserts, compactions, and flows on them."""
+        names = set(channels)
+        flows = {b.name for b in self.executor.catalog.bindings() if names & _channels_of(b)}
+        forgotten = (self.executor.catalog.forget(s, keep=history) for s in sorted(names | flows))
+        return sum(forgotten, start=Forgotten())
+
+    def _collect(self, channels: Iterable[RegisteredChannel], keep_since: int | None) -> Collected:
         catalog = self.executor.catalog
-        name = channel.channel.name
-        needs = [*self._consumers(name), *self._running(name)]
+        reading = _readers(catalog.bindings())
+        gone = [b for c in channels for b in self._superseded(c, reading, keep_since)]
+        catalog.collect(b.id for b in gone)
+        return Collected(len(gone), self.executor.store.delete(catalog.purge()))
+
+    def _superseded(self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None) -> list[Block]:
+        catalog, name = self.executor.catalog, channel.channel.name
+        blocks = catalog.filled(name)
+        if not collectable(blocks, channel.head.seq, ()):
+            return []
+        needs = [*self._consumers(name, reading), *map(Need, catalog.points(name))]
         if keep_since is not None:
-            needs.append(Need(catalog.position(name, version=keep_since).seq, snapshot=True))
-        return collectable(catalog.filled(name), channel.head.seq, needs)
+            needs.append(Need(self._seq_at(name, keep_since), onwards=True))
+        return collectable(blocks, channel.head.seq, needs)
 
-    def _consumers(self, channel: str) -> Iterator[Need]:
+    def _consumers(self, channel: str, reading: _Readers) -> Iterator[Need]:
         """Who goes on from a cursor; a task that is no longer declared does not."""
-        reading = {
-            (b.name, t["name"]): {r["mode"] for r in t["reads"] if r["channel"] == channel}
-            for b in self.executor.catalog.bindings()
-            for t in b.spec["tasks"]
-        }
         for cursor in self.executor.catalog.cursors(channel):
-            modes = reading.get((cursor.binding, cursor.task), set())
-            if modes:
-                yield Need(cursor.position.seq, snapshot=Mode.OLD in modes)
+            if (cursor.binding, cursor.task, channel) in reading:
+                yield Need(cursor.position.seq)
 
-    def _running(self, channel: str) -> Iterator[Need]:
-        """What runs that are under way may read: the content as it was when they were claimed."""
-        for run in self.executor.catalog.runs(state=RunState.RUNNING, limit=10_000):
-            yield Need(self.executor.catalog.position(channel, version=run.fence).seq, snapshot=True)
+    def _seq_at(self, channel: str, version: int) -> int:
+        try:
+            return self.executor.catalog.position(channel, version=version).seq
+        except errors.Collected:  # forgotten: whatever is left is newer, or leads there
+            return 0
+
+
+def _readers(bindings: Iterable[RegisteredBinding]) -> _Readers:
+    return frozenset((b.name, t["name"], r["channel"]) for b in bindings for t in b.spec["tasks"] for r in t["reads"])
+
+
+def _channels_of(binding: RegisteredBinding) -> set[str]:
+    return {port["channel"] for task in binding.spec["tasks"] for port in _ports(task)}
+
+
+def _ports(task: Json) -> Iterator[Mapping[str, str]]:
+    yield from task["reads"]
+    yield from task["writes"]
+
+
+def _compacted(channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
+    """Compact until nothing is due: folding may complete the next level. Who else does it is left to it."""
+    try:
+        while (wanted := compactor.due(channel)) is not None and not compactor.under_way(channel):
+            yield compactor.make(wanted)
+    except Conflict:
+        return
+    except TidemillError as error:
+        problems.append(str(error))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tidemill.errors import BlockDamaged, RunKilled, TidemillError
 from tidemill.model.block import Block, Kind, Position, advance
 from tidemill.model.change import Updates
-from tidemill.model.channel import Role
+from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.run import (
     Claim,
@@ -23,8 +23,8 @@ from tidemill.model.run import (
     provenance,
 )
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Read, Task, Write
-from tidemill.model.view import View, blocks_of
+from tidemill.model.task import Mode, Read, Refresh, Task, Write
+from tidemill.model.view import Converted, View, blocks_of
 from tidemill.ports import BlockStore, CatalogReader, Engine, Progress, Target
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
@@ -59,7 +59,7 @@ class Performance:
     pending: dict[str, list[Block]] = field(default_factory=dict)
     filled: list[Filled] = field(default_factory=list)
     consumed: list[Consumption] = field(default_factory=list)
-    stats: dict[str, dict[str, float]] = field(default_factory=dict)
+    stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
 
     def outcome(self) -> Outcome:
         for done, task in enumerate(self.binding.tasks):
@@ -80,7 +80,8 @@ class Performance:
             files = self.store.publish(directory_of(self.claim, slot.block))
             source, target = provenance(task, write.kind, consumed)
             identity = output_identity(task, write.argument, consumed)
-            self._fill(task, Filled(slot, schemas[write.argument], files, identity, source, target), views)
+            filled = Filled(slot, schemas[write.argument], files, identity, source, target)
+            self._fill(task, filled, views)
         self._consume(task, consumed)
         self._count(task, inputs, time.monotonic() - began)
 
@@ -113,7 +114,7 @@ class Performance:
         if read.port not in task.states:
             span = Span(span.since, self.positions.get(read.port, span.upto))
         role = self.catalog.channel(read.port).channel.role
-        return Consumed(read.port, read.mode, span, input=role is Role.INPUT)
+        return Consumed(read.port, read.mode, span, role is Role.INPUT, read.advance)
 
     def _view(self, views: Views, read: Read, consumed: Consumed) -> View:
         span, own = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
@@ -129,7 +130,9 @@ class Performance:
         channel = self.catalog.channel(write.port).channel
         slot = self.claim.slots[task.name, write.port]
         directory = self.store.stage(directory_of(self.claim, slot.block))
-        return Target(write.port, write.kind, directory, channel.schema, views.updates(write.port))
+        return Target(
+            write.port, write.kind, directory, _schema(task, write, channel), write.updates or views.updates(write.port)
+        )  # fmt: skip
 
     def _fill(self, task: Task, filled: Filled, views: Views) -> None:
         """Keep an output for the commit, and let later tasks of the run see it."""
@@ -147,13 +150,34 @@ class Performance:
         return self.catalog.position(filled.slot.channel, seq=filled.slot.seq - 1)
 
     def _consume(self, task: Task, reads: tuple[Consumed, ...]) -> None:
-        """One consumption a channel: as a change if any argument reads it as NEW."""
-        new = {r.port for r in reads if r.mode is Mode.NEW}
+        """One consumption a channel: from the cursor on if any argument reads it as NEW, or moves it."""
+        new = {r.port for r in reads if r.mode is Mode.NEW or r.advance}
         for read in {r.port: r for r in reads}.values():
             since = read.span.since.seq if read.port in new else None
             self.consumed.append(Consumption(task.name, read.port, since, read.span.upto))
 
     def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
-        rows_in = sum(b.rows for view in inputs.values() for b in blocks_of(view))
+        read = {b.id: b.rows for view in inputs.values() for b in blocks_of(view)}
         rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
-        self.stats[task.name] = {"seconds": round(seconds, 3), "rows_in": rows_in, "rows_out": rows_out}
+        stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
+        self.stats[task.name] = {**stats, "variant": task.variant.name, **_looked_at(task, inputs)}
+
+
+def _looked_at(task: Task, inputs: Mapping[str, View]) -> dict[str, int]:
+    """How much of a declared table's channels there is, and how much of it changed: what its cost is learnt from."""
+    if not isinstance(task.variant.code, Refresh):
+        return {}
+    sources = {r.argument: r.mode for r in task.reads if r.port not in task.states}
+    rows = {mode: 0 for mode in Mode}
+    for argument, mode in sources.items():
+        view = inputs[argument]
+        rows[mode] += sum(b.rows for b in blocks_of(view.chain if isinstance(view, Converted) else view))
+    return {"content": rows[Mode.ALL], "change": rows[Mode.NEW]}
+
+
+def _schema(task: Task, write: Write, channel: Channel) -> Schema | None:
+    """The schema to hold an output to. What is computed anew decides its own, unless one was declared."""
+    code = task.variant.code
+    if isinstance(code, Refresh) and write.kind is Kind.BASE:
+        return code.schema if write.argument == code.table else None
+    return channel.schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.model.block import Block, Origin
@@ -10,12 +11,13 @@ from tidemill.ports import CatalogReader, Reading
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A channel that the block's task read, and the blocks of it that were consumed."""
+    """A channel that the block's task read, and the blocks of it that were consumed, as far as they are known."""
 
     channel: str
     since: int | None  # None: the whole content up to `upto`
     upto: int
     blocks: tuple[Block, ...]
+    forgotten: bool = False  # some of the blocks consumed are not remembered any longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,18 @@ def _sources(catalog: CatalogReader, block: Block) -> tuple[Source, ...]:
 
 
 def _source(catalog: CatalogReader, reading: Reading) -> Source:
-    if reading.since is None:
-        blocks = catalog.base_and_after(reading.channel, reading.upto)
-    else:
-        blocks = catalog.deltas(reading.channel, reading.since, reading.upto)
-    return Source(reading.channel, reading.since, reading.upto, tuple(blocks))
+    channel, since, upto = reading.channel, reading.since, reading.upto
+    if since is None:
+        whole = catalog.base_and_after(channel, upto)
+        return Source(channel, None, upto, tuple(whole), forgotten=_last(whole, 0) != upto)
+    blocks = catalog.slots(channel, since, upto)
+    starts = [b.since for b in blocks if b.since is not None]
+    linked = {since, *(b.seq for b in blocks)}.issuperset(starts)
+    return Source(channel, since, upto, tuple(blocks), forgotten=not linked or _last(blocks, since) != upto)
+
+
+def _last(blocks: Sequence[Block], before: int) -> int:
+    return blocks[-1].seq if blocks else before
 
 
 def _made(catalog: CatalogReader, block: Block) -> tuple[Block, ...]:

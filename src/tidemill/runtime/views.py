@@ -9,7 +9,7 @@ from tidemill.errors import ConfigError
 from tidemill.model.block import Block
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Difference, Snapshot, chain, snapshot
+from tidemill.model.view import Chain, Converted, Difference, Snapshot, chain, snapshot
 from tidemill.ports import CatalogReader
 
 
@@ -28,15 +28,19 @@ class Views:
         """The content at `at`; `pending` are blocks of the run at hand, not yet committed."""
         return self._snapshot(channel, self.schema(channel, pending), at, pending)
 
-    def change(self, channel: str, since: int, upto: int, pending: Sequence[Block] = ()) -> Chain | Difference:
+    def change(
+        self, channel: str, since: int, upto: int, pending: Sequence[Block] = ()
+    ) -> Chain | Difference | Converted:
         """What changed after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
         schema = self.schema(channel, pending)
         updates = self.updates(channel)
         blocks = self._loaded(channel, [*self._catalog.deltas(channel, since, upto), *pending])
         deltas = chain(channel, schema, updates, blocks, since, upto)
-        if deltas is not None:
+        if deltas is not None and (deltas.updates.name == updates.name or not deltas.deltas):
             return deltas
         before = self._snapshot(channel, schema, since, ())
+        if deltas is not None:
+            return Converted(deltas, before)
         return Difference(before, self._snapshot(channel, schema, upto, pending), updates)
 
     def schema(self, channel: str, pending: Sequence[Block] = ()) -> Schema:

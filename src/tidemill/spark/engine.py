@@ -15,13 +15,13 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import RunFailed, TidemillError
-from tidemill.model.block import Kind
-from tidemill.model.change import Append
 from tidemill.model.schema import Schema
-from tidemill.model.task import Command, Function, Sql, Task
-from tidemill.model.view import Snapshot, View
+from tidemill.model.task import Command, Function, Refresh, Sql, Task
+from tidemill.model.view import Chain, Snapshot, View
 from tidemill.ports import Log, Target
 from tidemill.spark.commands import Commands
+from tidemill.spark.compaction import touched, write_files
+from tidemill.spark.programs import refresh
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
 from tidemill.spark.session import cancel, first_line, running, tagged
@@ -68,8 +68,11 @@ class SparkEngine:
         self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
     ) -> Mapping[str, Schema]:
         with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
+            code = task.variant.code
+            if isinstance(code, Refresh):
+                return refresh(self.spark, Reader(self.spark, self._locate), code, inputs, outputs)
             frames = {name: self.frame(view) for name, view in inputs.items()}
-            match task.variant.code:
+            match code:
                 case Function(call):
                     return self._call(task, call, frames, outputs, log)
                 case Sql(query):
@@ -81,10 +84,13 @@ class SparkEngine:
         with tagged(self.spark, tag), _told(f"writing channel {target.channel}"):
             return write(frame, target)
 
-    def write_view(self, view: Snapshot, directory: str, *, tag: str) -> Schema:
-        target = Target(view.channel, Kind.BASE, directory, view.schema, updates=Append())
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
         with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
-            return write(self.frame(view), target)
+            write_files(self.frame(view), directory, files)
+
+    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+        with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
+            return touched(self.spark, view, self._locate)
 
     def cancel(self, tag: str) -> None:
         self._commands.stop(tag)

@@ -38,7 +38,7 @@ def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, lit
     keys = F.broadcast(union([d.select(*columns(key)) for d in deltas]).distinct())
     untouched = base.join(keys, _same_key(base, keys, key), "left_anti")
     if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be read
-        return union([untouched, _live(_latest(_in_order(deltas), updates.key), content)])
+        return union([untouched, live(_latest(_in_order(deltas), updates.key), content)])
     touched = base.join(keys, _same_key(base, keys, key), "left_semi")
     return union([untouched, fold(touched)])
 
@@ -80,6 +80,29 @@ _LOST = "rows vanished from an append channel, and no append delta can say so; g
 _NOT_THERE = "a signed delta deletes a row that is not there"
 
 
+Keys = tuple[DataFrame, tuple[tuple[str, str], ...]]
+"""A few keys, and which columns must agree with which of theirs, NULL with NULL."""
+
+
+def one() -> Column:
+    return F.lit(1).cast("bigint")
+
+
+def among(rows: DataFrame, only: Keys | None) -> DataFrame:
+    """The rows that agree with some of the keys."""
+    if only is None:
+        return rows
+    keys, on = only
+    apart = keys.select(*(column(k).alias(f"_key{i}") for i, (_, k) in enumerate(on)))
+    agree = reduce(Column.__and__, (column(c).eqNullSafe(F.col(f"_key{i}")) for i, (c, _) in enumerate(on)))
+    return rows.join(apart, agree, "left_semi")
+
+
+def without(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The rows whose key no other row has."""
+    return rows.join(others, _same_key(rows, others, key), "left_anti")
+
+
 def union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.union, frames)
 
@@ -93,7 +116,7 @@ def _content_fold(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame]
                 _net(union([rows.withColumn(COUNT, F.lit(1).cast("bigint")), *deltas]), content), content, _NOT_THERE
             )
         case Upsert():
-            return lambda rows: _live(_latest(_in_order([_undeleted(rows), *deltas]), updates.key), content)
+            return lambda rows: live(_latest(_in_order([_undeleted(rows), *deltas]), updates.key), content)
         case Increment():
             kept = column(updates.columns[0]).isNotNull()
             return lambda rows: (
@@ -127,7 +150,7 @@ def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     return picked.select(*(column(n) if n in key else F.col(f"{_SEEN}.`{n}`").alias(n) for n in names))
 
 
-def _live(rows: DataFrame, content: Sequence[str]) -> DataFrame:
+def live(rows: DataFrame, content: Sequence[str]) -> DataFrame:
     return rows.filter(~F.coalesce(column(DELETED), F.lit(False))).select(*columns(list(content)))
 
 

@@ -7,13 +7,16 @@ from dataclasses import replace
 from itertools import groupby, takewhile
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemill.model.block import Block
-from tidemill.model.change import Append
+from tidemill.errors import EngineError
+from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Difference, Snapshot, View
+from tidemill.model.view import Chain, Converted, Difference, Snapshot, View
 from tidemill.spark import merge
-from tidemill.spark.types import adapt
+from tidemill.spark.merge import Keys
+from tidemill.spark.types import adapt, column, columns
 
 Locate = Callable[[str], str]
 
@@ -44,25 +47,68 @@ class Reader:
     def frame(self, view: View) -> DataFrame:
         match view:
             case Snapshot():
-                return self._snapshot(view)
+                return self.snapshot(view)
             case Chain():
                 return self._chain(view)
             case Difference():
-                return merge.diff(view.updates, self._snapshot(view.before), self._snapshot(view.after))
+                return merge.diff(view.updates, self.snapshot(view.before), self.snapshot(view.after))
+            case Converted():
+                return self.signed(view)
 
-    def _snapshot(self, view: Snapshot) -> DataFrame:
+    def signed(self, view: Chain | Difference | Converted, before: Snapshot | None = None) -> DataFrame:
+        """A change as signed rows. Where it is kept by key, the rows it replaces are looked up in the content before."""
+        if isinstance(view, Difference):
+            return merge.diff(Signed(), self.snapshot(view.before), self.snapshot(view.after))
+        kept = view.chain if isinstance(view, Converted) else view
+        rows = self._chain(kept)
+        match kept.updates:
+            case Append():
+                return rows.withColumn(COUNT, merge.one())
+            case Signed():
+                return rows
+        changed = view if isinstance(view, Converted) else Converted(kept, before or _unknown(kept))
+        key = tuple((k, k) for k in kept.updates.key)
+        only = (rows.select(*columns(kept.updates.key)), key)
+        old = self.snapshot(changed.before, only).withColumn(COUNT, -merge.one())
+        if isinstance(kept.updates, Upsert):
+            new = merge.live(rows, kept.schema.names)
+        else:
+            new = self.snapshot(changed.after, only)
+        return merge.union([new.withColumn(COUNT, merge.one()), old])
+
+    def touched(self, view: Chain | Difference | Converted, key: tuple[str, ...], after: Snapshot) -> DataFrame:
+        """A change by key: the new row of each key in it, or `_deleted`."""
+        kept = view.chain if isinstance(view, Converted) else view
+        if isinstance(kept, Difference):
+            return merge.diff(Upsert(key), self.snapshot(kept.before), self.snapshot(kept.after))
+        rows = self._chain(kept)
+        if isinstance(kept.updates, Upsert):
+            return rows.withColumn(DELETED, F.coalesce(column(DELETED), F.lit(False)))
+        keys = rows.select(*columns(key)).distinct()
+        found = self.snapshot(after, (keys, tuple((k, k) for k in key))).withColumn(DELETED, F.lit(False))
+        gone = merge.without(keys, found, key).withColumn(DELETED, F.lit(True))
+        return found.unionByName(gone, allowMissingColumns=True)
+
+    def snapshot(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
+        """The content; with `only`, the rows that agree with some of a few keys, found before anything is merged."""
+        early = only is not None and all(_decides(d.updates, only) for d in view.deltas)
+        content = self._snapshot(view, only if early else None)
+        return content if only is None or early else merge.among(content, only)
+
+    def _snapshot(self, view: Snapshot, only: Keys | None) -> DataFrame:
         base = [view.base] if view.base is not None and view.base.files else []
         deltas = [d for d in view.deltas if d.files]
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
         if len({b.schema for b in [*base, *appended]}) > 1:
             appended = []
         whole = [*base, *appended]
-        content = self._scan(whole, whole[0].schema if whole else view.schema, view.schema)
+        content = merge.among(self._scan(whole, whole[0].schema if whole else view.schema, view.schema), only)
         rest = deltas[len(appended) :]
-        little = self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
-        for _, group in groupby(rest, key=lambda d: (d.updates.name, d.updates.key, d.schema)):
+        little = only is None and self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
+        for _, group in groupby(rest, key=lambda d: (d.updates, d.schema)):
             blocks = list(group)
-            content = merge.merge(blocks[0].updates, content, self._deltas(blocks, view.schema), little=little)
+            parts = [merge.among(d, only) for d in self._deltas(blocks, view.schema)]
+            content = merge.merge(blocks[0].updates, content, parts, little=little)
         return content
 
     def _chain(self, view: Chain) -> DataFrame:
@@ -87,6 +133,15 @@ class Reader:
 
     def _empty(self, schema: Schema) -> DataFrame:
         return self._spark.createDataFrame([], _nullable(schema))
+
+
+def _decides(updates: Updates, only: Keys) -> bool:
+    """Do rows that agree on the columns of the keys merge with each other alone?"""
+    return not updates.key or {c for c, _ in only[1]} <= set(updates.key)
+
+
+def _unknown(view: Chain) -> Snapshot:
+    raise EngineError(f"the change of {view.channel} is kept by key; its content before is needed to make rows of it")
 
 
 def _nullable(schema: Schema) -> str:

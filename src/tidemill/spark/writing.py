@@ -27,13 +27,13 @@ def write(frame: DataFrame, target: Target) -> Schema:
     content = target.schema or _content_schema(frame, target)
     physical = content if target.kind is Kind.BASE else target.updates.delta_schema(content)
     shaped = _shaped(frame, physical, target)
-    shaped.write.mode("errorifexists").parquet(_fresh(target.directory))
+    shaped.write.mode("errorifexists").parquet(fresh(target.directory))
     if isinstance(target.updates, Upsert | Increment):
-        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(_fresh(target.directory)), target)
+        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(fresh(target.directory)), target)
     return content
 
 
-def _fresh(directory: str) -> str:
+def fresh(directory: str) -> str:
     """Spark wants to make the directory itself, so it gets one inside the run's."""
     return f"{directory}/data"
 

@@ -205,5 +205,3 @@ def _beside(left: Relation, right: Relation, keys: tuple[str, ...], names: Names
     op = Join(left.op, other, JoinKind.INNER, tuple(again.items()), safe=True)
     values = tuple(c for c in right.columns if c not in keys)
     return Relation(select(op, (*left.columns, *values)), {**right.types, **left.types})
-
-

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidemill.algebra.dialect import text_of
-from tidemill.algebra.expression import column, expression, from_tree
+from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import Group, Join, JoinKind, Named, extend, select
 from tidemill.algebra.sql.grouping import aggregate_calls, counts_rows, group
 from tidemill.algebra.sql.reading import NotIncremental
@@ -223,6 +223,3 @@ def _over(value: exp.Expr, made: Mapping[str, str]) -> exp.Expr:
         return node if name is None else column_tree(name)
 
     return exp.Paren(this=value.copy().transform(swap))
-
-
-_UNUSED = (from_tree,)

@@ -24,13 +24,12 @@ from tidemill.algebra.operators import (
     Window,
     distinct,
     extend,
-    rename,
     select,
 )
 from tidemill.algebra.sql import subqueries
-from tidemill.algebra.sql.grouping import aggregate_calls, from_flat, group
+from tidemill.algebra.sql.grouping import aggregate_calls, group
 from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, function_name, read
-from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, columns_of, join
+from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, join
 from tidemill.algebra.typing import groupable, type_of
 
 
@@ -59,11 +58,11 @@ def _spelled(query: str, columns: tuple[str, ...], sources: Mapping[str, Source]
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
     items = first.expressions if isinstance(first, exp.Select) else []
-    spelling |= {i.alias_or_name.lower(): i.alias_or_name for i in items if i.alias_or_name}
+    spelling |= {n.lower(): n for n in map(_own_name, items) if n}
     made = list(columns)
     if not any(i.find(exp.Star) and not i.find(exp.Count) for i in items) and len(items) == len(columns):
         for position, item in enumerate(items):
-            if not item.alias_or_name:
+            if not _own_name(item):
                 made[position] = _own_text(item)
     names = tuple(spelling.get(c, c) for c in made)
     if len({n.lower() for n in names}) < len(names):
@@ -71,9 +70,16 @@ def _spelled(query: str, columns: tuple[str, ...], sources: Mapping[str, Source]
     return names
 
 
+def _own_name(item: exp.Expr) -> str:
+    return str(item.alias or (item.name if isinstance(item, exp.Column | exp.Dot) else ""))
+
+
 def _own_text(item: exp.Expr) -> str:
     text: str = item.sql("spark", normalize_functions="lower")
     return text.replace("(*)", "(1)")
+
+
+_QUALIFY = "_qualify"
 
 
 class Translator:
@@ -105,9 +111,9 @@ class Translator:
     # -- clauses -------------------------------------------------------------------------------------------------
 
     def _select(self, tree: exp.Select, ctes: Mapping[str, Relation]) -> Relation:
-        for clause in ("sort", "cluster", "distribute", "hint", "into", "connect", "windows", "qualify"):
-            if tree.args.get(clause) and clause in ("connect", "windows", "qualify"):
-                raise NotIncremental(f"the clause {clause.upper()} is only known in batch")
+        if tree.args.get("connect") or tree.args.get("into"):
+            raise NotIncremental("CONNECT BY and INTO are only known in batch")
+        _name_windows(tree)
         rows, left_over = self.rows(tree, ctes)
         if left_over:
             raise NotIncremental(f"{text_of(left_over[0])} refers to what is not there")
@@ -190,6 +196,9 @@ class Translator:
         having, order = tree.args.get("having"), tree.args.get("order")
         limited = tree.args.get("limit") is not None
         sorting = [o.this for o in order.expressions] if order and limited else []
+        qualify = tree.args.get("qualify")
+        if qualify:
+            items[_QUALIFY] = qualify.this
         shown = [*items.values(), *([having.this] if having else []), *sorting]
         if tree.args.get("group") or aggregate_calls(shown):
             rows, shown = self._grouped(tree, rows, shown)
@@ -200,6 +209,8 @@ class Translator:
                 rows = subqueries.where(self, rows, condition, ctes)
         rows, outputs = self._with_subqueries(rows, outputs, ctes)
         rows, outputs = self._windows(rows, outputs)
+        if qualify:
+            rows = rows.filtered(conjuncts(outputs.pop(_QUALIFY)))
         rows, outputs = self._generated(rows, outputs)
         hidden = {self.names.fresh("order"): v for v in values if not _is_output(v, outputs)}
         result = _projected(rows, {**outputs, **hidden})
@@ -223,9 +234,7 @@ class Translator:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _grouped(
-        self, tree: exp.Select, rows: Relation, shown: list[exp.Expr]
-    ) -> tuple[Relation, list[exp.Expr]]:
+    def _grouped(self, tree: exp.Select, rows: Relation, shown: list[exp.Expr]) -> tuple[Relation, list[exp.Expr]]:
         calls = aggregate_calls(shown)
         grouping = {t: c for t, c in calls.items() if function_name(c) in ("grouping", "grouping_id")}
         sets = _grouping_sets(tree.args.get("group"))
@@ -250,16 +259,16 @@ class Translator:
         """A union of the sets' groups; a key that a set leaves out is NULL there."""
         columns = {t: self.names.fresh("key") for t in named}
         columns |= {t: self.names.fresh("set") for t in calls} | {t: self.names.fresh("in") for t in grouping}
+        every = {text_of(k): k for one in sets for k in one}
         parts: list[Operator] = []
-        every = {t: k for one in sets for k in one for t in [text_of(k)]}
-        typed = rows.extended({named[t]: k for t, k in every.items() if named[t] not in rows.columns})
         for one in sets:
             inside = {text_of(k) for k in one}
-            part, made = group(typed, {named[t]: every[t] for t in inside}, calls, self.names)
+            keys = {columns[t]: k if t in inside else _null_like(k) for t, k in every.items()}
+            part, made = group(rows, keys, calls, self.names)
             items = [Named(columns[t], column(made[t])) for t in calls]
-            items += [Named(columns[t], column(named[t]) if t in inside else _null(named[t])) for t in named]
+            items += [Named(n, column(n)) for n in keys]
             items += [Named(columns[t], expression(_grouping(c, inside))) for t, c in grouping.items()]
-            parts.append(Project(part.op if inside == set(named) else _typed(part.op, typed, named, inside), tuple(items)))
+            parts.append(Project(part.op, tuple(items)))
         return Relation(Union(tuple(parts))), columns
 
     # -- windows and generators ----------------------------------------------------------------------------------
@@ -269,8 +278,6 @@ class Translator:
         by_partition: dict[tuple[str, ...], list[Named]] = {}
         columns: dict[str, str] = {}
         for text, window in found.items():
-            if window.args.get("alias"):
-                raise NotIncremental("named windows are only known in batch")
             rows, partition, bare = self._partition(rows, window)
             columns[text] = self.names.fresh("win")
             by_partition.setdefault(partition, []).append(Named(columns[text], from_tree(bare)))
@@ -380,6 +387,20 @@ def _kind(node: exp.Join) -> JoinKind:
     return JoinKind(side.lower()) if side else JoinKind.INNER
 
 
+def _name_windows(tree: exp.Select) -> None:
+    """OVER w means what the WINDOW clause says of w."""
+    named = {w.name: w for w in tree.args.get("windows") or []}
+    for window in tree.find_all(exp.Window):
+        spec = (
+            named.get(str(window.args["alias"].name)) if window.args.get("alias") and window.args.get("over") else None
+        )
+        if spec is not None:
+            window.set("alias", None)
+            for part in ("partition_by", "order", "spec"):
+                found = spec.args.get(part)
+                window.set(part, [p.copy() for p in found] if isinstance(found, list) else found and found.copy())
+
+
 def _refuse_queries(conditions: list[exp.Expr]) -> None:
     for condition in conditions:
         if condition.find(exp.Query):
@@ -465,13 +486,6 @@ def _grouping(call: exp.Expr, inside: set[str]) -> str:
     return f"CAST({0 if text_of(call.expressions[0]) in inside else 1} AS TINYINT)"
 
 
-def _null(name: str) -> Expression:
-    return column(f"{name}?")
-
-
-def _typed(part: Operator, rows: Relation, named: Mapping[str, str], inside: set[str]) -> Operator:
-    """Adds NULLs that have the types of the keys which this set leaves out."""
-    raise NotIncremental("GROUPING SETS that leave keys out are only known in batch")
-
-
-_UNUSED = (columns_of, from_flat, rename)
+def _null_like(tree: exp.Expr) -> exp.Expr:
+    """NULL of the type that the expression has."""
+    return exp.Case(ifs=[exp.If(this=exp.false(), true=tree.copy())])

@@ -1,0 +1,29 @@
+"""One refresh of a table, and temporary projects to refresh tables in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.project import Project
+from tidemill.settings import Settings
+
+
+@contextmanager
+def project(directory: Path, workflow: tm.Workflow, settings: Settings | None = None) -> Iterator[Tidemill]:
+    """A fresh project in which the workflow is applied."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with Tidemill(directory, settings or Settings(), Project((workflow.declared(),))) as mill:
+        mill.apply()
+        yield mill
+
+
+def refresh(mill: Tidemill, table: str, variant: str | None = None) -> str:
+    """Run the task that writes a table; returns the variant that ran. Without a wish the planner chooses."""
+    wish: dict[str, Any] = {} if variant is None else {"variant": variant}
+    run, _ = mill.run(table, **wish)
+    return str(run.stats["tasks"][table].get("variant", "batch"))

@@ -1,0 +1,19 @@
+"""TPC-H: its queries, its data and its refreshes."""
+
+from tidemill.bench.tpch.data import KEYS, generate
+from tidemill.bench.tpch.tables import REFRESHES, apply, fill, from_scratch, names, stored, workflow
+from tidemill.bench.tpch.texts import NUMBERS, text_of
+
+__all__ = [
+    "KEYS",
+    "NUMBERS",
+    "REFRESHES",
+    "apply",
+    "fill",
+    "from_scratch",
+    "generate",
+    "names",
+    "stored",
+    "text_of",
+    "workflow",
+]

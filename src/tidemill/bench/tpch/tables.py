@@ -1,0 +1,77 @@
+"""The tables on channels of a project, the queries as tables kept fresh, and the same queries from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.bench.tpch.data import KEYS
+from tidemill.bench.tpch.refreshes import deleted_orders, new_orders
+from tidemill.bench.tpch.texts import text_of
+from tidemill.spark.types import schema_of
+
+REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float], dict[str, DataFrame]]] = {
+    "RF1": new_orders,
+    "RF2": deleted_orders,
+}
+
+
+def stored(spark: SparkSession, files: Mapping[str, Path]) -> dict[str, DataFrame]:
+    return {table: spark.read.parquet(str(path)) for table, path in files.items()}
+
+
+def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.Workflow:
+    """Every table as an input with its key, and each named query as a table."""
+    made = tm.Workflow("tpch")
+    for table, rows in tables.items():
+        made.input(table, str(schema_of(rows)), key=KEYS[table])
+    for name, number in queries.items():
+        made.sql(name, text_of(number))
+    return made
+
+
+def fill(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
+    for table, rows in tables.items():
+        mill.insert(table, rows)
+
+
+def apply(mill: Tidemill, refresh: str, share: float) -> None:
+    """Insert what the refresh makes of the orders as they are now."""
+    changes = REFRESHES[refresh](mill.read("orders"), mill.read("lineitem"), share)
+    fill(mill, changes)
+
+
+@contextmanager
+def named(tables: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Let Spark SQL know the tables by their names meanwhile."""
+    for table, rows in tables.items():
+        rows.createOrReplaceTempView(table)
+    try:
+        yield
+    finally:
+        _forget(tables)
+
+
+def _forget(tables: Mapping[str, DataFrame]) -> None:
+    for table, rows in tables.items():
+        rows.sparkSession.catalog.dropTempView(table)
+
+
+def from_scratch(tables: Mapping[str, DataFrame], number: int) -> DataFrame:
+    """The query over the tables, by Spark alone."""
+    with named(tables):
+        return tables["orders"].sparkSession.sql(text_of(number))
+
+
+def names(numbers: Sequence[int], suffix: str = "") -> dict[str, int]:
+    """The tables' names of the queries of those numbers.
+
+    >>> names([1, 22])
+    {'q01': 1, 'q22': 22}
+    """
+    return {f"q{number:02}{suffix}": number for number in numbers}

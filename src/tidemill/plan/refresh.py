@@ -1,0 +1,109 @@
+"""Which way to refresh a declared table: incrementally or in batch.
+
+What a way costs is estimated from the rows it must look at; how its past runs compared with their estimates corrects
+the next. A way that is impossible has no cost but a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from tidemill.algebra.program import Way
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a refresh would find on one of its channels."""
+
+    channel: str
+    content: int  # rows of its content, about
+    change: int  # rows that changed since the table was last refreshed, about
+    consumed: bool = True  # was it consumed before, by this very query?
+    replaced: bool = False  # was its content replaced meanwhile, so that no deltas lead to it?
+    grows: bool = False  # is the query entitled to think that rows are only added?
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One past run of the table."""
+
+    way: str
+    content: int
+    change: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Seconds of a way: to start, and for each row of what changed and of everything."""
+
+    start: float
+    change: float
+    content: float
+
+    def seconds(self, content: int, change: int) -> float:
+        return self.start + self.change * change + self.content * content
+
+
+PRIORS: Mapping[str, Rates] = {
+    Way.BATCH: Rates(start=0.3, change=0.0, content=1.2e-6),
+    Way.INCREMENTAL: Rates(start=0.3, change=2.5e-6, content=0.08e-6),
+}
+"""Before a way was ever tried (docs/benchmarks.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way: the rows it looks at and what it would cost, or why it is impossible."""
+
+    way: str
+    rows: int
+    seconds: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The way chosen, why, and everything that was weighed."""
+
+    way: str
+    why: str
+    options: tuple[Option, ...]
+
+
+def choose(
+    readings: Iterable[Reading], past: Iterable[Past], *, wanted: str = "auto", only_batch: str | None = None
+) -> Choice:
+    """The cheapest possible way; `wanted` is what the user chose, `only_batch` why there is no other way."""
+    found, runs = list(readings), list(past)
+    content, change = sum(r.content for r in found), sum(r.change for r in found)
+    batch = Option(Way.BATCH, content, _estimate(Way.BATCH, content, change, runs))
+    obstacle = only_batch or _obstacle(found)
+    if obstacle is not None:
+        return Choice(Way.BATCH, obstacle, (batch, Option(Way.INCREMENTAL, change, None, obstacle)))
+    incremental = Option(Way.INCREMENTAL, change, _estimate(Way.INCREMENTAL, content, change, runs))
+    options = (batch, incremental)
+    if wanted != "auto":
+        way = Way.BATCH if wanted == "batch" else Way.INCREMENTAL
+        return Choice(way, f"refresh is {wanted!r}", options)
+    cheaper = min(options, key=lambda o: (o.seconds or 0.0, o.way == Way.BATCH))
+    return Choice(cheaper.way, f"{change} of {content} rows changed", options)
+
+
+def _obstacle(readings: list[Reading]) -> str | None:
+    """Why a refresh cannot go on from the last."""
+    for reading in readings:
+        if not reading.consumed:
+            return f"there is nothing to go on from: {reading.channel} was never consumed by this query"
+        if reading.replaced and reading.grows:
+            return f"the content of {reading.channel} was replaced"
+    return None
+
+
+def _estimate(way: str, content: int, change: int, past: list[Past]) -> float:
+    rates = PRIORS[way]
+    ratios = [p.seconds / rates.seconds(p.content, p.change) for p in past if p.way == way]
+    correction = median(ratios) if ratios else 1.0
+    return rates.seconds(content, change) * min(10.0, max(0.1, correction))

@@ -1,0 +1,150 @@
+"""What to compact, and which files a compaction can share: decided from blocks, without reading any.
+
+Two things make a channel dear to read. Many small deltas cost a fixed price each: they are *folded*, as in a
+log-structured store, into deltas of a higher level, so that a reader meets few however many were written. And
+rows that merge on reading are paid for by every reader: once they are a sizeable share of the base, the
+content is memoised as a new base. Both leave every row that need not change in the file where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+from tidemill.model.block import Block, File
+from tidemill.model.change import Append
+from tidemill.model.view import Chain, Snapshot, blocks_of
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From when on compaction is worth its price (docs/decisions/0010-compaction.md has the measurements)."""
+
+    fan: int = 8  # deltas of one level that are folded into one of the next
+    share: float = 0.3  # of the base's rows; more delta rows than that make a new base
+    floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
+    small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Make one delta of several; the change begins where `before` ends."""
+
+    before: Block
+    view: Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Rebase:
+    """Make a base of the newest base and the deltas after it."""
+
+    view: Snapshot
+
+
+Compaction = Fold | Rebase
+
+
+def due(content: Snapshot, limits: Limits = LIMITS) -> Compaction | None:
+    """What the channel needs first, so that its content is read cheaply; None if it is cheap already."""
+    if _is_dear(content, limits):
+        return Rebase(content)
+    fold = next(_folds(content, limits), None)
+    if fold is not None and _rows(blocks_of(content)) <= limits.floor:
+        return Rebase(content)
+    return fold
+
+
+def _is_dear(content: Snapshot, limits: Limits) -> bool:
+    """Appended rows are read as they are, wherever they stand; all others have to be merged."""
+    merged = _rows(d for d in content.deltas if not isinstance(d.updates, Append))
+    kept = content.base.rows if content.base is not None else 0
+    return merged > max(limits.floor, limits.share * kept)
+
+
+def _folds(content: Snapshot, limits: Limits) -> Iterator[Fold]:
+    alike = groupby(content.deltas, key=lambda d: (d.updates.name, d.updates.key, d.schema))
+    for _, group in alike:
+        stretch = _stretch(tuple(group), limits.fan)
+        if stretch:
+            yield _fold(content, stretch)
+
+
+def _fold(content: Snapshot, deltas: tuple[Block, ...]) -> Fold:
+    first, last = deltas[0], deltas[-1]
+    before = next(b for b in blocks_of(content) if b.seq == first.since)
+    view = Chain(content.channel, first.schema, first.updates, before.seq, last.seq, deltas)
+    return Fold(before, view)
+
+
+def _stretch(deltas: tuple[Block, ...], fan: int) -> tuple[Block, ...]:
+    """The deltas to fold: side by side, `fan` of them of one level and none of a higher one; lowest level first.
+
+    Levels may come in any order where slots were cancelled. No reader shall meet more than fan * fan even then.
+    """
+    for level in sorted({_level(d, fan) for d in deltas}):
+        for low, group in groupby(deltas, key=partial(_is_within, fan=fan, level=level)):
+            stretch = tuple(group)
+            if low and sum(_level(d, fan) == level for d in stretch) >= fan:
+                return stretch
+    return deltas if len(deltas) > fan * fan else ()
+
+
+def _is_within(delta: Block, *, fan: int, level: int) -> bool:
+    return _level(delta, fan) <= level
+
+
+def _level(delta: Block, fan: int) -> int:
+    """How often a delta was folded, judged by how many slots it stands for: fan ** level, or some more."""
+    slots, level = delta.seq - (delta.since or 0), 0
+    while slots >= fan:
+        slots, level = slots // fan, level + 1
+    return level
+
+
+def _rows(blocks: Iterable[Block]) -> int:
+    return sum(b.rows for b in blocks)
+
+
+def sharable(view: Snapshot | Chain, limits: Limits) -> frozenset[File]:
+    """Files that could serve the new block as they are, if no delta touches them.
+
+    A single small file is not worth writing again either, if nothing has to be merged into it.
+    """
+    content = {f for b in blocks_of(view) if b.schema == view.schema and _holds_content(b) for f in b.files}
+    large = frozenset(f for f in content if f.bytes >= limits.small_file)
+    rest = [f for b in blocks_of(view) for f in b.files if f not in large]
+    alone = len(rest) == 1 and rest[0] in content and not must_merge(view)
+    return large | frozenset(rest) if alone else large
+
+
+def _holds_content(block: Block) -> bool:
+    return block.since is None or isinstance(block.updates, Append)
+
+
+def must_merge(view: Snapshot | Chain) -> bool:
+    """Do the deltas change rows, rather than add some?"""
+    return any(d.files and not isinstance(d.updates, Append) for d in view.deltas)
+
+
+def without(view: Snapshot | Chain, shared: frozenset[File]) -> Snapshot | Chain:
+    """What is left to write of a view when some files are shared."""
+    deltas = tuple(_less(d, shared) for d in view.deltas)
+    if isinstance(view, Chain):
+        return replace(view, deltas=deltas)
+    return replace(view, deltas=deltas, base=view.base and _less(view.base, shared))
+
+
+def _less(block: Block, shared: frozenset[File]) -> Block:
+    return replace(block, files=tuple(f for f in block.files if f not in shared))
+
+
+def file_count(view: Snapshot | Chain, limits: Limits) -> int:
+    """Into how many files to write a view: few, and large enough to be shared the next time."""
+    return max(1, sum(b.bytes for b in blocks_of(view)) // (2 * limits.small_file))

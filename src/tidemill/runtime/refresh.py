@@ -1,0 +1,89 @@
+"""Choosing how each declared table of a bound flow is refreshed, from what the catalog knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tidemill.algebra.operators import scans
+from tidemill.algebra.program import Query, Way
+from tidemill.errors import ConfigError
+from tidemill.model.change import Updates
+from tidemill.model.flow import Binding
+from tidemill.model.task import Refresh, Task
+from tidemill.model.view import Chain, Converted, Difference, blocks_of
+from tidemill.plan.refresh import Choice, Past, Reading, choose
+from tidemill.ports import CatalogReader
+from tidemill.runtime.views import Views
+
+REMEMBERED = 10
+"""How many of the newest runs say what a way costs."""
+
+
+def chosen(
+    catalog: CatalogReader, binding: Binding, updates: Mapping[str, Updates], *, variant: str | None = None
+) -> tuple[Binding, dict[str, Choice]]:
+    """The binding with one variant for each task, and why for each declared table."""
+    choices: dict[str, Choice] = {}
+    tasks: list[Task] = []
+    anew: set[str] = set()
+    for task in binding.tasks:
+        if task.refresh is None:
+            tasks.append(task)
+            continue
+        choice = weigh(catalog, binding.name, task, updates, anew=anew, variant=variant)
+        choices[task.name] = choice
+        tasks.append(task.choosing(choice.way) if len(task.variants) > 1 else task)
+        if choice.way == Way.BATCH:
+            anew |= {w.port for w in tasks[-1].writes}
+    return replace(binding, tasks=tuple(tasks)), choices
+
+
+def weigh(
+    catalog: CatalogReader,
+    flow: str,
+    task: Task,
+    updates: Mapping[str, Updates],
+    *,
+    anew: set[str] | None = None,
+    variant: str | None = None,
+) -> Choice:
+    """The ways to refresh a declared table now; `anew` are channels that the same run writes anew before."""
+    code = task.variant.code
+    readings = []
+    if isinstance(code, Refresh):
+        readings = list(_readings(catalog, flow, task, code.query, updates, anew or set()))
+    choice = choose(readings, _past(catalog, flow, task), wanted=variant or task.refresh or "auto",
+                    only_batch=task.batch_because)  # fmt: skip
+    if variant is not None and choice.way != variant:
+        raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
+    return choice
+
+
+def _readings(
+    catalog: CatalogReader, flow: str, task: Task, query: Query, updates: Mapping[str, Updates], anew: set[str]
+) -> Iterator[Reading]:
+    cursors = {c.channel: c.position.seq for c in catalog.cursors() if (c.binding, c.task) == (flow, task.name)}
+    growing = {s.channel for s in scans(query.root) if s.append}
+    views = Views(catalog, updates)
+    for channel in query.channels:
+        known = catalog.channel(channel)
+        if known.channel.schema is None or channel not in cursors:
+            yield Reading(channel, known.rows, known.rows, consumed=False)
+            continue
+        content = sum(b.rows for b in blocks_of(views.snapshot(channel, known.head.seq)))
+        view = views.change(channel, cursors[channel], known.head.seq)
+        change = content if isinstance(view, Difference) else _rows(view)
+        replaced = isinstance(view, Difference) or channel in anew
+        yield Reading(channel, content, change, replaced=replaced, grows=channel in growing)
+
+
+def _rows(view: Chain | Converted) -> int:
+    return sum(b.rows for b in (view.chain if isinstance(view, Converted) else view).deltas)
+
+
+def _past(catalog: CatalogReader, flow: str, task: Task) -> Iterator[Past]:
+    for run in catalog.runs(subject=flow, limit=REMEMBERED):
+        stats = run.stats.get("tasks", {}).get(task.name, {})
+        if "variant" in stats and "content" in stats:
+            yield Past(stats["variant"], stats["content"], stats["change"], stats["seconds"])

@@ -1,0 +1,64 @@
+"""Compaction on Spark: writing views as blocks, and finding the files that a change leaves alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import reduce
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemill.model.block import Block
+from tidemill.model.schema import Schema
+from tidemill.model.view import Snapshot
+from tidemill.spark.merge import union
+from tidemill.spark.reading import Locate
+from tidemill.spark.types import columns, quoted
+from tidemill.spark.writing import fresh
+
+_FILE = "_tidemill_file"
+
+
+def write_files(frame: DataFrame, directory: str, files: int) -> None:
+    """Write a frame that has the block's columns already; its rows were checked when they were first written."""
+    frame.coalesce(files).write.mode("errorifexists").parquet(fresh(directory))
+
+
+def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
+    """The paths of those files of the base that hold a key which the deltas touch; NULL is a key like any other.
+
+    Only key columns are read. Where Spark names a file in a way that is not understood, all count as touched.
+    """
+    if view.base is None:
+        return frozenset()
+    paths = {_plain(locate(f.path)): f.path for f in view.base.files}
+    found = {_plain(unquote(row[0])) for row in _touching(spark, view, view.base, locate).collect()}
+    known = found <= paths.keys()
+    return frozenset(paths[name] for name in found) if known else frozenset(paths.values())
+
+
+def _touching(spark: SparkSession, view: Snapshot, base: Block, locate: Locate) -> DataFrame:
+    """The names, as Spark gives them, of base files with a touched key."""
+    key = view.deltas[0].updates.key or base.schema.names
+    rows = _read(spark, [base], base.schema, locate).select(*columns(key), F.col("_metadata.file_path").alias(_FILE))
+    keys = F.broadcast(union([d.select(*columns(key)) for d in _deltas(spark, view, locate)]).distinct())
+    return rows.join(keys, _same(rows, keys, base.schema.select(key)), "left_semi").select(_FILE).distinct()
+
+
+def _deltas(spark: SparkSession, view: Snapshot, locate: Locate) -> list[DataFrame]:
+    return [_read(spark, [d], d.updates.delta_schema(d.schema), locate) for d in view.deltas if d.files]
+
+
+def _read(spark: SparkSession, blocks: Iterable[Block], schema: Schema, locate: Locate) -> DataFrame:
+    return spark.read.schema(str(schema)).parquet(*(locate(f.path) for b in blocks for f in b.files))
+
+
+def _same(left: DataFrame, right: DataFrame, key: Schema) -> Column:
+    return reduce(Column.__and__, (left[quoted(k)].eqNullSafe(right[quoted(k)]) for k in key.names))
+
+
+def _plain(place: str) -> str:
+    """A path without its scheme: Spark writes file:///a where it was given /a."""
+    return re.sub(r"^[A-Za-z0-9+.-]+:/+", "/", place)

@@ -1,0 +1,148 @@
+"""Tidying on plain rows: what is due is done, what nobody needs goes, and what anybody reads stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.acceptance.mill import HISTORY, LATER, WORKFLOW, Mill, batch, expected, opened
+
+from tidemill.algebra.reference import same
+from tidemill.errors import NotFound, RunFailed
+from tidemill.model.block import Kind, Origin
+from tidemill.model.run import Demand, RunKind, RunState
+from tidemill.ports import Forgotten
+from tidemill.retain.compaction import Limits
+from tidemill.runtime.compaction import Compactor
+from tidemill.runtime.janitor import Collected, Janitor, Tidied
+from tidemill.runtime.trace import trace
+
+CHANNELS = ("events", "firsts", "words")
+
+
+@pytest.fixture
+def mill(sqlite_template: Path, tmp_path: Path) -> Iterator[Mill]:
+    url = f"sqlite:///{tmp_path / 'catalog.db'}"
+    (tmp_path / "catalog.db").write_bytes(sqlite_template.read_bytes())
+    with opened(url, tmp_path / "blocks") as found:
+        found.catalog.apply(WORKFLOW)
+        yield found
+
+
+def refreshed(mill: Mill, directory: Path, batches: range) -> None:
+    for number in batches:
+        mill.insert(batch(directory, number))
+        mill.run()
+
+
+def test_where_nothing_is_due_nothing_is_done(mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refreshed(mill, tmp_path, range(1))
+    before = mill.catalog.events(limit=10_000)
+    monkeypatch.setattr(type(mill.store), "listing", lambda _: pytest.fail("the store was listed"))
+    assert mill.tidy(*CHANNELS) == Tidied()
+    assert mill.catalog.events(limit=10_000) == before
+
+
+def test_a_long_life_stays_small_and_right(mill: Mill, tmp_path: Path) -> None:
+    sizes = []
+    for number in range(24):
+        refreshed(mill, tmp_path, range(number, number + 1))
+        done = mill.tidy(*CHANNELS)
+        assert done.problems == ()
+        assert mill.leftovers() == set()
+        blocks = sum(len(mill.catalog.filled(c)) for c in CHANNELS)
+        runs = len(mill.catalog.runs(limit=10_000))
+        sizes.append((blocks, runs, len(mill.catalog.events(limit=10_000))))
+    assert same(mill.content("firsts"), expected(24))
+    assert len(mill.content("events")) == 24 * 4
+    firsts, lasts = zip(*sizes[:12], strict=True), zip(*sizes[12:], strict=True)
+    for early, late in zip(firsts, lasts, strict=True):
+        assert max(late) <= 1.5 * max(early)
+
+
+def test_a_reader_that_lags_reads_what_it_would_have_read(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, range(1))
+    for number in range(1, 9):
+        mill.insert(batch(tmp_path, number))
+    mill.tidy(*CHANNELS)
+    folds = [b for b in mill.catalog.filled("events") if b.origin is Origin.COMPACTION and b.kind is Kind.DELTA]
+    assert folds, "the events that wait were folded"
+    mill.run()
+    assert same(mill.content("firsts"), expected(9))
+    mill.tidy(*CHANNELS)
+    assert len(mill.catalog.filled("events")) < 5
+
+
+def test_a_channel_that_somebody_compacts_is_left_to_it(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, range(2))
+    run = mill.catalog.request(RunKind.COMPACTION, "events")
+    mill.catalog.claim(run.id, Demand(), owner="another", lease=30)
+    done = mill.tidy("events")
+    assert (done.folded, done.rebased, done.problems) == ((), (), ())
+    mill.catalog.kill(run.id)
+    assert mill.tidy("events").folded
+
+
+def test_a_compaction_that_fails_is_a_problem_and_no_more(
+    mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed(mill, tmp_path, range(2))
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise RunFailed("no space left")
+
+    monkeypatch.setattr(type(mill.executor.engine), "write_view", fail)
+    done = mill.tidy("events", "firsts")
+    assert done.problems == ("no space left", "no space left")
+    assert len(mill.catalog.runs(subject="events", state=RunState.FAILED)) == 1
+    assert len(mill.content("events")) == 8
+
+
+def test_channels_that_nothing_was_written_to(mill: Mill) -> None:
+    assert mill.tidy(*CHANNELS) == Tidied((), (), Collected(0, 0), Forgotten())
+
+
+def test_trace_says_what_is_forgotten(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, range(1))
+    first = mill.catalog.blocks("events")[0]
+    for number in range(1, 8):
+        refreshed(mill, tmp_path, range(number, number + 1))
+        mill.tidy(*CHANNELS)
+    with pytest.raises(NotFound, match=f"block {first.id} was forgotten"):
+        trace(mill.catalog, first.id)
+    newest = next(b for b in mill.catalog.blocks("firsts") if b.origin is Origin.RUN)
+    new, whole = sorted(trace(mill.catalog, newest.id).sources, key=lambda s: s.channel)
+    assert (new.channel, new.forgotten, [b.seq for b in new.blocks]) == ("events", False, [8])
+    assert whole.channel == "words"
+
+
+def test_keeping_the_past_readable(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, range(6))
+    compactor = Compactor(mill.executor, {}, Limits(fan=2, floor=0, small_file=0))
+    done = Janitor(mill.executor).tidy(CHANNELS, compactor, history=HISTORY, keep_since=0)
+    assert done.folded
+    assert done.collected.blocks == 0
+    assert mill.catalog.position("events", seq=3).seq == 3
+
+
+def test_gc_can_keep_what_is_left_of_the_past(mill: Mill, tmp_path: Path) -> None:
+    """The point that is to stay readable may have been collected, and forgotten, before."""
+    for number in range(6):
+        refreshed(mill, tmp_path, range(number, number + 1))
+        mill.tidy(*CHANNELS)
+    before = len(mill.catalog.filled("events"))
+    Janitor(mill.executor).collect(keep_since=1)
+    assert len(mill.catalog.filled("events")) == before
+
+
+def test_what_a_dead_process_left_is_swept_later(mill: Mill, tmp_path: Path, sqlite_template: Path) -> None:
+    refreshed(mill, tmp_path, range(2))
+    run = mill.catalog.request(RunKind.COMPACTION, "events")
+    claim = mill.catalog.claim(run.id, Demand(), owner="dead", lease=30)
+    (Path(mill.store.stage(f"{claim.directory}/0")) / "left.parquet").write_bytes(b"half")
+    mill.tidy(*CHANNELS)
+    assert mill.leftovers() == {f"{claim.directory}/0/left.parquet"}
+    with opened(f"sqlite:///{tmp_path / 'catalog.db'}", tmp_path / "blocks", later=LATER) as later:
+        assert Janitor(later.executor).collect().reclaimed == 1
+        assert later.leftovers() == set()

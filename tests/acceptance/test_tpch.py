@@ -1,0 +1,68 @@
+"""All 22 queries of TPC-H as tables, right after new orders and after deleted ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.acceptance.conftest import Open
+
+from tidemill.app import Tidemill
+from tidemill.bench import tpch
+from tidemill.bench.refresh import refresh
+
+SCALE = 0.01
+SHARE = 0.1
+QUERIES = tpch.names(tpch.NUMBERS)
+
+Bag = Counter[tuple[Any, ...]]
+
+
+@pytest.mark.timeout(900)
+def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, open_mill: Open, tmp_path: Path) -> None:
+    tables = _half(tpch.stored(spark, tpch.generate(tmp_path / "tables", SCALE)))
+    mill = open_mill(tpch.workflow(tables, QUERIES))
+    tpch.fill(mill, tables)
+    before = _refreshed(mill)
+    for change in tpch.REFRESHES:
+        tpch.apply(mill, change, SHARE)
+        after = _refreshed(mill)
+        now = {**tables, **_changed(mill, tmp_path / change)}
+        expected = {name: _bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
+        assert [name for name in QUERIES if after[name] != expected[name]] == []
+        # What nothing happened to proves nothing; some queries read neither orders nor line items.
+        assert sum(before[name] != after[name] for name in QUERIES) >= 15
+        before = after
+
+
+def _half(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Every other order, for speed; no query is left without rows."""
+    orders, lineitem = tables["orders"].where("o_orderkey % 2 = 0"), tables["lineitem"].where("l_orderkey % 2 = 0")
+    return {**tables, "orders": orders, "lineitem": lineitem}
+
+
+def _refreshed(mill: Tidemill) -> dict[str, Bag]:
+    for name in QUERIES:
+        refresh(mill, name)
+    return {name: _bag(mill.read(name)) for name in QUERIES}
+
+
+def _changed(mill: Tidemill, directory: Path) -> dict[str, DataFrame]:
+    """The changed tables as plain files, so that no query from scratch has to merge them."""
+    return {name: _stored(mill.read(name), directory / name) for name in ("orders", "lineitem")}
+
+
+def _bag(frame: DataFrame) -> Bag:
+    """Decimals are compared exactly, doubles to nine places."""
+    return Counter(
+        tuple(round(v, 9) if isinstance(v, float) else v for v in row.values()) for row in frame.toArrow().to_pylist()
+    )
+
+
+def _stored(frame: DataFrame, path: Path) -> DataFrame:
+    frame.write.parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))

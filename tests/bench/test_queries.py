@@ -1,0 +1,52 @@
+"""The measurement of TPC-H's queries, with one of them; tests/acceptance/test_tpch.py has them all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.bench import tpch
+from tidemill.bench.queries import measure
+from tidemill.errors import ConfigError
+
+
+def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
+    said: list[str] = []
+    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
+    (point,) = document["points"]
+    assert (point["query"], point["equal"]) == (6, True)
+    assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
+    assert "forced_variant" not in point
+    assert [line.partition(",")[0] for line in said if line.startswith("RF")] == ["RF1", "RF2"]
+
+
+def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_path: Path) -> None:
+    tables = tpch.stored(spark, tpch.generate(tmp_path, 0.001))
+    orders, lineitem = tables["orders"], tables["lineitem"]
+    keys = {r["o_orderkey"] for r in orders.collect()}
+    new, gone = (tpch.REFRESHES[name](orders, lineitem, 0.1) for name in ("RF1", "RF2"))
+    inserted = {r["o_orderkey"] for r in new["orders"].collect()}
+    deleted = {r["o_orderkey"] for r in gone["orders"].collect()}
+    assert 100 < len(inserted) < 200
+    assert 100 < len(deleted) < 200
+    assert not inserted & keys
+    assert deleted <= keys
+    assert {r["l_orderkey"] for r in new["lineitem"].collect()} == inserted
+    assert {r["l_orderkey"] for r in gone["lineitem"].collect()} == deleted
+    assert all(r["_deleted"] for r in gone["lineitem"].collect())
+
+
+def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="pip install 'tidemill\\[bench\\]'"):
+        tpch.generate(tmp_path, 0.001)
+
+
+def test_what_the_generator_says_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="did not make the TPC-H tables at scale 0.001: .+"):
+        tpch.generate(tmp_path / "file", 0.001)

@@ -1,0 +1,60 @@
+"""The bench commands: what they pass on and how they print it; the measurements have tests of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.program import Program
+
+JOINED = {"rows": 10, "rounds": 1, "crossover": 0.25, "points": [{"delta": 0.1, "full_s": 1.5, "equal": True}]}
+QUERIED = {"scale": 0.01, "points": [{"query": 3, "variant": "batch", "forced_variant": None, "equal": True}]}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What was asked of the measurements, which answer at once."""
+    seen: dict[str, Any] = {}
+
+    def answer(document: dict[str, Any]) -> Any:
+        def measure(directory: Path, **wanted: Any) -> dict[str, Any]:
+            assert directory.is_dir()
+            seen.update(wanted)
+            return document
+
+        return measure
+
+    monkeypatch.setattr("tidemill.cli.bench.measure_incremental", answer({"pages": 100, "equal": True}))
+    monkeypatch.setattr("tidemill.cli.bench.measure_join", answer(JOINED))
+    monkeypatch.setattr("tidemill.cli.bench.measure_queries", answer(QUERIED))
+    return seen
+
+
+def test_incremental_prints_one_line_of_json(tidemill: Program, asked: dict[str, Any]) -> None:
+    ended = tidemill.well("bench", "incremental", "--pages", 100, "--delta", 0.5, "--variant", "batch", "--json")
+    assert ended.out == '{"pages": 100, "equal": true}\n'
+    assert (asked["pages"], asked["delta"], asked["variant"]) == (100, 0.5, "batch")
+
+
+def test_join_prints_the_crossover(tidemill: Program, asked: dict[str, Any]) -> None:
+    assert tidemill.json("bench", "join") == JOINED
+    assert "faster one from about 25.0% new data" in tidemill.well("bench", "join").out
+
+
+def test_queries_prints_a_table_for_documents(tidemill: Program, asked: dict[str, Any]) -> None:
+    ended = tidemill.well("bench", "queries", "--only", "3, 5,3")
+    assert asked["only"] == [3, 5]
+    assert ended.out.splitlines() == [
+        "| query | variant | forced_variant | equal |",
+        "| --- | --- | --- | --- |",
+        "| 3 | batch | – | True |",
+    ]
+
+
+@pytest.mark.parametrize("given", ["0", "23", "3,x", "3,,5"])
+def test_queries_that_do_not_exist_are_refused(tidemill: Program, asked: dict[str, Any], given: str) -> None:
+    ended = tidemill("bench", "queries", "--only", given)
+    assert ended.code == 2
+    assert "expected numbers from 1 to 22" in ended.err
+    assert not asked

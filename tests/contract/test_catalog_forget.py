@@ -1,0 +1,144 @@
+"""Forgetting: old runs go with all that is said of them, and what anybody rests on stays."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import func, select
+from tests.catalog.driver import Driver
+
+from tidemill.catalog import history
+from tidemill.catalog.engine import engine_for
+from tidemill.catalog.tables import blocks, events, files, logs, run_reads, runs
+from tidemill.errors import Collected, NotFound
+from tidemill.model.block import Kind
+from tidemill.model.run import RunKind
+from tidemill.ports import Forgotten
+
+
+def counted(url: str) -> dict[str, int]:
+    engine = engine_for(url)
+    try:
+        with engine.connect() as connection:
+            tables = (runs, blocks, files, events, run_reads, logs)
+            return {t.name: connection.execute(select(func.count()).select_from(t)).scalar_one() for t in tables}
+    finally:
+        engine.dispose()
+
+
+def replaced(driver: Driver) -> None:
+    """Whole new content, so that what was before can go."""
+    driver.insert(kind=Kind.BASE)
+    head = driver.head()
+    driver.catalog.collect(b.id for b in driver.catalog.filled("a") if 0 < b.seq < head)
+    driver.catalog.purge()
+    elsewhere(driver)
+
+
+def elsewhere(driver: Driver) -> None:
+    """Something else happens: the run of the newest event is never forgotten."""
+    driver.catalog.kill(driver.request(RunKind.INSERT, "b"))
+
+
+def test_only_the_newest_runs_are_remembered(driver: Driver) -> None:
+    for _ in range(5):
+        replaced(driver)
+    old = driver.catalog.runs(subject="a")
+    assert driver.catalog.forget("a", keep=2) == Forgotten(3, 3)
+    assert [r.id for r in driver.catalog.runs(subject="a")] == [r.id for r in old[:2]]
+    assert [b.seq for b in driver.catalog.blocks("a")] == [5, 4, 0]
+    assert driver.catalog.forget("a", keep=2) == Forgotten()
+    assert driver.catalog.channel("a").head.seq == 5
+
+
+def test_the_catalog_stays_as_small_as_its_history(driver: Driver, url: str) -> None:
+    sizes = []
+    for _ in range(12):
+        replaced(driver)
+        driver.run_flow()
+        driver.catalog.collect(b.id for b in driver.catalog.filled("d") if 0 < b.seq < driver.head("d"))
+        driver.catalog.purge()
+        elsewhere(driver)
+        for subject in ("a", "b", "copy"):
+            driver.catalog.forget(subject, keep=3)
+        sizes.append(counted(url))
+    assert sizes[-1] == sizes[-2] == sizes[5]
+
+
+def test_runs_whose_blocks_can_be_read_stay(driver: Driver) -> None:
+    for _ in range(3):
+        driver.insert()
+    assert driver.catalog.forget("a", keep=1) == Forgotten()
+    driver.compact("a", 3)
+    driver.catalog.collect(b.id for b in driver.catalog.filled("a") if 0 < b.seq < 3)
+    assert driver.catalog.forget("a", keep=1) == Forgotten(), "their files are still to be purged"
+    driver.catalog.purge()
+    elsewhere(driver)
+    assert driver.catalog.forget("a", keep=1) == Forgotten(2, 2)
+
+
+def test_runs_that_have_not_ended_stay(driver: Driver) -> None:
+    ready, running = driver.request(), driver.open_insert("a")
+    for _ in range(2):
+        driver.catalog.kill(driver.request())
+    elsewhere(driver)
+    assert driver.catalog.forget("a", keep=1) == Forgotten(1, 0)
+    driver.catalog.kill(ready)
+    driver.catalog.kill(running.run.id)
+    driver.insert("b")
+    assert driver.catalog.forget("a", keep=1) == Forgotten(2, 1)
+
+
+def test_the_last_finished_run_of_a_flow_says_how_far_it_got(driver: Driver) -> None:
+    driver.insert()
+    claim = driver.open_flow()
+    driver.commit(claim)
+    driver.insert("b")
+    for _ in range(3):
+        driver.catalog.kill(driver.request(RunKind.FLOW, "copy"))
+    driver.insert("b")
+    driver.catalog.forget("copy", keep=1)
+    assert claim.run.id in [r.id for r in driver.catalog.runs(subject="copy")]
+
+
+def test_what_is_forgotten_is_said_to_be(driver: Driver) -> None:
+    first = driver.insert(kind=Kind.BASE)
+    for _ in range(3):
+        replaced(driver)
+    driver.catalog.forget("a", keep=1)
+    with pytest.raises(NotFound, match=f"block {first.id} was forgotten.*history"):
+        driver.catalog.block(first.id)
+    with pytest.raises(NotFound, match=f"run {first.run} was forgotten.*history"):
+        driver.catalog.run(first.run or 0)
+
+
+def test_an_older_point_never_passes_for_a_forgotten_one(driver: Driver) -> None:
+    first = driver.insert(kind=Kind.BASE)
+    for _ in range(3):
+        replaced(driver)
+    driver.catalog.forget("a", keep=1)
+    with pytest.raises(Collected, match="history up to 3 was forgotten"):
+        driver.catalog.position("a", seq=2)
+    with pytest.raises(Collected, match="history up to 3 was forgotten"):
+        driver.catalog.position("a", version=first.version)
+    assert driver.catalog.position("a", seq=0).seq == 0
+    assert driver.catalog.position("a", seq=4).seq == 4
+
+
+def test_numbers_are_never_given_twice(driver: Driver) -> None:
+    """The newest event tells of the oldest block: forgetting it would give its number to the next event."""
+    old = driver.insert()
+    for _ in range(3):
+        driver.insert(kind=Kind.BASE)
+    driver.catalog.collect([old.id])
+    driver.catalog.purge()
+    last = driver.catalog.events(limit=10_000)[-1].id
+    driver.catalog.forget("a", keep=1)
+    driver.insert()
+    assert next(e.kind for e in driver.catalog.events(after=last)) == "run.requested"
+
+
+def test_a_great_deal_is_forgotten_a_few_at_a_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "AT_ONCE", 2)
+    for _ in range(8):
+        replaced(driver)
+    assert driver.catalog.forget("a", keep=1) == Forgotten(7, 7)

@@ -1,0 +1,72 @@
+"""Aggregates over the rows of a group or of a window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.oracle.queries.columns import Columns, Type
+from tests.oracle.queries.expressions import apt, condition, filled
+from tests.oracle.queries.pen import Pen
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    text: str
+    type: Type
+    exact: bool = True
+
+
+_ORDERED = tuple(Aggregate(f"{f}({{{t.name.lower()}}})", t) for t in Type if t.scalar for f in ("min", "max"))
+
+SUMS = (
+    Aggregate("count(*)", Type.BIGINT),
+    Aggregate("sum({int})", Type.BIGINT),
+    Aggregate("sum({decimal})", Type.DECIMAL),
+    Aggregate("sum({double})", Type.DOUBLE),
+    Aggregate("count({string})", Type.BIGINT),
+    Aggregate("count({double})", Type.BIGINT),
+)
+
+AGGREGATES = (
+    *SUMS,
+    *SUMS,  # what users write most
+    *_ORDERED,
+    Aggregate("avg({int})", Type.DOUBLE, exact=False),
+    Aggregate("avg({double})", Type.DOUBLE, exact=False),
+    Aggregate("avg({decimal})", Type.DECIMAL, exact=False),
+    Aggregate("count(DISTINCT {int})", Type.BIGINT),
+    Aggregate("count(DISTINCT {string})", Type.BIGINT),
+    Aggregate("count(DISTINCT {double})", Type.BIGINT),
+    Aggregate("sum(DISTINCT {int})", Type.BIGINT),
+    Aggregate("sum(DISTINCT {decimal})", Type.DECIMAL),
+    Aggregate("var_samp({int})", Type.DOUBLE, exact=False),
+    Aggregate("var_pop({int})", Type.DOUBLE, exact=False),
+    Aggregate("stddev_samp(CAST({decimal} AS DOUBLE))", Type.DOUBLE, exact=False),
+    Aggregate("stddev_pop({int})", Type.DOUBLE, exact=False),
+    Aggregate("bool_and({boolean})", Type.BOOLEAN),
+    Aggregate("bool_or({boolean})", Type.BOOLEAN),
+)
+
+
+def aggregate(pen: Pen, scope: Columns) -> Aggregate:
+    """An aggregate call, perhaps of some rows only."""
+    kind = pen.one(apt(scope, AGGREGATES, lambda a: a.text))
+    text = filled(pen, scope, kind.text, kind.type, depth=1)
+    if pen.chance(20):
+        text = f"{text} FILTER (WHERE {condition(pen, scope)})"
+    return Aggregate(text, kind.type, kind.exact)
+
+
+HAVING = (
+    "count(*) > 1",
+    "count({string}) <> 1",
+    "max({int}) >= 1",
+    "avg({int}) > 1",
+    "sum({int}) < 10",
+    "min({string}) IS NOT NULL",
+    "count(*) = 1 OR max({date}) IS NULL",
+)
+
+
+def having(pen: Pen, scope: Columns) -> str:
+    return filled(pen, scope, pen.one(apt(scope, HAVING, str)), Type.BOOLEAN, depth=1)

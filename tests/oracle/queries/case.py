@@ -1,0 +1,50 @@
+"""A case: declared queries, their inputs, and what arrives there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sqlglot
+from sqlglot import exp
+from tests.oracle.queries.histories import Input, Step
+
+from tidemill.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Queries run in the order given; later ones may read earlier ones."""
+
+    queries: Mapping[str, str]
+    inputs: Sequence[Input]
+    history: Sequence[Step]
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        return {i.name: Schema.parse(i.schema) for i in self.inputs}
+
+    def until(self, steps: int) -> Case:
+        return replace(self, history=self.history[:steps])
+
+    def about(self, table: str) -> Case:
+        """What one table needs, and no more."""
+        queries = self._read_by(table)
+        read = _tables(queries.values())
+        return Case(
+            queries,
+            [i for i in self.inputs if i.name in read],
+            [[i for i in step if i.channel in read] for step in self.history],
+        )
+
+    def _read_by(self, table: str) -> dict[str, str]:
+        wanted, pending = {table}, [table]
+        while pending:
+            reads = (_tables([self.queries[pending.pop()]]) & self.queries.keys()) - wanted
+            wanted |= reads
+            pending += reads
+        return {name: text for name, text in self.queries.items() if name in wanted}
+
+
+def _tables(texts: Iterable[str]) -> set[str]:
+    return {t.name for text in texts for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table)}

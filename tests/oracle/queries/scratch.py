@@ -1,0 +1,51 @@
+"""What Spark makes of queries from scratch, and how to fetch many small results at the price of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemill.model.change import Rows
+
+
+def from_scratch(spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> dict[str, Rows]:
+    """The result of each query over these tables; later queries may read earlier ones."""
+    frames: dict[str, DataFrame] = {}
+    with _dropped(spark, [*tables, *queries]):
+        for name, table in tables.items():
+            spark.createDataFrame(table).createOrReplaceTempView(name)
+        for name, text in queries.items():
+            frames[name] = spark.sql(text)
+            frames[name].createOrReplaceTempView(name)
+        return fetched(frames)
+
+
+def fetched(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
+    """The rows of all frames with one Spark job: each frame's rows in a column of its own."""
+    # Spelled as text, a type holds NULLs everywhere, as Arrow wants it of the boxes that are empty.
+    types = {name: frame.schema.simpleString() for name, frame in frames.items()}
+    boxed = [_boxed(name, frame, types) for name, frame in frames.items()]
+    rows: dict[str, Rows] = {name: [] for name in frames}
+    for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
+        rows[record["frame"]].append(record[record["frame"]])
+    return rows
+
+
+def _boxed(name: str, frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
+    row = F.struct(*frame.columns)
+    boxes = [(row if box == name else F.lit(None)).cast(of).alias(box) for box, of in types.items()]
+    return frame.select(F.lit(name).alias("frame"), *boxes)
+
+
+@contextmanager
+def _dropped(spark: SparkSession, views: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)

@@ -1,0 +1,207 @@
+"""The shapes of a query, each of which may read the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tests.oracle.queries.aggregates import aggregate, having
+from tests.oracle.queries.columns import SCALARS, Column, Columns, Type
+from tests.oracle.queries.expressions import INEXACT, apt, expression, filled, form
+from tests.oracle.queries.pen import Pen, Query, exact
+from tests.oracle.queries.sources import Source, source
+from tests.oracle.queries.subqueries import restriction, scalar
+
+Shape = Callable[[Pen, int], Query]
+Item = tuple[str, Column]
+"""An expression, and the column that it becomes."""
+
+
+def query(pen: Pen, depth: int) -> Query:
+    """Any query: the shape is drawn, and what it reads is at most `depth` queries deep."""
+    return pen.one(SHAPES)(pen, depth)
+
+
+def plain(pen: Pen, depth: int) -> Query:
+    read = source(pen, query, depth)
+    items = _carried(pen, read.scope) + [_computed(pen, read.scope) for _ in range(pen.one((0, 1, 2)))]
+    if pen.chance(15):
+        items.append((scalar(pen, read.scope, query, depth), Column(pen.name("c"), Type.BIGINT)))
+    return _select(items, f"{read.text}{_where(pen, read, depth)}")
+
+
+def whole(pen: Pen, depth: int) -> Query:
+    """All columns of one table, some of its rows."""
+    table = pen.one(sorted(pen.tables))
+    alias = pen.name("r")
+    read = Source(f"{table} {alias}", tuple(replace(c, within=alias) for c in pen.tables[table]))
+    return Query(f"SELECT * FROM {read.text}{_where(pen, read, depth)}", pen.tables[table])
+
+
+def distinct(pen: Pen, depth: int) -> Query:
+    read = source(pen, query, depth)
+    items = _keys(pen, read.scope, least=1)
+    return _select(items, f"{read.text}{_where(pen, read, depth)}", "SELECT DISTINCT")
+
+
+def grouped(pen: Pen, depth: int) -> Query:
+    read = source(pen, query, depth)
+    keys = _keys(pen, read.scope, least=0)
+    items = keys + [_aggregated(pen, read.scope) for _ in range(pen.one((1, 2, 3)))]
+    by = _grouping(pen, [text for text, _ in keys])
+    return _select(items, f"{read.text}{_where(pen, read, depth)}{by}{_having(pen, read.scope, by)}")
+
+
+def combined(pen: Pen, depth: int) -> Query:
+    """Two selects of the same types as one bag or set."""
+    operator = pen.one(("UNION ALL", "UNION", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"))
+    first = _first_branch(pen, depth)
+    other = source(pen, query, depth - 1)
+    items = [(expression(pen, other.scope, c.type), c) for c in first.columns]
+    second = _select(items, f"{other.text}{_where(pen, other, depth - 1)}")
+    return Query(f"{first.text} {operator} {second.text}", first.columns)
+
+
+def windowed(pen: Pen, depth: int) -> Query:
+    """Columns with a place or a running value among those of their partition, ordered by all of them."""
+    read = source(pen, query, depth)
+    items = _scalars(pen, read.scope)
+    order = _order(pen, items)
+    part = pen.some([t for t, _ in items], 0, 2)
+    partition = f"PARTITION BY {', '.join(dict.fromkeys(part))} " if part else ""
+    call, type = pen.one(WINDOWS)
+    over = f"{filled(pen, tuple(_seen(items)), call, type, depth=0)} OVER ({partition}ORDER BY {order})"
+    placed = [*items, (over, Column(pen.name("c"), type))]
+    return _select(placed, f"{read.text}{_where(pen, read, depth)}")
+
+
+def best(pen: Pen, depth: int) -> Query:
+    """The first so many in a total order: ties are equal rows."""
+    read = source(pen, query, depth)
+    items = _scalars(pen, read.scope)
+    limit = f"ORDER BY {_order(pen, items)} LIMIT {pen.one((1, 2, 3, 5))}"
+    return _select(items, f"{read.text}{_where(pen, read, depth)} {limit}")
+
+
+def named(pen: Pen, depth: int) -> Query:
+    """A common table expression, read once or more by the query that follows."""
+    body = query(pen, depth - 1)
+    name = pen.name("w")
+    around = dict(pen.tables) if pen.chance(30) else {}
+    main = pen.one([s for s in SHAPES if s is not named])(pen.reading(around | {name: body.columns}), depth - 1)
+    return Query(f"WITH {name} AS ({body.text}) {main.text}", main.columns)
+
+
+def unnested(pen: Pen, depth: int) -> Query:
+    """explode among the selected expressions."""
+    read = source(pen, query, depth)
+    arrays = exact(read.scope, Type.ARRAY)
+    if not arrays:
+        return plain(pen, depth)
+    element = (f"explode({pen.one(arrays).text})", Column(pen.name("e"), Type.INT))
+    return _select([*_carried(pen, read.scope), element], f"{read.text}{_where(pen, read, depth)}")
+
+
+SHAPES: tuple[Shape, ...] = (
+    plain,
+    grouped,
+    grouped,
+    distinct,
+    combined,
+    combined,
+    windowed,
+    best,
+    named,
+    unnested,
+    whole,
+)
+
+WINDOWS: tuple[tuple[str, Type], ...] = (
+    ("row_number()", Type.INT),
+    ("rank()", Type.INT),
+    ("dense_rank()", Type.INT),
+    ("sum({int})", Type.BIGINT),
+    ("count({string})", Type.BIGINT),
+    ("max({this})", Type.DATE),
+    ("lag({this})", Type.STRING),
+    ("lead({this})", Type.INT),
+)
+
+
+def _select(items: Sequence[Item], tail: str, head: str = "SELECT") -> Query:
+    """The items under names of their own: a column keeps its name if no earlier one has it."""
+    columns: list[Column] = []
+    for number, (_, column) in enumerate(items):
+        taken = any(c.name == column.name for c in columns)
+        columns.append(replace(column, name=f"{column.name}_{number}" if taken else column.name, within=""))
+    listed = ", ".join(f"{text} AS {c.name}" for (text, _), c in zip(items, columns, strict=True))
+    return Query(f"{head} {listed} FROM {tail}", tuple(columns))
+
+
+def _where(pen: Pen, read: Source, depth: int) -> str:
+    return f" WHERE {restriction(pen, read.scope, query, depth)}" if pen.chance(50) else ""
+
+
+def _carried(pen: Pen, scope: Columns) -> list[Item]:
+    """Some columns as they are, whatever they hold."""
+    return [(c.text, c) for c in dict.fromkeys(pen.some(scope, 1, 4))]
+
+
+def _scalars(pen: Pen, scope: Columns) -> list[Item]:
+    """Some columns that can be ordered."""
+    columns = exact(scope)
+    return [(c.text, c) for c in dict.fromkeys(pen.some(columns, 1, 4))] if columns else [_form(pen, scope)]
+
+
+def _computed(pen: Pen, scope: Columns) -> Item:
+    if not pen.chance(15):
+        return _form(pen, scope)
+    rounded = pen.one(apt(scope, INEXACT, lambda form: form.text))
+    text = filled(pen, scope, rounded.text, rounded.type, depth=1)
+    return text, Column(pen.name("c"), rounded.type, exact=False)
+
+
+def _form(pen: Pen, scope: Columns) -> Item:
+    type = pen.one([c.type for c in exact(scope)] or SCALARS)
+    return form(pen, scope, type, depth=2), Column(pen.name("c"), type)
+
+
+def _keys(pen: Pen, scope: Columns, least: int) -> list[Item]:
+    """What to group by: columns that compare exactly, structs and arrays among them, and expressions."""
+    columns = [c for c in scope if c.exact]
+    picked = [(c.text, c) for c in dict.fromkeys(pen.some(columns, least, 2))] if columns else []
+    return [*picked, _form(pen, scope)] if pen.chance(25) or len(picked) < least else picked
+
+
+def _aggregated(pen: Pen, scope: Columns) -> Item:
+    call = aggregate(pen, scope)
+    return call.text, Column(pen.name("c"), call.type, call.exact)
+
+
+def _grouping(pen: Pen, keys: Sequence[str]) -> str:
+    if not keys:
+        return ""
+    listed = ", ".join(keys)
+    if not pen.chance(15):
+        return f" GROUP BY {listed}"
+    return f" GROUP BY {pen.one((f'ROLLUP ({listed})', f'GROUPING SETS (({listed}), ({keys[0]}), ())'))}"
+
+
+def _having(pen: Pen, scope: Columns, by: str) -> str:
+    """Of no rows at all, Spark's grouping sets have no grand total, and DuckDB's one: it is never wanted."""
+    if by.startswith((" GROUP BY ROLLUP", " GROUP BY GROUPING SETS")):
+        return " HAVING count(*) > 0"
+    return f" HAVING {having(pen, scope)}" if pen.chance(25) else ""
+
+
+def _order(pen: Pen, items: Sequence[Item]) -> str:
+    return ", ".join(f"{text}{pen.one(('', ' DESC', ' DESC NULLS FIRST'))}" for text, _ in items)
+
+
+def _seen(items: Sequence[Item]) -> list[Column]:
+    return [c for text, c in items if c.text == text]
+
+
+def _first_branch(pen: Pen, depth: int) -> Query:
+    read = source(pen, query, depth)
+    return _select(_keys(pen, read.scope, least=1), f"{read.text}{_where(pen, read, depth)}")

@@ -1,0 +1,86 @@
+"""What stands after FROM: tables, derived tables, joins of two, and exploded arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.oracle.queries.columns import Column, Columns, Type
+from tests.oracle.queries.expressions import condition
+from tests.oracle.queries.pen import Pen, Query, exact, renamed
+
+Inner = Callable[[Pen, int], Query]
+"""Writes a query to read from, so many levels deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    text: str
+    scope: Columns
+
+
+def source(pen: Pen, inner: Inner, depth: int) -> Source:
+    """One relation or a join of two, the arrays of either perhaps exploded."""
+    kind = pen.one(("relation", "relation", "join", "join", "using"))
+    first = relation(pen, inner, depth)
+    if kind == "join":
+        first = joined(pen, first, relation(pen, inner, depth - 1))
+    elif kind == "using":
+        first = joined_using(pen, first, relation(pen, inner, 0))
+    return exploded(pen, first) if pen.chance(15) else first
+
+
+def relation(pen: Pen, inner: Inner, depth: int) -> Source:
+    alias = pen.name("r")
+    if depth > 0 and pen.chance(50):
+        query = inner(pen, depth - 1)
+        return Source(f"({query.text}) {alias}", renamed(query.columns, alias))
+    table = pen.one(sorted(pen.tables))
+    return Source(f"{table} {alias}", renamed(pen.tables[table], alias))
+
+
+def joined(pen: Pen, left: Source, right: Source) -> Source:
+    how = pen.one(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"))
+    scope = left.scope + right.scope
+    pair = matched(pen, left.scope, right.scope)
+    if pair is None or pen.chance(5):
+        return Source(f"{left.text} CROSS JOIN {right.text}", scope)
+    on = pair
+    if pen.chance(30):
+        on = f"{pair} AND {condition(pen, scope, depth=1)}"
+    seen = left.scope if how in ("LEFT SEMI JOIN", "LEFT ANTI JOIN") else scope
+    return Source(f"{left.text} {how} {right.text} ON {on}", seen)
+
+
+def matched(pen: Pen, left: Columns, right: Columns) -> str | None:
+    """An equality between the two sides, on the shared key where both have it; None if no types meet."""
+    pairs = [(a, b) for a in exact(left) for b in exact(right) if a.type is b.type and a.within]
+    keys = [(a, b) for a, b in pairs if a.name == b.name]
+    if not pairs:
+        return None
+    a, b = pen.one(keys if keys and pen.chance(70) else pairs)
+    return f"{a.text} {pen.one(('=', '=', '=', '<=>'))} {b.text}"
+
+
+def joined_using(pen: Pen, left: Source, right: Source) -> Source:
+    """The shared columns become one each, which no relation owns."""
+    theirs = {c.name: c for c in exact(right.scope)}
+    shared = [c for c in exact(left.scope) if c.name in theirs and theirs[c.name].type is c.type]
+    if not shared:
+        return joined(pen, left, right)
+    key = pen.one(shared)
+    how = pen.one(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+    merged = Column(key.name, key.type)
+    rest = tuple(c for c in left.scope + right.scope if c.name != key.name)
+    return Source(f"{left.text} {how} {right.text} USING ({key.name})", (merged, *rest))
+
+
+def exploded(pen: Pen, base: Source) -> Source:
+    """One row per element of an array, as LATERAL VIEW has it."""
+    arrays = exact(base.scope, Type.ARRAY)
+    if not arrays:
+        return base
+    alias, element = pen.name("v"), pen.name("e")
+    outer = "OUTER " if pen.chance(30) else ""
+    view = f"LATERAL VIEW {outer}explode({pen.one(arrays).text}) {alias} AS {element}"
+    return Source(f"{base.text} {view}", (*base.scope, replace(Column(element, Type.INT), within=alias)))

@@ -1,0 +1,68 @@
+"""Sub-queries inside expressions: EXISTS, IN, and scalar aggregates, correlated or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.oracle.queries.columns import Columns, Type
+from tests.oracle.queries.expressions import condition, expression
+from tests.oracle.queries.pen import Pen, exact
+from tests.oracle.queries.sources import Inner, Source, matched, relation
+
+Rule = Callable[[Pen, Columns, Inner, int], str]
+
+
+def restriction(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
+    """A WHERE condition; a sub-query in it is never under a NOT, where Spark's own answer to NULLs is doubtful."""
+    plain = condition(pen, scope)
+    if not pen.chance(35):
+        return plain
+    rule = pen.one(RULES)
+    tested = rule(pen, scope, inner, depth)
+    return tested if pen.chance(60) else f"({plain}) {pen.one(('AND', 'OR'))} {tested}"
+
+
+def existence(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
+    other = relation(pen, inner, depth - 1)
+    where = _correlated(pen, scope, other)
+    if pen.chance(25):
+        where = f"{where} AND {condition(pen, _named(scope) + other.scope, depth=1)}"
+    return f"{pen.one(('EXISTS', 'NOT EXISTS'))} (SELECT 1 FROM {other.text} WHERE {where})"
+
+
+def membership(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
+    other = relation(pen, inner, depth - 1)
+    shared = [c for c in exact(scope) if exact(other.scope, c.type)]
+    if not shared:
+        return existence(pen, scope, inner, depth)
+    member = pen.one(shared)
+    found = pen.one(exact(other.scope, member.type))
+    where = f" WHERE {condition(pen, other.scope, depth=1)}" if pen.chance(40) else ""
+    return f"{member.text} {pen.one(('IN', 'NOT IN'))} (SELECT {found.text} FROM {other.text}{where})"
+
+
+def comparison(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
+    operator = pen.one((">=", "<", "=", "<>"))
+    return f"{expression(pen, scope, Type.INT)} {operator} {scalar(pen, scope, inner, depth)}"
+
+
+def scalar(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
+    """An aggregate of another relation: of all of it, or of the rows that match this one."""
+    other = relation(pen, inner, depth - 1)
+    call = pen.one(("max({})", "min({})", "sum({})", "count({})", "count(*)"))
+    value = call.format(expression(pen, other.scope, Type.INT, depth=0))
+    where = f" WHERE {_correlated(pen, scope, other)}" if pen.chance(60) else ""
+    return f"(SELECT {value} FROM {other.text}{where})"
+
+
+RULES: tuple[Rule, ...] = (existence, membership, comparison)
+
+
+def _correlated(pen: Pen, scope: Columns, other: Source) -> str:
+    """Rows of the other relation that match a row outside, or a plain condition where no types meet."""
+    return matched(pen, _named(scope), other.scope) or condition(pen, other.scope, depth=1)
+
+
+def _named(scope: Columns) -> Columns:
+    """What a sub-query can name from outside: a column that USING merged could be taken for one of its own."""
+    return tuple(c for c in scope if c.within)

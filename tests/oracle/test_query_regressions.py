@@ -1,0 +1,52 @@
+"""Queries that once went wrong, or easily could: small cases with literal rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from tests.oracle.queries.histories import Input, Insert
+from tests.oracle.queries.world import check
+
+from tidemill.model.block import Kind
+from tidemill.model.change import Append, Signed, Upsert
+
+
+def test_a_group_loses_its_last_row(spark: SparkSession) -> None:
+    queries = {"totals": "SELECT k, count(*) AS n, sum(v) AS total, max(v) AS most FROM t GROUP BY k"}
+    inputs = [Input("t", "k int, v int", Signed())]
+    history = [
+        [
+            Insert(
+                "t", [{"k": 1, "v": 5, "_count": 2}, {"k": None, "v": 7, "_count": 1}, {"k": 2, "v": None, "_count": 1}]
+            )
+        ],
+        [Insert("t", [{"k": 1, "v": 5, "_count": -1}, {"k": 2, "v": None, "_count": -1}])],
+        [Insert("t", [{"k": None, "v": 7, "_count": -1}, {"k": 2, "v": 3, "_count": 1}])],
+        [],
+    ]
+    check(spark, queries, inputs, history)
+
+
+def test_a_row_moves_between_the_partners_of_an_outer_join(spark: SparkSession) -> None:
+    queries = {"both": "SELECT a.id, a.k, b.s FROM a FULL JOIN b ON a.k = b.k"}
+    inputs = [Input("a", "id int, k int", Upsert(("id",))), Input("b", "k int, s string", Append())]
+    history = [
+        [Insert("a", [{"id": 1, "k": 1}, {"id": 2, "k": None}]), Insert("b", [{"k": 1, "s": "x"}, {"k": 2, "s": "y"}])],
+        [Insert("a", [{"id": 1, "k": 2, "_deleted": False}, {"id": 2, "k": None, "_deleted": True}])],
+        [Insert("b", [{"k": 2, "s": "late"}, {"k": 2, "s": "late"}])],
+        [Insert("a", [{"id": 3, "k": 1}], Kind.BASE)],
+    ]
+    check(spark, queries, inputs, history)
+
+
+def test_a_table_reads_a_table(spark: SparkSession) -> None:
+    queries = {
+        "firsts": "SELECT DISTINCT k, s FROM t",
+        "ranked": "SELECT k, s, row_number() OVER (PARTITION BY k ORDER BY s) AS place FROM firsts",
+        "without": "SELECT k FROM t x WHERE NOT EXISTS (SELECT 1 FROM ranked y WHERE y.k = x.k AND y.place > 1)",
+    }
+    inputs = [Input("t", "k int, s string", Signed())]
+    history = [
+        [Insert("t", [{"k": 1, "s": "a"}, {"k": 1, "s": "a"}, {"k": 1, "s": None}, {"k": None, "s": "b"}])],
+        [Insert("t", [{"k": 1, "s": None, "_count": -1}, {"k": 2, "s": "b", "_count": 1}])],
+    ]
+    check(spark, queries, inputs, history)
