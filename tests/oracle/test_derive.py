@@ -46,7 +46,7 @@ CHANNELS: dict[str, Updates] = {"appended": Append(), "signed": Signed(), "keyed
 COLUMNS = ("k", "v", "w")
 
 small = st.one_of(st.none(), st.integers(0, 3))
-row = st.fixed_dictionaries({c: small for c in COLUMNS})
+row = st.fixed_dictionaries(dict.fromkeys(COLUMNS, small))
 
 
 class Trees:

@@ -77,11 +77,12 @@ def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = ""
 
 def _number(fold: Fold) -> Accumulator:
     """How many rows have a value."""
-    there = " AND ".join(f"{a} IS NOT NULL" for a in fold.arguments)
-    return _sum_of(
-        f"{fold.name}_n", f"CASE WHEN {there} THEN 1L ELSE 0L END", f"CASE WHEN {there} THEN {COUNT} ELSE 0L END",
-        exact=True,
-    )  # fmt: skip
+    return _number_where(fold, " AND ".join(f"{a} IS NOT NULL" for a in fold.arguments))
+
+
+def _number_where(fold: Fold, condition: str) -> Accumulator:
+    each, weighted = (f"CASE WHEN {condition} THEN {n} ELSE 0L END" for n in ("1L", COUNT))
+    return _sum_of(f"{fold.name}_n", each, weighted, exact=True)
 
 
 def _count(fold: Fold) -> Kept:

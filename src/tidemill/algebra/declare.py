@@ -11,8 +11,8 @@ from tidemill.algebra.program import Query, Way
 from tidemill.algebra.properties import grows
 from tidemill.algebra.sql import NotIncremental, Source, translate
 from tidemill.model.block import Kind
-from tidemill.model.channel import Channel, Role
 from tidemill.model.change import Append, Increment, Signed, Upsert
+from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Refresh, Sql, Task, Variant, Write

@@ -120,7 +120,7 @@ class Derivation:
                 return None
             case Union():
                 parts = [c for c in map(self.change, op.children) if c is not None]
-                return _all(parts, op)
+                return _all(parts)
             case Join():
                 return self._join(op)
         below = self.change(op.child)
@@ -202,13 +202,13 @@ class Derivation:
         assert change is not None
         folds = tuple(a.weighted for a in state.accumulators if a.weighted is not None)
         part = self._step(f"sums of {state.channel}", Group(change, keys, folds))
-        was = _renamed(restrict(state.scan(), part, _same(keys)), keys, _OLD)
+        was = _renamed(restrict(state.scan(), part, _same(keys)), _OLD)
         both = Join(part, was, JoinKind.LEFT, tuple((k, _OLD + k) for k in keys), safe=True)
         made = [
             Named(_NEW + a.name, expression((a.combine or "").format(old=_before(a.name), new=quoted(a.name))))
             for a in state.accumulators
         ]
-        items = (*both_columns(keys), *made, *both_columns(state.names, _OLD), *_added_columns(state.names))
+        items = (*_columns(keys), *made, *_columns(state.names, _OLD), *_added_columns(state.names))
         return Filter(Project(both, items), expression(f"{there(_NEW)} OR {there(_OLD)}"))
 
     def _made_anew(self, state: GroupState) -> Operator:
@@ -220,7 +220,7 @@ class Derivation:
         both: Operator = part
         for prefix, rows in ((_NEW, now), (_OLD, was)):
             on = tuple((k, prefix + k) for k in keys)
-            both = Join(both, _renamed(rows, keys, prefix), JoinKind.LEFT, on, safe=True)
+            both = Join(both, _renamed(rows, prefix), JoinKind.LEFT, on, safe=True)
         names = tuple(p + n for p in (_NEW, _OLD) for n in state.names)
         return select(both, (*keys, *names))
 
@@ -240,7 +240,7 @@ class Derivation:
                 parts = self._member(op)
             case _:
                 parts = self._outer(op)
-        return _all([select(p, (*op.columns, COUNT)) for p in parts], op)
+        return _all([select(p, (*op.columns, COUNT)) for p in parts])
 
     def _inner(self, op: Join) -> list[Operator]:
         left, right = self.change(op.left), self.change(op.right)
@@ -381,7 +381,7 @@ def _light(op: Operator) -> bool:
     return all(isinstance(o, Scan | Project | Filter) for o in walk(op))
 
 
-def _all(parts: list[Operator], op: Operator) -> Operator | None:
+def _all(parts: list[Operator]) -> Operator | None:
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else Union(tuple(parts))
@@ -391,11 +391,11 @@ def _same(names: Key) -> tuple[tuple[str, str], ...]:
     return tuple((n, n) for n in names)
 
 
-def _renamed(op: Operator, keys: Key, prefix: str) -> Project:
+def _renamed(op: Operator, prefix: str) -> Project:
     return rename(op, {c: prefix + c for c in op.columns})
 
 
-def both_columns(names: Key, prefix: str = "") -> tuple[Named, ...]:
+def _columns(names: Key, prefix: str = "") -> tuple[Named, ...]:
     return tuple(Named(prefix + n, column(prefix + n)) for n in names)
 
 

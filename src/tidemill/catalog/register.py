@@ -160,7 +160,7 @@ def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow
         tx.connection.execute(insert(bindings).values(wanted | {"name": binding.name}))
     elif changes := _differences(row, wanted):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
-        _start_afresh(tx, row, wanted["spec"])
+        _start_afresh(tx, row, binding_to_json(binding))
     else:
         return
     tx.note(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])

@@ -168,7 +168,7 @@ def _looked_at(task: Task, inputs: Mapping[str, View]) -> dict[str, int]:
     if not isinstance(task.variant.code, Refresh):
         return {}
     sources = {r.argument: r.mode for r in task.reads if r.port not in task.states}
-    rows = {mode: 0 for mode in Mode}
+    rows = dict.fromkeys(Mode, 0)
     for argument, mode in sources.items():
         view = inputs[argument]
         rows[mode] += sum(b.rows for b in blocks_of(view.chain if isinstance(view, Converted) else view))

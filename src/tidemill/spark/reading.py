@@ -9,8 +9,8 @@ from itertools import groupby, takewhile
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemill.model.block import Block
 from tidemill.errors import EngineError
+from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View

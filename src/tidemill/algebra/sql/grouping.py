@@ -32,7 +32,7 @@ def aggregate_calls(trees: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
             parts = [p for group in inner for p in (group if isinstance(group, list) else [group]) if p is not None]
             if isinstance(window.this, exp.Func) and window.this.args.get("this") is not None:
                 parts.append(window.this.this)
-            found |= {k: v for k, v in aggregate_calls([p for p in parts if isinstance(p, exp.Expr)]).items()}
+            found |= aggregate_calls([p for p in parts if isinstance(p, exp.Expr)])
     return found
 
 
@@ -161,13 +161,11 @@ def _fold(name: str, call: exp.Expr, relation: Relation) -> Fold:
     return Fold(name, _PLAIN[function], values, kind)
 
 
-_PLAIN = {
-    n: n
-    for n in (
-        "count", "count_if", "sum", "avg", "min", "max", "variance", "var_samp", "var_pop", "stddev", "stddev_samp", "std",
-        "stddev_pop", "bool_and", "every", "bool_or", "any", "some",
-    )
-} | {"mean": "avg", "variance_pop": "var_pop"}  # fmt: skip
+_SAME = (
+    "count", "count_if", "sum", "avg", "min", "max", "variance", "var_samp", "var_pop", "stddev", "stddev_samp",
+    "stddev_pop", "std", "bool_and", "every", "bool_or", "any", "some",
+)  # fmt: skip
+_PLAIN = {name: name for name in _SAME} | {"mean": "avg", "variance_pop": "var_pop"}
 """Aggregates whose arguments are values of a row, NULLs ignored, so that a filter can make them NULL."""
 
 

@@ -30,97 +30,28 @@ class Source:
 
 
 AGGREGATES = frozenset(
-    [
-        "any",
-        "any_value",
-        "approx_count_distinct",
-        "approx_percentile",
-        "array_agg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_and",
-        "bool_or",
-        "collect_list",
-        "collect_set",
-        "corr",
-        "count_min_sketch",
-        "covar_pop",
-        "covar_samp",
-        "every",
-        "first",
-        "first_value",
-        "histogram_numeric",
-        "kurtosis",
-        "last",
-        "last_value",
-        "listagg",
-        "max_by",
-        "mean",
-        "median",
-        "min_by",
-        "mode",
-        "percentile",
-        "percentile_approx",
-        "percentile_cont",
-        "percentile_disc",
-        "product",
-        "regr_avgx",
-        "regr_avgy",
-        "regr_count",
-        "regr_intercept",
-        "regr_r2",
-        "regr_slope",
-        "regr_sxx",
-        "regr_sxy",
-        "regr_syy",
-        "skewness",
-        "some",
-        "std",
-        "string_agg",
-        "sum_distinct",
-        "try_avg",
-        "try_sum",
-        "hll_sketch_agg",
-        "bitmap_construct_agg",
-        "bitmap_or_agg",
-        "grouping",
+    {
+        "any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "bit_and", "bit_or",
+        "bit_xor", "bool_and", "bool_or", "collect_list", "collect_set", "corr", "count_min_sketch", "covar_pop",
+        "covar_samp", "every", "first", "first_value", "histogram_numeric", "kurtosis", "last", "last_value",
+        "listagg", "max_by", "mean", "median", "min_by", "mode", "percentile", "percentile_approx",
+        "percentile_cont", "percentile_disc", "product", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
+        "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg",
+        "sum_distinct", "try_avg", "try_sum", "hll_sketch_agg", "bitmap_construct_agg", "bitmap_or_agg", "grouping",
         "grouping_id",
-    ]
-)
+    }
+)  # fmt: skip
 """Aggregate functions of Spark that are read as a name and arguments."""
 
 _CHANGING = frozenset(
-    [
-        "rand",
-        "random",
-        "randn",
-        "randstr",
-        "uniform",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "now",
-        "current_timestamp",
-        "current_date",
-        "current_time",
-        "localtimestamp",
-        "curdate",
-        "unix_timestamp",
-        "current_user",
-        "user",
-        "session_user",
-        "current_catalog",
-        "current_database",
-        "current_schema",
-        "current_timezone",
-        "version",
-    ]
-)
+    {
+        "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+        "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length", "now",
+        "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate", "unix_timestamp",
+        "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
+        "current_timezone", "version",
+    }
+)  # fmt: skip
 """Functions whose value does not depend on their arguments alone."""
 
 
@@ -133,7 +64,7 @@ def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise NotAQuery(f"it must be a SELECT, not {tree.key.upper()}")
     _refuse(tree)
-    schema = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
+    schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
     try:
         made = qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False)
     except SqlglotError as error:

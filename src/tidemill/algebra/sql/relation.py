@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from tidemill.algebra.expression import from_tree
 from tidemill.algebra.operators import Filter, Join, JoinKind, Named, Operator, extend, rename
-from tidemill.algebra.sql.reading import conjuncts
 from tidemill.algebra.typing import type_of
 
 
@@ -73,21 +72,18 @@ def replaced(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
     return made
 
 
-_KINDS = {JoinKind.INNER, JoinKind.SEMI}
-
-
 def join(left: Relation, right: Relation, kind: JoinKind, conditions: list[exp.Expr], names: Names) -> Relation:
     """Join on conditions: equalities between the sides become keys, the rest a condition or filters below."""
     left, right, rest = _sink(left, right, kind, conditions)
     keys: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     others: list[exp.Expr] = []
     safe = bool(rest) and all(isinstance(c, exp.NullSafeEQ) for c in rest if _sides(c, left, right))
-    for condition in rest:
-        sides = _sides(condition, left, right)
-        if sides is not None and isinstance(condition, exp.NullSafeEQ) == safe:
-            keys[condition.sql()] = sides
+    for each in rest:
+        sides = _sides(each, left, right)
+        if sides is not None and isinstance(each, exp.NullSafeEQ) == safe:
+            keys[each.sql()] = sides
         else:
-            others.append(condition)
+            others.append(each)
     on: list[tuple[str, str]] = []
     more: tuple[dict[str, exp.Expr], dict[str, exp.Expr]] = ({}, {})
     for a, b in keys.values():
@@ -147,7 +143,3 @@ def _narrowed(relation: Relation, pending: list[exp.Expr]) -> Relation:
     own = [c for c in pending if columns_of(c) and relation.has(c)]
     pending[:] = [c for c in pending if not any(c is o for o in own)]
     return relation.filtered(own)
-
-
-def split(condition: exp.Expr | None) -> list[exp.Expr]:
-    return conjuncts(condition)

@@ -93,13 +93,11 @@ def _inner(translator: Translator, query: exp.Expr, ctes: Ctes) -> tuple[Relatio
 
 
 def _in(translator: Translator, rows: Relation, value: exp.Expr, query: exp.Expr, ctes: Ctes) -> Relation:
-    inner, conditions = _member(translator, rows, value, query, ctes)
+    inner, conditions = _member(translator, value, query, ctes)
     return join(rows, inner, JoinKind.SEMI, conditions, translator.names)
 
 
-def _member(
-    translator: Translator, rows: Relation, value: exp.Expr, query: exp.Expr, ctes: Ctes
-) -> tuple[Relation, list[exp.Expr]]:
+def _member(translator: Translator, value: exp.Expr, query: exp.Expr, ctes: Ctes) -> tuple[Relation, list[exp.Expr]]:
     """The sub-query of IN, and the conditions on which a row is in it."""
     sought = list(value.expressions) if isinstance(value, exp.Tuple) else [value]
     if _simple(query):
@@ -119,7 +117,7 @@ def _not_in(translator: Translator, rows: Relation, value: exp.Expr, query: exp.
     """NOT IN holds of no row if the sub-query has a NULL, and of no NULL unless the sub-query is empty."""
     if isinstance(value, exp.Tuple):
         raise NotIncremental("NOT IN of several columns is only known in batch")
-    inner, conditions = _member(translator, rows, value, query, ctes)
+    inner, conditions = _member(translator, value, query, ctes)
     if len(conditions) > 1:
         raise NotIncremental("NOT IN with a sub-query on its outer query is only known in batch")
     found = conditions[0].expression
@@ -149,7 +147,7 @@ def _mark(translator: Translator, rows: Relation, found: exp.Expr, ctes: Ctes) -
     if isinstance(found, exp.In) and any(isinstance(p, exp.Not) for p in _above(found)):
         raise NotIncremental("NOT IN within an expression is only known in batch")
     if isinstance(found, exp.In):
-        inner, conditions = _member(translator, rows, found.this, found.args["query"].unnest(), ctes)
+        inner, conditions = _member(translator, found.this, found.args["query"].unnest(), ctes)
     else:
         inner, outer = _inner(translator, found.this, ctes)
         inner, names = _apart(translator, inner)
@@ -191,7 +189,7 @@ def _scalar(translator: Translator, rows: Relation, query: exp.Expr, ctes: Ctes)
         return Relation(joined, {**rows.types, **counted.types}), _over(value, made)
     named = {translator.names.fresh("on"): k for k in keys}
     counted, made = group(inner, named, calls, translator.names)
-    conditions = [
+    conditions: list[exp.Expr] = [
         exp.EQ(this=s.copy(), expression=column_tree(n)) for s, n in zip(sought, named, strict=True)
     ]  # fmt: skip
     beside = join(rows, counted, JoinKind.LEFT, conditions, translator.names)
