@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -51,6 +52,20 @@ def _conditions(engine: Engine, backend: str) -> dict[str, str]:
         indexes = [i for table in metadata.tables for i in inspect(connection).get_indexes(table)]
     options = ((i["name"], i["dialect_options"].get(f"{backend}_where")) for i in indexes)
     return {name: str(where).replace("(", "").replace(")", "") for name, where in options if where is not None}
+
+
+def test_an_older_catalog_is_brought_up_to_date(empty_url: str, engine: Engine) -> None:
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", "tidemill.catalog:migrations")
+        command.upgrade(config, "0001")
+        connection.execute(text("INSERT INTO workflows (name, applied) VALUES ('w', 0)"))
+    catalog = open_catalog(empty_url)
+    catalog.apply(WORKFLOW)
+    assert catalog.channel("a").head.seq == 0
+    catalog.close()
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
 def test_revision_is_the_newest_migration() -> None:

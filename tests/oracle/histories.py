@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 
 from tidemill.algebra import reference
 from tidemill.model.block import BEGINNING, Block, File, Kind, Origin, Position, advance, place
-from tidemill.model.change import COUNT, DELETED, Append, Custom, Increment, Rows, Signed, Updates, Upsert
+from tidemill.model.change import (
+    COUNT,
+    DELETED,
+    PATCH,
+    Append,
+    Custom,
+    Increment,
+    Patch,
+    Rows,
+    Signed,
+    Updates,
+    Upsert,
+)
 from tidemill.model.schema import Schema
 
 CONTENT = Schema.parse(
@@ -47,6 +59,7 @@ KINDS: dict[str, tuple[Updates, Schema]] = {
     "signed": (Signed(), CONTENT),
     "upsert": (Upsert(("k", "s")), CONTENT),
     "increment": (Increment(("k", "name"), ("n", "amount")), TOTALS),
+    "patch": (Patch(("k", "s"), ("k",), ("f", "o")), CONTENT),
     "custom": (CUSTOM, TAGS),
 }
 
@@ -84,7 +97,7 @@ def one_per_key(updates: Updates, rows: Rows) -> Rows:
 def contents(draw: st.DrawFn, updates: Updates, schema: Schema) -> Rows:
     """A whole content that the kind allows."""
     rows = draw(rows_of(schema))
-    return one_per_key(updates, rows) if isinstance(updates, Upsert | Increment) else rows
+    return one_per_key(updates, rows) if isinstance(updates, Upsert | Increment | Patch) else rows
 
 
 @st.composite
@@ -106,6 +119,19 @@ def deltas(draw: st.DrawFn, updates: Updates, schema: Schema, content: Rows) -> 
             return [r | {DELETED: draw(st.sampled_from([None, False, True]))} for r in rows]
         case Increment():
             return [_amounts(draw, updates, r) for r in rows]
+        case Patch():
+            upserts = [r | {DELETED: draw(st.sampled_from([None, False, True])), PATCH: False} for r in rows]
+            return upserts + draw(_patches(updates, schema))
+
+
+@st.composite
+def _patches(draw: st.DrawFn, updates: Patch, schema: Schema) -> Rows:
+    """At most one patch for each value of what patches go by."""
+    drawn = {r["k"]: r for r in draw(rows_of(schema, most=2))}.values()
+    told = {*updates.by, *updates.columns}
+    blank = [{c: v if c in told else None for c, v in r.items()} for r in drawn]
+    setting = [r | {DELETED: False, PATCH: True} for r in blank]
+    return [r | dict.fromkeys(updates.columns) | {DELETED: True} if draw(st.booleans()) else r for r in setting]
 
 
 def _amounts(draw: st.DrawFn, updates: Increment, row: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import (
-    COUNT,
-    DELETED,
     Apply,
     At,
     Explode,
@@ -38,7 +36,7 @@ from tidemill.algebra.operators import (
     select,
 )
 from tidemill.algebra.program import Program, Query
-from tidemill.model.change import Append, Rows, Signed, Updates, Upsert
+from tidemill.model.change import COUNT, DELETED, Append, Rows, Signed, Updates, Upsert
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "300"))
 
@@ -68,7 +66,7 @@ class Trees:
     def inner(self) -> list[Callable[[int], Operator]]:
         return [
             self.project, self.filter, self.union, self.join, self.join, self.group, self.group, self.distinct,
-            self.window, self.top, self.explode, self.apply, self.whole,
+            self.window, self.top, self.explode, self.apply, self.whole, self.many_to_one,
         ]  # fmt: skip
 
     def scan(self, depth: int) -> Operator:
@@ -110,6 +108,17 @@ class Trees:
         if self.draw(st.booleans()):
             condition = expression(f"{self.one_of(left)} <= {self.one_of(right)}")
         return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, safe=self.draw(st.booleans()))
+
+    def many_to_one(self, depth: int) -> Operator:
+        """Rows with a key joined to what has one row for each value of another column."""
+        left = rename(Scan("keyed", COLUMNS, keys=("k",)), {c: self.fresh() for c in COLUMNS})
+        child = self.tree(depth)
+        keys = self.some_of(child)[:1]
+        right = Group(child, keys, self.folds(child))
+        kind = self.draw(st.sampled_from([JoinKind.INNER, JoinKind.LEFT]))
+        names = {c: self.fresh() for c in right.columns}
+        joined = Join(left, rename(right, names), kind, ((left.columns[1], names[keys[0]]),))
+        return rename(joined, {c: self.fresh() for c in joined.columns})
 
     def group(self, depth: int) -> Operator:
         child = self.tree(depth)
@@ -174,7 +183,10 @@ class Trees:
 
 @st.composite
 def trees(draw: Any) -> Operator:
-    return Trees(draw).tree(draw(st.integers(1, 3)))
+    made = Trees(draw)
+    if draw(st.integers(0, 4)) == 0:
+        return made.many_to_one(draw(st.integers(0, 1)))
+    return made.tree(draw(st.integers(1, 3)))
 
 
 def deltas(name: str, content: Rows, draw: Any) -> Rows:

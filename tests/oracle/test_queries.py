@@ -40,7 +40,8 @@ def test_declared_queries_stay_fresh(data: st.DataObject, spark: SparkSession) -
     found = data.draw(channels())
     history = data.draw(histories(found, STEPS))
     tables = data.draw(declarations({name: columns for name, (_, columns) in found.items()}, *QUERIES))
-    event("comparisons", world.search(spark, Case(tables, inputs_of(found), history)))
+    for way, comparisons in world.search(spark, Case(tables, inputs_of(found), history)).items():
+        event(f"comparisons after a refresh in {way}", comparisons)
 
 
 def test_the_grammar_reaches_every_construct() -> None:
@@ -59,9 +60,10 @@ def test_the_grammar_reaches_every_construct() -> None:
 def test_a_stale_table_is_found(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter([True, False])
 
-    def first_only(mill: Tidemill, table: str) -> None:
+    def first_only(mill: Tidemill, table: str) -> str:
         if next(runs):
             mill.run(table)
+        return "none"
 
     monkeypatch.setattr(world, "refresh", first_only)
     inputs = [Input("t", "k int, f double", Signed())]

@@ -23,11 +23,11 @@ def test_a_group_loses_its_last_row(spark: SparkSession) -> None:
         [Insert("t", [{"k": None, "v": 7, "_count": -1}, {"k": 2, "v": 3, "_count": 1}])],
         [],
     ]
-    check(spark, queries, inputs, history)
+    assert check(spark, queries, inputs, history) == {"batch": 1, "incremental": 3}
 
 
 def test_a_row_moves_between_the_partners_of_an_outer_join(spark: SparkSession) -> None:
-    queries = {"both": "SELECT a.id, a.k, b.s FROM a FULL JOIN b ON a.k = b.k"}
+    queries = {"pairs": "SELECT a.id, a.k, b.s FROM a FULL JOIN b ON a.k = b.k"}
     inputs = [Input("a", "id int, k int", Upsert(("id",))), Input("b", "k int, s string", Append())]
     history = [
         [Insert("a", [{"id": 1, "k": 1}, {"id": 2, "k": None}]), Insert("b", [{"k": 1, "s": "x"}, {"k": 2, "s": "y"}])],

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, expression, quoted
-from tidemill.algebra.operators import COUNT, Fold
+from tidemill.algebra.operators import Fold
+from tidemill.model.change import COUNT
 
 ROWS = "_rows"
 """The accumulator that every group has: how many rows it is made of."""

@@ -20,8 +20,6 @@ from dataclasses import replace
 
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import (
-    COUNT,
-    DELETED,
     At,
     Explode,
     Filter,
@@ -42,9 +40,11 @@ from tidemill.algebra.operators import (
     select,
     walk,
 )
+from tidemill.algebra.patches import Shared
 from tidemill.algebra.properties import Key, grows, keys_of, unique_on
 from tidemill.algebra.restrict import restrict, without
 from tidemill.algebra.states import GroupState, ResultState, State, net, there
+from tidemill.model.change import COUNT, DELETED, PATCH
 
 _PLUS, _MINUS = Named(COUNT, literal("1L")), Named(COUNT, literal("-1L"))
 _NEW, _OLD, ADDED = "new.", "old.", "added."
@@ -353,27 +353,80 @@ class Derivation:
 
     def _touched_join(self, op: Join) -> Operator | None:
         """Left rows that changed, and those whose partner did, joined with what the right is now."""
-        left_keys = keys_of(op.left)
         own = self.touched(op.left)
-        if not left_keys or (own is None and self.changes(op.left)):
+        if not keys_of(op.left) or (own is None and self.changes(op.left)):
             return None
-        parts = [] if own is None else [own]
+        partners: Ref | None = None
         if self.changes(op.right):
             if not op.keys:
                 return None
             partners = self._keys(f"keys of {self._label(op)}", op.right, op.right_keys)
+        return self._with_partners(op, own, partners)
+
+    def _with_partners(self, op: Join, own: Operator | None, partners: Ref | None) -> Operator | None:
+        """Changed left rows, and left rows of these partners, with what the right is now; `_deleted` if it is not."""
+        key = keys_of(op.left)[0]
+        parts = [] if own is None else [own]
+        if partners is not None:
             near = restrict(self.new(op.left), partners, op.keys)
             if own is not None:
-                near = without(near, select(own, left_keys[0]), _same(left_keys[0]))
+                near = without(near, select(own, key), _same(key))
             parts.append(extend(near, Named(DELETED, literal("FALSE"))))
-        if not parts:
+        rows = _all(parts)
+        if rows is None:
             return None
-        rows = parts[0] if len(parts) == 1 else Union(tuple(parts))
         marked = extend(self.new(op.right), Named(_HIT, literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
         gone = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
         items = tuple(Named(c, column(c)) for c in op.columns)
         return Project(joined, (*items, Named(DELETED, expression(gone))))
+
+    def patched(self, result: Shared) -> Operator | None:
+        """For a join of many to one: the left rows that changed, and patches for the partners that did.
+
+        Rows whose partner is new to an inner join were not there before: they are rows, not patches.
+        """
+        op = result.join
+        own = self.touched(op.left)
+        partners = self.touched(op.right)
+        if (own is None and self.changes(op.left)) or (partners is None and self.changes(op.right)):
+            return None
+        if partners is None:
+            rows = self._with_partners(op, own, None)
+            return None if rows is None else _as_upserts(result, rows)
+        moved = self._step(f"partners of {self._label(op)}", partners)
+        came = self._came(op, moved) if result.inner else None
+        rows = self._with_partners(op, own, came)
+        patches = _as_patches(result, moved if came is None else without(moved, came, _same(op.right_keys)))
+        return patches if rows is None else Union((_as_upserts(result, rows), patches))
+
+    def _came(self, op: Join, moved: Ref) -> Ref:
+        """The partners that were not there before."""
+        keys = op.right_keys
+        there_now = select(Filter(moved, expression(f"NOT {DELETED}")), keys)
+        before = restrict(self.old(op.right), moved, _same(keys))
+        return self._step(f"new partners of {self._label(op)}", without(there_now, before, _same(keys)))
+
+
+def _as_upserts(result: Shared, rows: Operator) -> Operator:
+    marks = (Named(DELETED, column(DELETED)), Named(PATCH, literal("FALSE")))
+    return Project(rows, (*result.items, *marks))
+
+
+def _as_patches(result: Shared, partners: Operator) -> Operator:
+    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows."""
+    known = Filter(partners, expression(" AND ".join(f"{quoted(k)} IS NOT NULL" for k in result.by.values())))
+    items: list[Named] = []
+    for item in result.items:
+        if item.name in result.by:
+            items.append(Named(item.name, column(result.by[item.name])))
+        elif item.name in result.columns:
+            value = result.columns[item.name]
+            items.append(Named(item.name, expression(f"CASE WHEN NOT {DELETED} THEN {value} END")))
+        else:
+            items.append(Named(item.name, literal("NULL")))
+    gone = column(DELETED) if result.inner else literal("FALSE")
+    return Project(known, (*items, Named(DELETED, gone), Named(PATCH, literal("TRUE"))))
 
 
 def _light(op: Operator) -> bool:

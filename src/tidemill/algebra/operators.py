@@ -16,9 +16,6 @@ from typing import Any
 
 from tidemill.algebra.expression import Expression, column
 
-COUNT = "_count"
-DELETED = "_deleted"
-
 
 class At(StrEnum):
     """Which rows of a channel a scan gives."""

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.algebra.derive import ADDED, Derivation
-from tidemill.algebra.expression import Expression, column, expression, quoted
+from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import (
-    COUNT,
-    DELETED,
     Explode,
     Fold,
     Group,
@@ -22,13 +20,15 @@ from tidemill.algebra.operators import (
     Operator,
     Project,
     Ref,
+    extend,
     rebuilt,
     scans,
     select,
 )
+from tidemill.algebra.patches import shared
 from tidemill.algebra.properties import Key, grows, keys_of
 from tidemill.algebra.states import GroupState, State, net, state_of, stateful, there
-from tidemill.model.change import Append, Increment, Signed, Updates, Upsert
+from tidemill.model.change import COUNT, DELETED, PATCH, Append, Increment, Patch, Signed, Updates, Upsert
 
 
 class Way(StrEnum):
@@ -80,6 +80,8 @@ class Query:
         """How a refresh writes what changed."""
         if grows(self.root):
             return Append()
+        if (joined := shared(self.root)) is not None:
+            return Patch(joined.key, tuple(joined.by), tuple(joined.columns))
         return Signed() if self.key is None else Upsert(self.key)
 
     def batch(self) -> Program:
@@ -116,15 +118,27 @@ def _result(query: Query, derivation: Derivation) -> Operator | None:
         case Append():
             change = derivation.change(query.root)
             return None if change is None else _repeated(change)
-        case Upsert(key):
-            rows = derivation.touched(query.root)
+        case Patch(key):
+            joined = shared(query.root)
+            rows = derivation.patched(joined) if joined is not None else None
             if rows is not None:
                 return rows
-            change = derivation.change(query.root)
-            return None if change is None else _by_key(net(change), key)
+            upserts = _upserts(query, derivation, key)
+            return None if upserts is None else extend(upserts, Named(PATCH, literal("FALSE")))
+        case Upsert(key):
+            return _upserts(query, derivation, key)
         case _:
             change = derivation.change(query.root)
             return None if change is None else net(change)
+
+
+def _upserts(query: Query, derivation: Derivation, key: Key) -> Operator | None:
+    """The new row of each key that may have changed."""
+    rows = derivation.touched(query.root)
+    if rows is not None:
+        return rows
+    change = derivation.change(query.root)
+    return None if change is None else _by_key(net(change), key)
 
 
 def _kept(op: Operator, state: State, derivation: Derivation) -> Operator | None:

@@ -9,7 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from tidemill.model.change import COUNT, DELETED, Append, Custom, Increment, Rows, Signed, Updates, Upsert
+from tidemill.model.change import (
+    COUNT,
+    DELETED,
+    PATCH,
+    RESERVED,
+    Append,
+    Custom,
+    Increment,
+    Patch,
+    Rows,
+    Signed,
+    Updates,
+    Upsert,
+)
 
 Row = dict[str, Any]
 Key = tuple[Hashable, ...]
@@ -30,6 +43,9 @@ def merge(updates: Updates, base: Rows, delta: Rows) -> Rows:
             return [_content(r) for r in rows.values() if not r.get(DELETED)]
         case Increment():
             return _merge_increments(updates, base, delta)
+        case Patch():
+            kept = [r for row in base if (r := _patched(updates, row, delta)) is not None]
+            return merge(Upsert(updates.key), kept, _upserts(delta))
         case Custom():
             return _per_key(updates.key, updates.merge, base, delta)
 
@@ -45,6 +61,8 @@ def chain(updates: Updates, first: Rows, second: Rows) -> Rows:
             return list((_by_key(updates.key, first) | _by_key(updates.key, second)).values())
         case Increment():
             return _chain_increments(updates, first, second)
+        case Patch():
+            return _chain_patches(updates, first, second)
         case Custom():
             return _per_key(updates.key, updates.chain, first, second)
 
@@ -58,6 +76,8 @@ def diff(updates: Updates, before: Rows, after: Rows) -> Rows:
             return _signed(_plus_counts(_counts(after), _counts(before), -1), before + after)
         case Upsert() | Increment():
             return _diff_by_key(updates, before, after)
+        case Patch():
+            return [r | {PATCH: False} for r in _diff_by_key(Upsert(updates.key), before, after)]
         case Custom():
             return _per_key(updates.key, updates.diff, before, after)
 
@@ -125,6 +145,37 @@ def _amount_row(updates: Increment, like: Row, forget: bool, amounts: Row | None
     return keys | {c: amounts[c] if amounts else None for c in updates.columns} | {DELETED: forget}
 
 
+def _upserts(delta: Rows) -> Rows:
+    return [{c: v for c, v in r.items() if c != PATCH} for r in delta if not r.get(PATCH)]
+
+
+def _patched(updates: Patch, row: Row, delta: Rows) -> Row | None:
+    """The row after the delta's patches; None if one removed it."""
+    for patch in delta:
+        if patch.get(PATCH) and _key(updates.by, patch) == _key(updates.by, row):
+            return None if patch.get(DELETED) else row | {c: patch[c] for c in updates.columns}
+    return row
+
+
+def _chain_patches(updates: Patch, first: Rows, second: Rows) -> Rows:
+    """Later patches win, but rows that were removed stay so; and they change what was upserted before them."""
+    patches = _by_key(updates.by, [r for r in first if r.get(PATCH)])
+    for key, patch in _by_key(updates.by, [r for r in second if r.get(PATCH)]).items():
+        if not patches.get(key, {}).get(DELETED):
+            patches[key] = patch
+    seen = {k: _seen(updates, r, second) for k, r in _by_key(updates.key, _upserts(first)).items()}
+    rows = seen | _by_key(updates.key, _upserts(second))
+    return [*patches.values(), *(r | {PATCH: False} for r in rows.values())]
+
+
+def _seen(updates: Patch, row: Row, delta: Rows) -> Row:
+    """An upserted row after later patches."""
+    if row.get(DELETED):
+        return row
+    after = _patched(updates, row, delta)
+    return row | {DELETED: True} if after is None else after
+
+
 def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows:
     """A changed key is replaced, a vanished one deleted. Replacing is exact for every type, even for floats."""
     old, new = _by_key(updates.key, before), _by_key(updates.key, after)
@@ -154,7 +205,7 @@ def _key(key: Sequence[str], row: Row) -> Key:
 
 
 def _content(row: Row) -> Row:
-    return {k: v for k, v in row.items() if k not in (COUNT, DELETED)}
+    return {k: v for k, v in row.items() if k not in RESERVED}
 
 
 def freeze(value: Any) -> Hashable:

@@ -85,7 +85,7 @@ class _Bench:
     tell: Callable[[str], None]
 
     def prepare(self, queries: Mapping[str, int]) -> None:
-        tpch.fill(self.mill, self.tables)
+        tpch.load(self.mill, self.tables)
         for name in queries:
             self.tell(f"first run of {name}")
             refresh(self.mill, name)

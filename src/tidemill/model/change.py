@@ -26,7 +26,8 @@ from tidemill.model.schema import Field, Schema
 
 COUNT = "_count"
 DELETED = "_deleted"
-RESERVED = (COUNT, DELETED)
+PATCH = "_patch"
+RESERVED = (COUNT, DELETED, PATCH)
 
 Rows = list[dict[str, Any]]
 PerKey = Callable[[Rows, Rows], Rows]
@@ -109,6 +110,30 @@ class Increment:
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """Upserts, and patches: a row with `_patch` true sets `columns` of every row that agrees with it on `by`.
+
+    With `_deleted` true a patch removes all those rows. A delta's patches change the content before; then its
+    upserts replace rows by key. So a value that a thousand rows share changes in one row of the delta.
+    """
+
+    name: ClassVar[str] = "patch"
+    key: tuple[str, ...]
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def delta_schema(self, schema: Schema) -> Schema:
+        return schema.plus(Field(DELETED, "BOOLEAN"), Field(PATCH, "BOOLEAN"))
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        yield from _key_problems(self.key, schema)
+        yield from _key_problems(self.by, schema)
+        for column in self.columns:
+            if column not in schema or column in self.key or column in self.by:
+                yield f"a patch cannot set {column!r}: it must be a column outside the key and what patches go by"
+
+
+@dataclass(frozen=True, slots=True)
 class Custom:
     """The user's own functions, each called once per key with plain lists of rows.
 
@@ -132,9 +157,9 @@ class Custom:
             yield from (f"key column {k!r} is missing from the delta" for k in self.key if k not in self.delta)
 
 
-Updates = Append | Signed | Upsert | Increment | Custom
+Updates = Append | Signed | Upsert | Increment | Patch | Custom
 
-MERGE_KINDS: tuple[type[Updates], ...] = (Append, Signed, Upsert, Increment, Custom)
+MERGE_KINDS: tuple[type[Updates], ...] = (Append, Signed, Upsert, Increment, Patch, Custom)
 
 
 def _key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemill.model.block import Kind
-from tidemill.model.change import Append, Custom, Increment, Rows, Signed, Updates, Upsert
+from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 from tidemill.model.flow import Binding
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Task
@@ -18,7 +18,9 @@ def updates_to_json(updates: Updates) -> Json:
     data: Json = {"kind": updates.name}
     if updates.key:
         data["key"] = list(updates.key)
-    if isinstance(updates, Increment):
+    if isinstance(updates, Patch):
+        data["by"] = list(updates.by)
+    if isinstance(updates, Increment | Patch):
         data["columns"] = list(updates.columns)
     if isinstance(updates, Custom) and updates.delta is not None:
         data["delta"] = str(updates.delta)
@@ -36,6 +38,8 @@ def updates_from_json(data: Mapping[str, Any]) -> Updates:
             return Upsert(key)
         case "increment":
             return Increment(key, tuple(data["columns"]))
+        case "patch":
+            return Patch(key, tuple(data["by"]), tuple(data["columns"]))
         case "custom":
             delta = Schema.parse(data["delta"]) if "delta" in data else None
             return Custom(key, _unloaded, _unloaded, _unloaded, delta)

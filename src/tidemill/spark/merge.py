@@ -18,12 +18,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from tidemill.errors import EngineError
-from tidemill.model.change import COUNT, DELETED, Append, Custom, Increment, Rows, Signed, Updates, Upsert
-from tidemill.spark.types import column, columns
+from tidemill.model.change import (
+    COUNT,
+    DELETED,
+    PATCH,
+    Append,
+    Custom,
+    Increment,
+    Patch,
+    Rows,
+    Signed,
+    Updates,
+    Upsert,
+)
+from tidemill.spark.types import column, columns, quoted
 
 ORDER = "_tidemill_order"
 _N = "_tidemill_n"
 _SEEN = "_tidemill_row"
+_GONE = "_tidemill_gone"
 
 
 def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, little: bool) -> DataFrame:
@@ -31,6 +44,8 @@ def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, lit
     if isinstance(updates, Append):
         return union([base, *deltas])
     content = base.columns
+    if isinstance(updates, Patch):
+        return _patched(updates, base, deltas)
     key = list(updates.key) or content
     fold = _content_fold(updates, base, deltas)
     if not little:
@@ -56,6 +71,8 @@ def chain(updates: Updates, deltas: Sequence[DataFrame]) -> DataFrame:
             return _latest(_in_order(deltas), updates.key)
         case Increment():
             return _summed(_in_order(deltas), updates)
+        case Patch():
+            return _chained_patches(updates, deltas)
         case Custom():
             parts = [("delta", d, i) for i, d in enumerate(deltas)]
             return _per_key(updates, parts, deltas[0].schema, _chain_all(updates))
@@ -70,6 +87,8 @@ def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
             return _net(_signs(before, after), after.columns)
         case Upsert() | Increment():
             return _changed_keys(updates, before, after)
+        case Patch():
+            return _changed_keys(Upsert(updates.key), before, after).withColumn(PATCH, F.lit(False))
         case Custom():
             parts = [("base", before, 0), ("base", after, 1)]
             wanted = StructType([*after.schema.fields]) if updates.delta is None else None
@@ -125,8 +144,8 @@ def _content_fold(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame]
         case Custom():
             parts = [("delta", d, i + 1) for i, d in enumerate(deltas)]
             return lambda rows: _per_key(updates, [("base", rows, 0), *parts], base.schema, _merge_all(updates))
-        case Append():
-            raise EngineError("append channels need no fold")
+        case Append() | Patch():
+            raise EngineError(f"{updates.name} channels need no fold")
 
 
 def _same_key(left: DataFrame, right: DataFrame, key: Sequence[str]) -> Column:
@@ -163,6 +182,88 @@ def _summed(rows: DataFrame, updates: Increment) -> DataFrame:
     sums = [F.sum(column(c)).cast(types[c]).alias(c) for c in updates.columns]
     folded = counted.groupBy(*key).agg(*sums, F.max(column(_N)).isNotNull().alias(DELETED))
     return folded.select(*(column(c) for c in rows.columns if c != ORDER))
+
+
+def _is(name: str) -> Column:
+    return F.coalesce(column(name), F.lit(False))
+
+
+def _patches(updates: Patch, rows: DataFrame) -> DataFrame:
+    """What the patches of several deltas in order come to: of each `by` the last values, or a removal if there was one."""
+    gone = F.max(_is(DELETED))
+    values = F.when(~gone, F.max_by(F.struct(*columns(updates.columns)), column(ORDER))).alias(_SEEN)
+    gone = gone.alias(_GONE)
+    return rows.filter(_is(PATCH)).groupBy(*columns(updates.by)).agg(values, gone)
+
+
+def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataFrame:
+    """Rows with the patches' values, and `_tidemill_gone` true where a patch removed them."""
+    apart = patches.select(*(column(b).alias(f"_by{i}") for i, b in enumerate(updates.by)), _SEEN, _GONE)
+    agree = reduce(Column.__and__, (column(b).eqNullSafe(F.col(f"_by{i}")) for i, b in enumerate(updates.by)))
+    joined = rows.join(F.broadcast(apart), agree, "left")
+    hit = column(_GONE).isNotNull()
+    values = [
+        F.when(hit, F.col(f"{_SEEN}.{quoted(c)}")).otherwise(column(c)).alias(c) if c in updates.columns else column(c)
+        for c in rows.columns
+    ]
+    return joined.select(*values, F.coalesce(column(_GONE), F.lit(False)).alias(_GONE))
+
+
+def _patched(updates: Patch, base: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
+    """The content after patches and upserts: two broadcasts against the base, which is not shuffled."""
+    rows = _in_order(deltas)
+    upserts = _upserts_seen(updates, rows) if len(deltas) > 1 else rows.filter(~_is(PATCH))
+    keys = F.broadcast(rows.filter(~_is(PATCH)).select(*columns(updates.key)).distinct())
+    kept = base.join(keys, _same_key(base, keys, updates.key), "left_anti")
+    patched = _apply_patches(updates, kept, _patches(updates, rows)).filter(~column(_GONE))
+    return union([patched.select(*columns(base.columns)), live(upserts, base.columns)])
+
+
+def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:
+    """Of each key the newest upsert, after the patches that came later."""
+    names = [c for c in rows.columns if c != ORDER]
+    latest = _latest(rows.filter(~_is(PATCH)).withColumn(_N, column(ORDER)), updates.key)
+    patches = rows.filter(_is(PATCH)).select(
+        *(column(b).alias(f"_by{i}") for i, b in enumerate(updates.by)),
+        F.struct(*columns(updates.columns)).alias(_SEEN),
+        _is(DELETED).alias(_GONE),
+        column(ORDER),
+    )
+    agree = [column(b).eqNullSafe(F.col(f"_by{i}")) for i, b in enumerate(updates.by)]
+    later = latest.join(patches, reduce(Column.__and__, [*agree, column(ORDER) > column(_N)]), "inner")
+    last = later.groupBy(*columns(updates.key)).agg(
+        F.max_by(column(_SEEN), column(ORDER)).alias(_SEEN), F.max(column(_GONE)).alias(_GONE)
+    )
+    apart = last.select(*(column(k).alias(f"_by{i}") for i, k in enumerate(updates.key)), _SEEN, _GONE)
+    same = reduce(Column.__and__, (column(k).eqNullSafe(F.col(f"_by{i}")) for i, k in enumerate(updates.key)))
+    joined = latest.join(apart, same, "left")
+    live_hit = F.coalesce(~column(_GONE), F.lit(False)) & ~_is(DELETED)
+    made = {c: F.when(live_hit, F.col(f"{_SEEN}.{quoted(c)}")).otherwise(column(c)) for c in updates.columns}
+    made[DELETED] = _is(DELETED) | F.coalesce(column(_GONE), F.lit(False))
+    return joined.select(*(made[c].alias(c) if c in made else column(c) for c in names))
+
+
+def _chained_patches(updates: Patch, deltas: Sequence[DataFrame]) -> DataFrame:
+    rows = _in_order(deltas)
+    names = deltas[0].columns
+    empty = {f.name: F.lit(None).cast(f.dataType) for f in deltas[0].schema.fields}
+    made = {c: F.col(f"{_SEEN}.{quoted(c)}") for c in updates.columns} | {b: column(b) for b in updates.by}
+    made |= {DELETED: column(_GONE), PATCH: F.lit(True)}
+    patches = _patches(updates, rows).select(*(made.get(n, empty[n]).alias(n) for n in names))
+    return union([patches, _upserts_seen(updates, rows).select(*columns(names))])
+
+
+def patch_rows(updates: Patch, before: DataFrame, delta: DataFrame) -> DataFrame:
+    """The signed rows of a patch delta, from the content before."""
+    rows = delta.withColumn(ORDER, F.lit(0))
+    upserts = rows.filter(~_is(PATCH))
+    keys = upserts.select(*columns(updates.key)).distinct()
+    replaced = among(before, (keys, tuple((k, k) for k in updates.key)))
+    patches = _patches(updates, rows)
+    near = without(among(before, (patches, tuple((b, b) for b in updates.by))), keys, updates.key)
+    after = _apply_patches(updates, near, patches).filter(~column(_GONE)).select(*columns(before.columns))
+    added = union([live(upserts, before.columns), after]).withColumn(COUNT, one())
+    return union([added, union([replaced, near]).withColumn(COUNT, -one())])
 
 
 def _signs(before: DataFrame, after: DataFrame) -> DataFrame:

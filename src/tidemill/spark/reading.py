@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemill.errors import EngineError
 from tidemill.model.block import Block
-from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
+from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View
 from tidemill.spark import merge
@@ -56,7 +56,7 @@ class Reader:
                 return self.signed(view)
 
     def signed(self, view: Chain | Difference | Converted, before: Snapshot | None = None) -> DataFrame:
-        """A change as signed rows. Where it is kept by key, the rows it replaces are looked up in the content before."""
+        """A change as signed rows. Where it is kept by key, the rows it replaces are looked up in what was before."""
         if isinstance(view, Difference):
             return merge.diff(Signed(), self.snapshot(view.before), self.snapshot(view.after))
         kept = view.chain if isinstance(view, Converted) else view
@@ -66,6 +66,9 @@ class Reader:
                 return rows.withColumn(COUNT, merge.one())
             case Signed():
                 return rows
+            case Patch() as patch:
+                content = view.before if isinstance(view, Converted) else (before or _unknown(kept))
+                return merge.patch_rows(patch, self.snapshot(content), rows)
         changed = view if isinstance(view, Converted) else Converted(kept, before or _unknown(kept))
         key = tuple((k, k) for k in kept.updates.key)
         only = (rows.select(*columns(kept.updates.key)), key)
@@ -137,6 +140,8 @@ class Reader:
 
 def _decides(updates: Updates, only: Keys) -> bool:
     """Do rows that agree on the columns of the keys merge with each other alone?"""
+    if isinstance(updates, Patch):  # a patch has no key of its own
+        return False
     return not updates.key or {c for c, _ in only[1]} <= set(updates.key)
 
 

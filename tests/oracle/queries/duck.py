@@ -17,7 +17,7 @@ def from_scratch(queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> 
     with duckdb.connect() as db:
         for name, table in tables.items():
             db.register("arrived", _without_zones(table))
-            db.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
+            db.execute(f'CREATE TABLE "{name}" AS SELECT * FROM arrived')
         return {name: _result(db, name, text) for name, text in queries.items()}
 
 
@@ -61,7 +61,7 @@ RULES = (_dates_stay_dates, _times_have_no_zone, _outer_views_keep_rows)
 
 
 def _result(db: duckdb.DuckDBPyConnection, name: str, text: str) -> Rows:
-    db.execute(f"CREATE TABLE {name} AS {translated(text)}")
+    db.execute(f'CREATE TABLE "{name}" AS {translated(text)}')
     made = db.table(name)
     return [dict(zip(made.columns, values, strict=True)) for values in made.fetchall()]
 

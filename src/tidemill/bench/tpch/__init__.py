@@ -1,7 +1,7 @@
 """TPC-H: its queries, its data and its refreshes."""
 
 from tidemill.bench.tpch.data import KEYS, generate
-from tidemill.bench.tpch.tables import REFRESHES, apply, fill, from_scratch, names, stored, workflow
+from tidemill.bench.tpch.tables import REFRESHES, apply, from_scratch, load, names, stored, workflow
 from tidemill.bench.tpch.texts import NUMBERS, text_of
 
 __all__ = [
@@ -9,9 +9,9 @@ __all__ = [
     "NUMBERS",
     "REFRESHES",
     "apply",
-    "fill",
     "from_scratch",
     "generate",
+    "load",
     "names",
     "stored",
     "text_of",

@@ -1,8 +1,8 @@
 """The refreshes of TPC-H: RF1 brings new orders with their line items, RF2 deletes old ones with theirs.
 
 The specification's program makes new orders of its own. Here they are copies of old ones under new keys, of another
-customer and with other prices: with the same prices, queries that keep the first rows by a price would have ties, and more
-than one right answer.
+customer and with other prices: with the same prices, queries that keep the first rows by a price would have ties, and
+more than one right answer.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tidemill.app import Tidemill
 from tidemill.bench.tpch.data import KEYS
 from tidemill.bench.tpch.refreshes import deleted_orders, new_orders
 from tidemill.bench.tpch.texts import text_of
+from tidemill.model.block import Kind
 from tidemill.spark.types import schema_of
 
 REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float], dict[str, DataFrame]]] = {
@@ -35,15 +36,17 @@ def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.
     return made
 
 
-def fill(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
+def load(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
+    """The first content: bases, which need no merging."""
     for table, rows in tables.items():
-        mill.insert(table, rows)
+        mill.insert(table, rows, kind=Kind.BASE)
 
 
 def apply(mill: Tidemill, refresh: str, share: float) -> None:
     """Insert what the refresh makes of the orders as they are now."""
     changes = REFRESHES[refresh](mill.read("orders"), mill.read("lineitem"), share)
-    fill(mill, changes)
+    for table, rows in changes.items():
+        mill.insert(table, rows)
 
 
 @contextmanager
