@@ -36,8 +36,8 @@ def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, o
         now = {table: mill.read(table) for table in tables}
         expected = {name: _bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
         assert [name for name in QUERIES if after[name] != expected[name]] == []
-        # What nothing happened to proves nothing; some queries read neither orders nor line items.
-        assert sum(before[name] != after[name] for name in QUERIES) >= 15
+        # What nothing happened to proves nothing; the first rows of some queries, and all of others, stay as they are.
+        assert sum(before[name] != after[name] for name in QUERIES) >= 10
         before = after
 
 

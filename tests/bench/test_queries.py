@@ -27,7 +27,7 @@ def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_p
     tables = tpch.stored(spark, tpch.generate(tmp_path, 0.001))
     orders, lineitem = tables["orders"], tables["lineitem"]
     keys = {r["o_orderkey"] for r in orders.collect()}
-    new, gone = (tpch.REFRESHES[name](orders, lineitem, 0.1) for name in ("RF1", "RF2"))
+    new, gone = (tpch.REFRESHES[name](orders, lineitem, 0.1, 0) for name in ("RF1", "RF2"))
     inserted = {r["o_orderkey"] for r in new["orders"].collect()}
     deleted = {r["o_orderkey"] for r in gone["orders"].collect()}
     assert 100 < len(inserted) < 200
@@ -37,6 +37,22 @@ def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_p
     assert {r["l_orderkey"] for r in new["lineitem"].collect()} == inserted
     assert {r["l_orderkey"] for r in gone["lineitem"].collect()} == deleted
     assert all(r["_deleted"] for r in gone["lineitem"].collect())
+
+
+def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> None:
+    tables = tpch.stored(spark, tpch.generate(tmp_path, 0.001))
+    orders, lineitem = tables["orders"], tables["lineitem"]
+    deleted = [
+        {r["o_orderkey"] for r in tpch.REFRESHES["RF2"](orders, lineitem, 0.1, turn)["orders"].collect()}
+        for turn in range(3)
+    ]
+    assert all(deleted)
+    assert len(set.union(*deleted)) == sum(map(len, deleted))
+
+
+def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 0.5"):
+        measure(tmp_path, scale=0.01, only=[6], share=0.5, warm_up=1, tell=lambda _: None)
 
 
 def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,9 @@ def declare(task: Task, sources: Mapping[str, Source], schema: Schema | None) ->
 
 def with_variants(task: Task, query: Query, schema: Schema | None) -> Task:
     """The task with a variant for each way to run the query."""
-    return replace(task, variants=(_batch(query, schema), _incremental(query, schema)))
+    all_of_it = _incremental(query, schema, query.channels)
+    sides = [_incremental(query, schema, (c,)) for c in query.channels] if len(query.channels) > 1 else []
+    return replace(task, variants=(_batch(query, schema), all_of_it, *sides))
 
 
 def state_channels(task: Task, query: Query) -> tuple[Channel, ...]:
@@ -116,12 +118,22 @@ def _batch(query: Query, schema: Schema | None) -> Variant:
     return Variant(Way.BATCH, reads, (*kept, Write(query.table, query.table, Kind.BASE)), code)
 
 
-def _incremental(query: Query, schema: Schema | None) -> Variant:
-    modes = ((CHANGE, Mode.NEW), (NEW, Mode.ALL), (OLD, Mode.OLD))
-    reads = tuple(Read(c + suffix, c, mode) for c in query.channels for suffix, mode in modes)
+def only(channel: str) -> str:
+    """The name of the variant that takes in what changed on one channel, and leaves the others for later."""
+    return f"{Way.INCREMENTAL}:{channel}"
+
+
+def _incremental(query: Query, schema: Schema | None, taken: tuple[str, ...]) -> Variant:
+    """What changed on these channels; of the others, what the table reflects already."""
+    modes = {c: _MODES if c in taken else _MODES[-1:] for c in query.channels}
+    reads = tuple(Read(c + suffix, c, mode) for c in query.channels for suffix, mode in modes[c])
+    name = str(Way.INCREMENTAL) if taken == query.channels else only(taken[0])
     states = query.states().values()
     kept = tuple(Read(s.channel + OLD, s.channel, Mode.ALL) for s in states)
     writes = tuple(Write(s.channel, s.channel, Kind.DELTA, s.updates) for s in states)
     result = Write(query.table, query.table, Kind.DELTA, query.updates)
     code = Refresh(query, query.table, Way.INCREMENTAL, described(query.root), schema)
-    return Variant(Way.INCREMENTAL, (*reads, *kept), (*writes, result), code)
+    return Variant(name, (*reads, *kept), (*writes, result), code)
+
+
+_MODES = ((CHANGE, Mode.NEW), (NEW, Mode.ALL), (OLD, Mode.OLD))

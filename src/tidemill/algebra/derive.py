@@ -54,9 +54,11 @@ _HIT = "_hit"
 class Derivation:
     """The change of one query, given which of its channels changed."""
 
-    def __init__(self, states: Mapping[Operator, State], changed: Collection[str]) -> None:
+    def __init__(self, states: Mapping[Operator, State], changed: Collection[str], held: Collection[str] = ()) -> None:
+        """`held` channels stay what they were: whatever they hold now, it is not looked at."""
         self.states = states
-        self.changed = frozenset(changed)
+        self.changed = frozenset(changed) - frozenset(held)
+        self.held = frozenset(held)
         self.steps: dict[str, Operator] = {}
         self._changes: dict[Operator, Operator | None] = {}
         self._joins: dict[Operator, int] = {}
@@ -69,14 +71,16 @@ class Derivation:
         if state is not None:
             return self._finished(state, state.scan())
         if isinstance(op, Scan):
-            return replace(op, at=At.OLD) if op.channel in self.changed else op
+            return replace(op, at=At.OLD) if op.channel in self.changed | self.held else op
         return rebuilt(op, self.old)
 
     def new(self, op: Operator) -> Operator:
         """The content now."""
         state = self.states.get(op)
+        if isinstance(op, Scan):
+            return self.old(op) if op.channel in self.held else op
         if state is None:
-            return op if isinstance(op, Scan) else rebuilt(op, self.new)
+            return rebuilt(op, self.new)
         if not self.changes(op):
             return self.old(op)
         return self._renewed(op, state)

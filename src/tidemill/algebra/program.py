@@ -94,10 +94,10 @@ class Query:
         result = _from_states(self.root, states, steps)
         return Program(steps, (*outputs, Output(self.table, result, self.updates)))
 
-    def incremental(self, changed: Collection[str]) -> Program:
-        """What changed, given the channels that did."""
+    def incremental(self, changed: Collection[str], held: Collection[str] = ()) -> Program:
+        """What changed, given the channels that did; `held` ones are left as they were when last consumed."""
         states = self.states()
-        derivation = Derivation(states, changed)
+        derivation = Derivation(states, changed, held)
         result = _result(self, derivation)
         kept = [Output(s.channel, _kept(op, s, derivation), s.updates) for op, s in states.items()]
         return Program(dict(derivation.steps), (*kept, Output(self.table, result, self.updates)))

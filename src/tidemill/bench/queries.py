@@ -68,7 +68,9 @@ def measure(
     with project(directory, tpch.workflow(tables, queries), settings) as mill:
         bench = _Bench(mill, directory / "scratch", tables, share, forced, tell)
         bench.prepare(queries)
-        done = [result for number in range(warm_up + rounds) for result in bench.round(only) if number >= warm_up]
+        done = [
+            result for number in range(warm_up + rounds) for result in bench.round(only, number) if number >= warm_up
+        ]
     points = [_point([r for r in done if r.query == number]) for number in only]
     return {"scale": scale, "share": share, "rounds": rounds, "points": points}
 
@@ -90,9 +92,9 @@ class _Bench:
             self.tell(f"first run of {name}")
             refresh(self.mill, name)
 
-    def round(self, queries: Sequence[int]) -> Iterator[Refreshed]:
+    def round(self, queries: Sequence[int], turn: int) -> Iterator[Refreshed]:
         for change in tpch.REFRESHES:
-            tpch.apply(self.mill, change, self.share)
+            tpch.apply(self.mill, change, self.share, turn)
             now = {**self.tables, **self._exported()}
             for number in queries:
                 done = self._refreshed(number, now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import tidemill as tm
 from tidemill.app import Tidemill
@@ -24,6 +23,5 @@ def project(directory: Path, workflow: tm.Workflow, settings: Settings | None = 
 
 def refresh(mill: Tidemill, table: str, variant: str | None = None) -> str:
     """Run the task that writes a table; returns the variant that ran. Without a wish the planner chooses."""
-    wish: dict[str, Any] = {} if variant is None else {"variant": variant}
-    run, _ = mill.run(table, **wish)
+    run, _ = mill.run(table, variant=variant)
     return str(run.stats["tasks"][table].get("variant", "batch"))

@@ -93,7 +93,7 @@ def queries(
     share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="The share of orders a refresh changes.")] = 0.001,
     forced: Annotated[
         bool, typer.Option(help="Refresh with the incremental variant besides, where there is one.")
-    ] = False,
+    ] = True,
     rounds: Rounds = 1,
     as_json: AsJson = False,
 ) -> None:

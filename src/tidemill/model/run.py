@@ -177,20 +177,18 @@ class Consumed:
 
     def before(self) -> Provenance:
         """What the read reflected at the start of the change: for ALL, the same as at its end."""
-        position = self.span.since if self.mode is Mode.NEW else self.span.upto
-        return self._seen(position)
+        return self._seen(self.span.upto if self.mode is Mode.ALL else self.span.since)
 
     def after(self) -> Provenance:
-        return self._seen(self.span.upto)
+        return self._seen(self.span.since if self.mode is Mode.OLD else self.span.upto)
 
     def _seen(self, position: Position) -> Provenance:
         return position.reached if self.input else position.reached.through(self.port)
 
     def identity(self) -> Identity:
-        contents = [self.span.upto.content]
-        if self.mode is not Mode.ALL:
-            contents.insert(0, self.span.since.content)
-        return identity(self.mode, contents)
+        before, now = self.span.since.content, self.span.upto.content
+        contents = {Mode.ALL: [now], Mode.NEW: [before, now], Mode.OLD: [before]}
+        return identity(self.mode, contents[self.mode])
 
 
 def provenance(task: Task, kind: Kind, reads: tuple[Consumed, ...]) -> tuple[Provenance, Provenance]:

@@ -93,7 +93,7 @@ def _signatures(wf: Workflow) -> Iterator[Problem]:
                 yield task.location, f"task {task.name!r} writes channel {argument!r} twice"
         new = {r.port for r in task.reads if r.mode is Mode.NEW}
         for read in task.reads:
-            if read.mode is Mode.OLD and read.port not in new:
+            if read.mode is Mode.OLD and read.port not in new and task.refresh is None:
                 yield (
                     task.location,
                     f"task {task.name!r} reads OLD of {read.port!r}, which is only defined beside a NEW of it",

@@ -86,7 +86,7 @@ def choose(
     incremental = Option(Way.INCREMENTAL, change, _estimate(Way.INCREMENTAL, content, change, runs))
     options = (batch, incremental)
     if wanted != "auto":
-        way = Way.BATCH if wanted == "batch" else Way.INCREMENTAL
+        way = Way.INCREMENTAL if wanted == "incremental_strict" else wanted
         return Choice(way, f"refresh is {wanted!r}", options)
     cheaper = min(options, key=lambda o: (o.seconds or 0.0, o.way == Way.BATCH))
     return Choice(cheaper.way, f"{change} of {content} rows changed", options)

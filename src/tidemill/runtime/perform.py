@@ -154,7 +154,8 @@ class Performance:
         new = {r.port for r in reads if r.mode is Mode.NEW or r.advance}
         for read in {r.port: r for r in reads}.values():
             since = read.span.since.seq if read.port in new else None
-            self.consumed.append(Consumption(task.name, read.port, since, read.span.upto))
+            held = read.mode is Mode.OLD and read.port not in new
+            self.consumed.append(Consumption(task.name, read.port, since, read.span.since if held else read.span.upto))
 
     def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
         read = {b.id: b.rows for view in inputs.values() for b in blocks_of(view)}

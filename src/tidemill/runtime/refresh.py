@@ -49,6 +49,9 @@ def weigh(
     variant: str | None = None,
 ) -> Choice:
     """The ways to refresh a declared table now; `anew` are channels that the same run writes anew before."""
+    names = [v.name for v in task.variants]
+    if variant is not None and variant not in names:
+        raise ConfigError(f"table {task.name!r} has no variant {variant!r}; its variants are {', '.join(names)}")
     code = task.variant.code
     readings = []
     if isinstance(code, Refresh):

@@ -43,8 +43,8 @@ def refresh(
     channels = Channels(reader, query, inputs)
     if code.way == Way.BATCH:
         return Running(spark, channels, query.batch(), outputs, small=False).run()
-    changed = channels.changed()
-    return Running(spark, channels, query.incremental(changed), outputs, small=channels.change_rows() <= SMALL).run()
+    program = query.incremental(channels.changed(), channels.held())
+    return Running(spark, channels, program, outputs, small=channels.change_rows() <= SMALL).run()
 
 
 class Channels:
@@ -55,11 +55,15 @@ class Channels:
         self._query = query
         self._inputs = inputs
 
+    def held(self) -> set[str]:
+        """The channels whose changes this run leaves for later."""
+        return {c for c in self._query.channels if c + CHANGE not in self._inputs}
+
     def changed(self) -> set[str]:
-        return {c for c in self._query.channels if not _empty(self._inputs[c + CHANGE])}
+        return {c for c in self._query.channels if c not in self.held() and not _empty(self._inputs[c + CHANGE])}
 
     def change_rows(self) -> int:
-        views = [self._inputs[c + CHANGE] for c in self._query.channels]
+        views = [self._inputs[c + CHANGE] for c in self._query.channels if c not in self.held()]
         return sum(b.rows for view in views for b in blocks_of(getattr(view, "chain", view)))
 
     def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:

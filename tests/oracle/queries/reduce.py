@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 
 from tests.oracle.queries.case import Case
 from tests.oracle.queries.histories import Insert, contents
@@ -14,11 +13,9 @@ ATTEMPTS = 40
 
 
 def reduced(case: Case, fails: Fails, attempts: int = ATTEMPTS) -> Case:
-    """Leave out steps, inserts and rows, one after another, as long as the case still fails."""
-    for _ in range(attempts):
-        smaller = next((c for c in islice(_possible(case), attempts) if fails(c)), None)
-        if smaller is None:
-            return case
+    """Leave out steps, inserts and rows, one after another, as long as the case still fails and tries are left."""
+    tries = iter(range(attempts))
+    while smaller := next((c for _, c in zip(tries, _possible(case), strict=False) if fails(c)), None):
         case = smaller
     return case
 

@@ -13,22 +13,22 @@ from pyspark.sql import functions as F
 from tidemill.model.change import DELETED
 
 
-def new_orders(orders: DataFrame, lineitem: DataFrame, share: float) -> dict[str, DataFrame]:
-    """RF1: what to insert into `orders` and `lineitem`."""
+def new_orders(orders: DataFrame, lineitem: DataFrame, share: float, turn: int) -> dict[str, DataFrame]:
+    """RF1: what to insert into `orders` and `lineitem`. Each turn copies other orders."""
     beyond = orders.agg(F.max("o_orderkey")).collect()[0][0]
-    others = orders.where(_chosen("o_orderkey", share, 0)).withColumn("o_custkey", F.col("o_custkey") + 1)
-    items = lineitem.where(_chosen("l_orderkey", share, 0))
+    others = orders.where(_chosen("o_orderkey", share, 2 * turn)).withColumn("o_custkey", F.col("o_custkey") + 1)
+    items = lineitem.where(_chosen("l_orderkey", share, 2 * turn))
     return {
         "orders": _renewed(others, "o_orderkey", "o_totalprice", beyond),
         "lineitem": _renewed(items, "l_orderkey", "l_extendedprice", beyond),
     }
 
 
-def deleted_orders(orders: DataFrame, lineitem: DataFrame, share: float) -> dict[str, DataFrame]:
-    """RF2: what to insert to delete other orders and their line items."""
+def deleted_orders(orders: DataFrame, lineitem: DataFrame, share: float, turn: int) -> dict[str, DataFrame]:
+    """RF2: what to insert to delete orders and their line items. Each turn deletes others: the last turn's are gone."""
     return {
-        "orders": _deletions(orders.where(_chosen("o_orderkey", share, 1))),
-        "lineitem": _deletions(lineitem.where(_chosen("l_orderkey", share, 1))),
+        "orders": _deletions(orders.where(_chosen("o_orderkey", share, 2 * turn + 1))),
+        "lineitem": _deletions(lineitem.where(_chosen("l_orderkey", share, 2 * turn + 1))),
     }
 
 

@@ -13,10 +13,11 @@ from tidemill.app import Tidemill
 from tidemill.bench.tpch.data import KEYS
 from tidemill.bench.tpch.refreshes import deleted_orders, new_orders
 from tidemill.bench.tpch.texts import text_of
+from tidemill.errors import ConfigError
 from tidemill.model.block import Kind
 from tidemill.spark.types import schema_of
 
-REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float], dict[str, DataFrame]]] = {
+REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float, int], dict[str, DataFrame]]] = {
     "RF1": new_orders,
     "RF2": deleted_orders,
 }
@@ -42,11 +43,15 @@ def load(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
         mill.insert(table, rows, kind=Kind.BASE)
 
 
-def apply(mill: Tidemill, refresh: str, share: float) -> None:
-    """Insert what the refresh makes of the orders as they are now."""
-    changes = REFRESHES[refresh](mill.read("orders"), mill.read("lineitem"), share)
+def apply(mill: Tidemill, refresh: str, share: float, turn: int = 0) -> None:
+    """Insert what the refresh makes of the orders as they are now; it must change something, or it measures nothing."""
+    changes = REFRESHES[refresh](mill.read("orders"), mill.read("lineitem"), share, turn)
     for table, rows in changes.items():
-        mill.insert(table, rows)
+        if mill.insert(table, rows).block.rows == 0:
+            raise ConfigError(
+                f"{refresh} of turn {turn + 1} finds no rows of {table} to change at a share of {share:g}; "
+                "choose a larger scale or share, or, if the turns use up all orders, a smaller share or fewer rounds"
+            )
 
 
 @contextmanager
