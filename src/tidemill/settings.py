@@ -46,7 +46,7 @@ class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
     automatic: bool = True  # tidy the channels of a flow after each of its runs
-    history: int = Field(default=1000, ge=1)  # runs remembered per channel and bound flow
+    history: int = Field(default=100, ge=1)  # runs remembered per channel and bound flow
     keep: str | None = None  # how far back contents stay readable, such as "7 days"; None: only now
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
 

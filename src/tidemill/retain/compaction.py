@@ -69,7 +69,7 @@ def _is_dear(content: Snapshot, limits: Limits) -> bool:
 
 
 def _folds(content: Snapshot, limits: Limits) -> Iterator[Fold]:
-    alike = groupby(content.deltas, key=lambda d: (d.updates.name, d.updates.key, d.schema))
+    alike = groupby(content.deltas, key=lambda d: (d.updates, d.schema))
     for _, group in alike:
         stretch = _stretch(tuple(group), limits.fan)
         if stretch:
