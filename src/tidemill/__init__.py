@@ -1,5 +1,7 @@
 """Tidemill keeps derived tables fresh on Spark: declare them, say how fresh, and let it find the cheapest way."""
 
+from tidemill.algebra.convert import custom
+from tidemill.algebra.relation import Relation
 from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
@@ -16,8 +18,10 @@ __all__ = [
     "Increment",
     "New",
     "Old",
+    "Relation",
     "Signed",
     "TidemillError",
     "Upsert",
     "Workflow",
+    "custom",
 ]

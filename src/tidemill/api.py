@@ -23,6 +23,8 @@ from sqlglot.errors import SqlglotError
 
 from tidemill.algebra.declare import worked_out
 from tidemill.algebra.program import Way
+from tidemill.algebra.relation import Relation
+from tidemill.algebra.stages import Rows, channels_of
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates, Upsert
@@ -32,7 +34,7 @@ from tidemill.model.flow import Binding, Use
 from tidemill.model.flow import Flow as FlowModel
 from tidemill.model.location import Location, caller
 from tidemill.model.schema import Schema
-from tidemill.model.task import Command, Function, Mode, Read, Retry, Sql, Task, Variant, Write
+from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
 
@@ -163,8 +165,7 @@ class Flow:
         say (ALL unless given), and writes a base or a delta.
         """
         where = caller()
-        if refresh not in REFRESH:
-            raise WorkflowError([f"{where}: query {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
+        _check_refresh(name, refresh, where)
         chosen = {table: _mode(reading, where) for table, reading in (modes or {}).items()}
         tables = _tables_of(name, query, where)
         unknown = sorted(set(chosen) - set(tables))
@@ -173,9 +174,32 @@ class Flow:
         reads = tuple(Read(t, t, chosen.get(t, Mode.ALL)) for t in tables)
         declared = modes is None and writes is None
         outputs = (Write(name, name, _kind(Base if writes is None else writes, where)),)
-        code = Sql(query, refresh if declared else None)
-        variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, code),)
-        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where))
+        variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
+        limits = _limits(attempts, backoff, time_limit, where)
+        self._place(Task(name, variants, {}, *limits, where, refresh if declared else None))
+        return name
+
+    def relation(self, channel: str) -> Relation:
+        """The rows of a channel, to derive a table from by methods instead of SQL."""
+        return Relation(channel, Rows(channel, caller()))
+
+    def derive(
+        self,
+        name: str,
+        relation: Relation,
+        *,
+        refresh: str = "auto",
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+    ) -> str:
+        """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
+        where = caller()
+        _check_refresh(name, refresh, where)
+        reads = tuple(Read(c, c, Mode.ALL) for c in channels_of(relation.stage))
+        code = Refresh(relation.stage, name, Way.BATCH, description="")
+        variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
+        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh))
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -281,6 +305,11 @@ def _updates(channel: str, key: Key | None, updates: Updates | None, where: Loca
     if updates is not None:
         return updates
     return Append() if key is None else Upsert((key,) if isinstance(key, str) else tuple(key))
+
+
+def _check_refresh(name: str, refresh: str, where: Location) -> None:
+    if refresh not in REFRESH:
+        raise WorkflowError([f"{where}: table {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
 
 
 def _limits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +23,14 @@ from tidemill.model.registration import Step, difference
 from tidemill.model.run import Run
 from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow
+from tidemill.plan.explain import Explanation
+from tidemill.plan.refresh import Choice
 from tidemill.ports import BlockStore, Progress
 from tidemill.project import Project, load_project
 from tidemill.retain.compaction import Limits
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
+from tidemill.runtime.explain import explain
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.refresh import chosen
@@ -125,15 +128,31 @@ class Tidemill:
         return inserter.frame(channel, data, kind=kind, key=key)
 
     def run(
-        self, name: str, progress: Progress | None = None, *, variant: str | None = None
+        self,
+        name: str,
+        progress: Progress | None = None,
+        *,
+        variant: str | None = None,
+        tell: Callable[[Mapping[str, Choice]], None] | None = None,
     ) -> tuple[Run, list[Block]]:
-        """Run a bound flow once, to its end; its declared tables the cheapest way, or as `variant` says."""
+        """Run a bound flow once, to its end; its declared tables the cheapest way, or as `variant` says.
+
+        `tell` is told beforehand, for each declared table, the variant chosen and why.
+        """
         updates = self.project.updates()
-        binding, _ = chosen(self.catalog, self._applied(name), updates, variant=variant)
+        binding, choices = chosen(self.catalog, self._applied(name), updates, variant=variant)
+        if variant is not None and not choices:
+            raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
+        if tell is not None:
+            tell(choices)
         done = self.executor.flow(binding, updates, progress)
         if self.settings.upkeep.automatic:
             self.tidy(sorted(binding.written))
         return done
+
+    def explain(self, table: str) -> Explanation:
+        """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
+        return explain(self.catalog, self.project.workflows, self.project.updates(), table)
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill(run)

@@ -250,3 +250,60 @@ def test_a_query_must_fit_the_channel_it_writes() -> None:
     wf.table("all_of_it", "x int, y string")
     wf.sql("all_of_it", "SELECT * FROM a")
     assert len(wf.declared().bindings) == 2
+
+
+def test_a_strict_query_must_be_incremental() -> None:
+    line = here() + 2
+    message = refused(
+        lambda wf: wf.sql("q", "SELECT x, rand() AS r FROM a", refresh="incremental_strict"),
+    )
+    assert f"{__file__}:{line}: query 'q' must be incremental (refresh is 'incremental_strict')" in message
+    assert "can only be run in batch: rand() gives another value each time" in message
+
+
+@pytest.mark.parametrize(
+    ("query", "refresh"),
+    [
+        ("SELECT x, rand() AS r FROM a", "auto"),
+        ("SELECT x, rand() AS r FROM a", "incremental"),
+        ("SELECT y, count(*) AS n FROM a GROUP BY y", "incremental_strict"),
+    ],
+)
+def test_only_strictness_refuses_batch(query: str, refresh: str) -> None:
+    wf = tm.Workflow("w")
+    wf.input("a", "x int, y string")
+    wf.sql("q", query, refresh=refresh)
+    (task,) = wf.declared().tasks()
+    assert task.refresh == refresh
+
+
+@pytest.mark.parametrize(
+    ("updates", "name"), [(tm.Upsert(("y",)), "upsert"), (tm.Increment(("y",), ("n",)), "increment")]
+)
+def test_a_declared_table_gives_its_changes_as_signed_rows(updates: tm.Upsert | tm.Increment, name: str) -> None:
+    def declare(wf: tm.Workflow) -> None:
+        wf.table("q", "y string, n bigint", updates=updates)
+        wf.sql("q", "SELECT y, count(*) AS n FROM a GROUP BY y")
+
+    message = refused(declare)
+    assert f"channel 'q' is declared with {name} updates, but query 'q'" in message
+    assert "gives its changes as signed rows" in message
+
+
+@pytest.mark.parametrize("updates", [None, tm.Signed()])
+def test_a_declared_table_may_have_its_schema_declared(updates: tm.Signed | None) -> None:
+    wf = tm.Workflow("w")
+    wf.input("a", "x int, y string")
+    wf.table("q", "y string, n bigint", updates=updates)
+    wf.sql("q", "SELECT y, count(*) AS n FROM a GROUP BY y")
+    assert len(wf.declared().bindings) == 1
+
+
+def test_what_only_writes_whole_contents_may_have_a_key() -> None:
+    wf = tm.Workflow("w")
+    wf.input("a", "x int, y string")
+    wf.table("q", "x int, r double", key="x")
+    wf.sql("q", "SELECT x, rand() AS r FROM a")
+    wf.table("p", "y string, n bigint", key="y")
+    wf.sql("p", "SELECT y, count(*) AS n FROM a GROUP BY y", writes=tm.Base)
+    assert len(wf.declared().bindings) == 2

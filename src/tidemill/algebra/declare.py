@@ -9,13 +9,14 @@ from tidemill.algebra.describe import described
 from tidemill.algebra.operators import Operator, Scan, rebuilt
 from tidemill.algebra.program import Query, Way
 from tidemill.algebra.properties import grows
-from tidemill.algebra.sql import NotIncremental, Source, translate
+from tidemill.algebra.sql import NotIncremental, Source, Translated, translate
+from tidemill.algebra.stages import Stage, resolve, text_of_stage
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Increment, Signed, Upsert
 from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Read, Refresh, Sql, Task, Variant, Write
+from tidemill.model.task import Code, Mode, Read, Refresh, Sql, Task, Variant, Write
 from tidemill.model.workflow import Workflow, in_order
 
 NEW, OLD, CHANGE = "@new", "@old", "@change"
@@ -33,18 +34,36 @@ class Declared:
 
 def declare(task: Task, sources: Mapping[str, Source], schema: Schema | None) -> Declared:
     """Work out a declared query; one that cannot be incremental keeps its one variant, and the reason."""
-    code = task.variant.code
-    assert isinstance(code, Sql)
-    task = replace(task, refresh=code.refresh)
+    given = {r.argument: sources[r.port] for r in task.reads if r.port in sources}
     try:
-        found = translate(code.query, {r.argument: sources[r.port] for r in task.reads if r.port in sources})
+        found = _translated(task.variant.code, given)
     except NotIncremental as reason:
-        return Declared(replace(task, batch_because=str(reason)), (), None)
+        return Declared(replace(_in_batch(task), batch_because=str(reason)), (), None)
     root = _on_channels(found.root, {r.argument: r.port for r in task.reads})
     query = Query(task.writes[0].port, root)
     types = {c: found.types.get(c, "") for c in root.columns}
     source = Source(types, query.key or (), append=grows(root))
     return Declared(with_variants(task, query, schema), state_channels(task, query), source)
+
+
+def _translated(code: Code, sources: Mapping[str, Source]) -> Translated:
+    """The operators of a query, or of a relation whose columns become known only now."""
+    return translate(code.query, sources) if isinstance(code, Sql) else resolve(_stage(code), sources)
+
+
+def _in_batch(task: Task) -> Task:
+    """The task with a variant that runs the query's text as it stands."""
+    code = task.variant.code
+    if isinstance(code, Sql):
+        return task
+    text = Sql(text_of_stage(_stage(code)))
+    return replace(task, variants=(replace(task.variant, code=text),))
+
+
+def _stage(code: Code) -> Stage:
+    assert isinstance(code, Refresh)
+    stage: Stage = code.query
+    return stage
 
 
 def with_variants(task: Task, query: Query, schema: Schema | None) -> Task:
@@ -66,8 +85,7 @@ def worked_out(name: str, channels: Sequence[Channel], bindings: Sequence[Bindin
     sources = {c.name: _source(c) for c in channels if c.schema is not None}
     found: dict[str, Declared] = {}
     for task in in_order(t for b in bindings for t in b.tasks):
-        code = task.variant.code
-        if isinstance(code, Sql) and code.refresh is not None:
+        if task.refresh is not None:
             table = task.writes[0].port
             made = declare(task, sources, known[table].schema if table in known else None)
             found[table] = made
@@ -81,9 +99,7 @@ def worked_out(name: str, channels: Sequence[Channel], bindings: Sequence[Bindin
 
 
 def _worked_out(task: Task, tables: Mapping[str, Task]) -> Task:
-    code = task.variant.code
-    declared = isinstance(code, Sql) and code.refresh is not None
-    return tables[task.writes[0].port] if declared else task
+    return task if task.refresh is None else tables[task.writes[0].port]
 
 
 def _implied(bindings: Sequence[Binding], known: Mapping[str, Channel]) -> Iterator[Channel]:

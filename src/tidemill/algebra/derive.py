@@ -189,7 +189,8 @@ class Derivation:
             keys = state.group.keys
             change = self.change(state.group.child)
             assert change is not None
-            self.steps[name] = without(distinct(select(change, keys)), state.scan(), _same(keys))
+            seen = distinct(select(change, keys))
+            self.steps[name] = without(seen, restrict(state.scan(), seen, _same(keys)), _same(keys))
         return Ref(name, state.group.keys)
 
     def groups(self, state: GroupState) -> Ref:
@@ -205,7 +206,7 @@ class Derivation:
         change, keys = self.change(state.group.child), state.group.keys
         assert change is not None
         folds = tuple(a.weighted for a in state.accumulators if a.weighted is not None)
-        part = self._step(f"sums of {state.channel}", Group(change, keys, folds))
+        part = Group(change, keys, folds)
         was = _renamed(restrict(state.scan(), part, _same(keys)), _OLD)
         both = Join(part, was, JoinKind.LEFT, tuple((k, _OLD + k) for k in keys), safe=True)
         made = [

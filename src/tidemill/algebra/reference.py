@@ -47,7 +47,7 @@ def merge(updates: Updates, base: Rows, delta: Rows) -> Rows:
             kept = [r for row in base if (r := _patched(updates, row, delta)) is not None]
             return merge(Upsert(updates.key), kept, _upserts(delta))
         case Custom():
-            return _per_key(updates.key, updates.merge, base, delta)
+            return per_key(updates.key, updates.merge, base, delta)
 
 
 def chain(updates: Updates, first: Rows, second: Rows) -> Rows:
@@ -64,7 +64,7 @@ def chain(updates: Updates, first: Rows, second: Rows) -> Rows:
         case Patch():
             return _chain_patches(updates, first, second)
         case Custom():
-            return _per_key(updates.key, updates.chain, first, second)
+            return per_key(updates.key, updates.chain, first, second)
 
 
 def diff(updates: Updates, before: Rows, after: Rows) -> Rows:
@@ -79,7 +79,7 @@ def diff(updates: Updates, before: Rows, after: Rows) -> Rows:
         case Patch():
             return [r | {PATCH: False} for r in _diff_by_key(Upsert(updates.key), before, after)]
         case Custom():
-            return _per_key(updates.key, updates.diff, before, after)
+            return per_key(updates.key, updates.diff, before, after)
 
 
 def same(left: Iterable[Row], right: Iterable[Row]) -> bool:
@@ -187,7 +187,8 @@ def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows
     return changed + gone
 
 
-def _per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
+def per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
+    """What the function makes of the rows of each key, those of both sides together."""
     keys = {_key(key, r): None for r in first + second}
     return [
         row

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 
 from tidemill.cli import documents, tables
 from tidemill.cli.documents import moment
-from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.options import AsJson, Every, Limit, opened
 from tidemill.cli.output import fields, show
 from tidemill.cli.values import ago, count, iso, size
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
-from tidemill.runtime.status import ChannelStatus, reflected, status
+from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
 from tidemill.runtime.trace import Source
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ def register(app: typer.Typer) -> None:
 def channels(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Show this channel in full.")] = None,
+    every: Every = False,
     as_json: AsJson = False,
 ) -> None:
     """List the channels; or show one of them with its schema and its readers."""
     with opened(ctx) as mill:
         if name is None:
-            found = status(mill.catalog).channels
+            known = status(mill.catalog)
+            found = (known if every else without_states(known)).channels
             document = {"channels": [documents.channel(c) for c in found]}
             show(as_json, document, tables.channels(found, time.time()))
         else:

@@ -11,7 +11,21 @@ from typing import Annotated
 import typer
 
 from tidemill import __version__
-from tidemill.cli import bench, channels, demo, doctor, init, insert, read, registering, run, runs, status, storing
+from tidemill.cli import (
+    bench,
+    channels,
+    demo,
+    doctor,
+    explain,
+    init,
+    insert,
+    read,
+    registering,
+    run,
+    runs,
+    status,
+    storing,
+)
 from tidemill.cli.failures import Failures
 from tidemill.cli.options import Globals
 from tidemill.cli.output import write
@@ -23,6 +37,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     registering.register,
     insert.register,
     run.register,
+    explain.register,
     status.register,
     channels.register,
     runs.register,

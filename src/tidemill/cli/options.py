@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidemill.app import Tidemill
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+Every = Annotated[bool, typer.Option("--all", help="Show the state channels of declared tables too.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many to show at most.")]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
 
 from tidemill.cli import documents, tables
 from tidemill.cli.options import AsJson, opened
@@ -15,7 +16,9 @@ from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar
 from tidemill.cli.values import count
 from tidemill.errors import TidemillError
+from tidemill.model.block import Block
 from tidemill.model.run import RunKind
+from tidemill.plan.refresh import Choice
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
@@ -29,15 +32,32 @@ def register(app: typer.Typer) -> None:
 def run(
     ctx: typer.Context,
     flow: Annotated[str, typer.Argument(help="The bound flow; `tidemill flows` lists them.")],
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", help="Refresh its declared tables by this variant: batch, incremental, …"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a bound flow once, to its end."""
+    """Run a bound flow once, to its end; its declared tables the cheapest way, unless --variant says which."""
+    choices: dict[str, Choice] = {}
     with opened(ctx) as mill, _log_named(mill, flow), Bar(console(sys.stderr)) as bar:
-        done, blocks = mill.run(flow, bar)
-    document = {"run": documents.run(done), "blocks": [documents.block(b) for b in blocks]}
+        done, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
+    document = {
+        "run": documents.run(done),
+        "blocks": [documents.block(b) for b in blocks],
+        "choices": {name: {"variant": c.way, "why": c.why} for name, c in choices.items()},
+    }
+    ended = f"run {done.id} of {flow} {done.state} in {tables.took(done)}"
+    show(as_json, document, _outputs(blocks), *([_refreshes(choices)] if choices else []), ended)
+
+
+def _outputs(blocks: list[Block]) -> RenderableType:
     rows = ([b.channel, b.kind, b.id, b.seq, count(b.rows)] for b in blocks)
-    outputs = table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
-    show(as_json, document, outputs, f"run {done.id} of {flow} {done.state} in {tables.took(done)}")
+    return table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
+
+
+def _refreshes(choices: Mapping[str, Choice]) -> RenderableType:
+    return table("", ("table", "variant", "why"), ([name, c.way, c.why] for name, c in choices.items()))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 import typer
 
 from tidemill.cli import documents, tables
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, Every, opened
 from tidemill.cli.output import show
 from tidemill.runtime import status as standing
 
@@ -17,10 +17,11 @@ def register(app: typer.Typer) -> None:
     app.command()(flows)
 
 
-def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) -> None:
     """Show how fresh every channel is, who is behind, and what runs."""
     with opened(ctx) as mill:
-        now = standing.status(mill.catalog)
+        found = standing.status(mill.catalog)
+    now = found if every else standing.without_states(found)
     at = time.time()
     active = tables.runs("active runs", now.active, at)
     show(as_json, documents.status(now), tables.channels(now.channels, at), tables.flows(now.flows, at), active)

@@ -147,6 +147,8 @@ class Custom:
     chain: PerKey = field(compare=False)
     diff: PerKey = field(compare=False)
     delta: Schema | None = None  # columns of a delta, if they differ from the content's
+    expand: PerKey | None = field(default=None, compare=False)  # (base, delta) to signed rows, if there is a short way
+    contract: Callable[[Rows], Rows] | None = field(default=None, compare=False)  # signed rows to a delta, likewise
 
     def delta_schema(self, schema: Schema) -> Schema:
         return self.delta or schema

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from tidemill.model.channel import Channel
 from tidemill.model.codec import updates_to_json
+from tidemill.model.task import Task
 from tidemill.model.workflow import Workflow
 
 
@@ -54,7 +55,7 @@ def _channels(declared: Workflow, registered: Mapping[str, Channel]) -> Iterator
 
 def _bindings(declared: Workflow, registered: Mapping[str, tuple[str, str]]) -> Iterator[Step]:
     for binding in declared.bindings:
-        tasks = ", ".join(t.name for t in binding.tasks)
+        tasks = ", ".join(map(_task, binding.tasks))
         if binding.name not in registered:
             yield Step(Action.ADD, "flow", binding.name, f"tasks {tasks}")
         elif registered[binding.name][0] != binding.identity():
@@ -63,6 +64,14 @@ def _bindings(declared: Workflow, registered: Mapping[str, tuple[str, str]]) -> 
     for name, (_, tasks) in registered.items():
         if name not in names:
             yield Step(Action.REMOVE, "flow", name, f"tasks {tasks}")
+
+
+def _task(task: Task) -> str:
+    """A task by its name; a declared table also by how it is refreshed."""
+    if task.refresh is None:
+        return task.name
+    batch = f", only in batch: {task.batch_because}" if task.batch_because is not None else ""
+    return f"{task.name} (refresh {task.refresh}{batch})"
 
 
 def _described(channel: Channel) -> str:

@@ -67,7 +67,6 @@ class Sql:
     """A Spark SQL query whose tables are the task's inputs."""
 
     query: str
-    refresh: str | None = None  # a table to keep fresh, and how; None: a step to run as it stands
 
     def identity(self) -> Identity:
         return identity("sql", " ".join(self.query.split()))
@@ -111,7 +110,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A way to keep a declared table fresh. What `query` is only the algebra and the engine know."""
+    """A way to keep a declared table fresh. What `query` is only the algebra and the engine know.
+
+    Before the columns of all channels are known it is a relation as declared, and the description empty.
+    """
 
     query: Any
     table: str  # the argument under which the result is written
@@ -121,6 +123,10 @@ class Refresh:
 
     def identity(self) -> Identity:
         return identity("refresh", self.way, self.description)
+
+    def column_names(self) -> list[str]:
+        """The names of the result's columns."""
+        return list(self.query.root.columns)
 
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.]*)\}")
@@ -172,7 +178,7 @@ class Task:
     retry: Retry = Retry()
     time_limit: float | None = None  # seconds
     location: Location = UNKNOWN
-    refresh: str | None = None  # of a declared table: the way that its user chose
+    refresh: str | None = None  # of a declared table: the way that its user chose; None: runs as it stands
     batch_because: str | None = None  # of a declared table: why it can only be run in batch
 
     @property

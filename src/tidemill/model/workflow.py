@@ -10,11 +10,11 @@ from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
-from tidemill.model.change import RESERVED
+from tidemill.model.change import RESERVED, Append, Signed
 from tidemill.model.channel import Channel, Role, valid_name
 from tidemill.model.flow import Binding
 from tidemill.model.location import Location
-from tidemill.model.task import Command, Mode, Sql, Task
+from tidemill.model.task import Command, Mode, Refresh, Sql, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +168,8 @@ def _query_columns(wf: Workflow) -> Iterator[Problem]:
     """A query's columns must be those of the channel it writes, where both are known; Spark checks the types."""
     for task in wf.tasks():
         code = task.variant.code
-        channel = wf.channel(task.writes[0].port) if task.writes else None
-        if not isinstance(code, Sql) or channel is None or channel.schema is None:
+        channel = _result(wf, task)
+        if not isinstance(code, Sql | Refresh) or channel is None or channel.schema is None:
             continue
         names = [n for n in code.column_names() if n not in RESERVED]
         wanted = channel.schema.names
@@ -178,6 +178,36 @@ def _query_columns(wf: Workflow) -> Iterator[Problem]:
                 task.location,
                 f"query {task.name!r} gives the columns {', '.join(names)}, but channel {channel.name!r} "
                 f"(declared at {channel.location}) has {', '.join(wanted)}",
+            )
+
+
+def _result(wf: Workflow, task: Task) -> Channel | None:
+    """The channel of a query's rows; what a declared table keeps for itself is written beside it."""
+    code = task.variant.code
+    writes = [w for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
+    return wf.channel(writes[0].port) if writes else None
+
+
+def _strict(wf: Workflow) -> Iterator[Problem]:
+    for task in wf.tasks():
+        if task.refresh == "incremental_strict" and task.batch_because is not None:
+            yield (
+                task.location,
+                f"query {task.name!r} must be incremental (refresh is 'incremental_strict') but can only be run in "
+                f"batch: {task.batch_because}; change the query, or let refresh be 'auto'",
+            )
+
+
+def _signed(wf: Workflow) -> Iterator[Problem]:
+    """What a refresh changes, readers are given as signed rows; only whole contents fit any merge kind."""
+    for task in wf.tasks():
+        channel = _result(wf, task) if isinstance(task.variant.code, Refresh) else None
+        if channel is not None and not isinstance(channel.updates, Append | Signed):
+            yield (
+                channel.location,
+                f"channel {channel.name!r} is declared with {channel.updates.name} updates, but query {task.name!r} "
+                f"(declared at {task.location}) gives its changes as signed rows; leave key= and updates= out, "
+                "or make the query a programmed task with writes=tm.Base",
             )
 
 
@@ -198,6 +228,8 @@ RULES: tuple[Rule, ...] = (
     _unknown_channels,
     _writers,
     _query_columns,
+    _strict,
+    _signed,
     _cycles,
     _task_names,
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.model.block import Kind
+from tidemill.model.channel import Role
 from tidemill.model.codec import Json
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.run import Run, RunKind, RunState
@@ -92,6 +93,12 @@ def status(catalog: CatalogReader) -> Status:
         flows=tuple(_flow(catalog, b, consumers) for b in bindings),
         active=tuple(active),
     )
+
+
+def without_states(value: Status) -> Status:
+    """The same, without the channels that declared tables keep for themselves."""
+    shown = tuple(c for c in value.channels if c.registered.channel.role is not Role.STATE)
+    return replace(value, channels=shown)
 
 
 def reflected(reached: Provenance) -> tuple[Reflected, ...]:

@@ -112,8 +112,8 @@ def among(rows: DataFrame, only: Keys | None) -> DataFrame:
     if only is None:
         return rows
     keys, on = only
-    apart = keys.select(*(column(k).alias(f"_key{i}") for i, (_, k) in enumerate(on)))
-    agree = reduce(Column.__and__, (column(c).eqNullSafe(F.col(f"_key{i}")) for i, (c, _) in enumerate(on)))
+    apart = keys.select(*(column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(on)))
+    agree = reduce(Column.__and__, (column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(on)))
     return rows.join(apart, agree, "left_semi")
 
 
@@ -198,8 +198,8 @@ def _patches(updates: Patch, rows: DataFrame) -> DataFrame:
 
 def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataFrame:
     """Rows with the patches' values, and `_tidemill_gone` true where a patch removed them."""
-    apart = patches.select(*(column(b).alias(f"_by{i}") for i, b in enumerate(updates.by)), _SEEN, _GONE)
-    agree = reduce(Column.__and__, (column(b).eqNullSafe(F.col(f"_by{i}")) for i, b in enumerate(updates.by)))
+    apart = patches.select(*(column(b).alias(f"_tidemill_by{i}") for i, b in enumerate(updates.by)), _SEEN, _GONE)
+    agree = reduce(Column.__and__, (column(b).eqNullSafe(F.col(f"_tidemill_by{i}")) for i, b in enumerate(updates.by)))
     joined = rows.join(F.broadcast(apart), agree, "left")
     hit = column(_GONE).isNotNull()
     values = [
@@ -224,18 +224,18 @@ def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:
     names = [c for c in rows.columns if c != ORDER]
     latest = _latest(rows.filter(~_is(PATCH)).withColumn(_N, column(ORDER)), updates.key)
     patches = rows.filter(_is(PATCH)).select(
-        *(column(b).alias(f"_by{i}") for i, b in enumerate(updates.by)),
+        *(column(b).alias(f"_tidemill_by{i}") for i, b in enumerate(updates.by)),
         F.struct(*columns(updates.columns)).alias(_SEEN),
         _is(DELETED).alias(_GONE),
         column(ORDER),
     )
-    agree = [column(b).eqNullSafe(F.col(f"_by{i}")) for i, b in enumerate(updates.by)]
+    agree = [column(b).eqNullSafe(F.col(f"_tidemill_by{i}")) for i, b in enumerate(updates.by)]
     later = latest.join(patches, reduce(Column.__and__, [*agree, column(ORDER) > column(_N)]), "inner")
     last = later.groupBy(*columns(updates.key)).agg(
         F.max_by(column(_SEEN), column(ORDER)).alias(_SEEN), F.max(column(_GONE)).alias(_GONE)
     )
-    apart = last.select(*(column(k).alias(f"_by{i}") for i, k in enumerate(updates.key)), _SEEN, _GONE)
-    same = reduce(Column.__and__, (column(k).eqNullSafe(F.col(f"_by{i}")) for i, k in enumerate(updates.key)))
+    apart = last.select(*(column(k).alias(f"_tidemill_by{i}") for i, k in enumerate(updates.key)), _SEEN, _GONE)
+    same = reduce(Column.__and__, (column(k).eqNullSafe(F.col(f"_tidemill_by{i}")) for i, k in enumerate(updates.key)))
     joined = latest.join(apart, same, "left")
     live_hit = F.coalesce(~column(_GONE), F.lit(False)) & ~_is(DELETED)
     made = {c: F.when(live_hit, F.col(f"{_SEEN}.{quoted(c)}")).otherwise(column(c)) for c in updates.columns}

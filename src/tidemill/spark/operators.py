@@ -1,14 +1,19 @@
-"""Operators as DataFrames: each one call of the DataFrame API, with the meaning that `algebra.evaluate` gives it."""
+"""Operators as one Spark SQL statement, with the meaning that `algebra.evaluate` gives them.
+
+Every operator becomes a common table expression over those below it, so that Spark parses and analyses a whole step at
+once: built call by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames,
+and so is what only the DataFrame API can say (a user's function of a group); the statement sees them as views.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
+from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.algebra.expression import Expression, quoted
 from tidemill.algebra.operators import (
     Apply,
     At,
@@ -28,19 +33,17 @@ from tidemill.algebra.operators import (
     Union,
     Window,
 )
-from tidemill.spark.types import column, columns, quoted
+from tidemill.spark.merge import Keys
+from tidemill.spark.types import columns
 
-_HOW = {
-    JoinKind.INNER: "inner",
-    JoinKind.LEFT: "left",
-    JoinKind.RIGHT: "right",
-    JoinKind.FULL: "full",
-    JoinKind.SEMI: "left_semi",
-    JoinKind.ANTI: "left_anti",
+_JOIN = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "LEFT SEMI JOIN",
+    JoinKind.ANTI: "LEFT ANTI JOIN",
 }
-
-Keys = tuple[DataFrame, tuple[tuple[str, str], ...]]
-"""A few keys, and which columns must agree with which of theirs."""
 
 
 class Sources(Protocol):
@@ -51,104 +54,134 @@ class Sources(Protocol):
 
 
 class Compiler:
-    """Makes DataFrames of operators; equal operators are made once."""
+    """Makes DataFrames of operators. The views it needs live until it is closed."""
 
     def __init__(self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame]) -> None:
         self._spark = spark
         self._sources = sources
         self._steps = steps
-        self._made: dict[Operator, DataFrame] = {}
+        self._views: dict[Operator, str] = {}
+        self._prefix = f"tidemill_{uuid4().hex}"
 
     def frame(self, op: Operator) -> DataFrame:
-        if op not in self._made:
-            self._made[op] = self._frame(op)
-        return self._made[op]
+        statement = _Statement(self)
+        last = statement.table(op)
+        names = ", ".join(map(quoted, op.columns))
+        return self._spark.sql(f"{statement.with_clause()}SELECT {names} FROM {last}")
 
-    def _frame(self, op: Operator) -> DataFrame:
+    def view(self, op: Operator) -> str | None:
+        """The view of an operator that is no part of the statement; None if it is."""
+        if op not in self._views:
+            frame = self._apart(op)
+            if frame is None:
+                return None
+            self._views[op] = f"{self._prefix}_{len(self._views)}"
+            frame.createOrReplaceTempView(self._views[op])
+        return self._views[op]
+
+    def _apart(self, op: Operator) -> DataFrame | None:
         match op:
             case Scan():
-                return self._sources(op).select(*columns(op.columns))
+                return self._sources(op)
             case Ref():
-                return self._steps[op.step].select(*columns(op.columns))
+                return self._steps[op.step]
+            case Apply():
+                return _applied(self.frame(op.child), op)
+            case Join(left=Scan() as scan) if _is_lookup(op):
+                return self._sources(scan, (self.frame(op.right), op.keys))
+        return None
+
+    def close(self) -> None:
+        for view in self._views.values():
+            self._spark.catalog.dropTempView(view)
+
+
+class _Statement:
+    """The common table expressions of one statement, each operator once."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._names: dict[Operator, str] = {}
+        self._parts: list[str] = []
+
+    def with_clause(self) -> str:
+        return f"WITH {', '.join(self._parts)} " if self._parts else ""
+
+    def table(self, op: Operator) -> str:
+        if op not in self._names:
+            view = self._compiler.view(op)
+            self._names[op] = view if view is not None else self._part(self._text(op))
+        return self._names[op]
+
+    def _part(self, text: str) -> str:
+        name = f"t{len(self._parts)}"
+        self._parts.append(f"{name} AS ({text})")
+        return name
+
+    def _text(self, op: Operator) -> str:
+        match op:
             case One():
-                return self._spark.sql("SELECT 0 AS _one")
+                return "SELECT 0 AS _one"
             case Project():
-                return self.frame(op.child).select(*map(_named, op.items))
+                return f"SELECT {_list(op.items)} FROM {self.table(op.child)}"
             case Filter():
-                return self.frame(op.child).filter(op.condition.text)
+                return f"SELECT * FROM {self.table(op.child)} WHERE {op.condition}"
             case Explode():
-                return self._explode(op)
+                return f"SELECT *, {_generator(op)} FROM {self.table(op.child)}"
             case Union():
-                names = columns(op.columns)
-                return reduce(DataFrame.union, (self.frame(c).select(*names) for c in op.children))
+                names = ", ".join(map(quoted, op.columns))
+                return " UNION ALL ".join(f"SELECT {names} FROM {self.table(c)}" for c in op.children)
             case Join():
                 return self._join(op)
             case Group():
-                return _grouped(self.frame(op.child), op)
+                return f"SELECT {_grouped(op)} FROM {self.table(op.child)} GROUP BY {', '.join(map(quoted, op.keys))}"
             case Window():
-                return self.frame(op.child).select("*", *map(_named, op.items))
+                return f"SELECT *, {_list(op.items)} FROM {self.table(op.child)}"
             case Top():
-                ordered = self.frame(op.child).orderBy(*(_ordered(o.text) for o in op.order))
-                return (ordered.offset(op.skip) if op.skip else ordered).limit(op.limit)
-            case Apply():
-                return _applied(self.frame(op.child), op)
+                order = ", ".join(o.text for o in op.order)
+                return f"SELECT * FROM {self.table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
+        raise AssertionError(f"{type(op).__name__} stands apart")
 
-    def _explode(self, op: Explode) -> DataFrame:
-        text = op.generator.text.replace("EXPLODE(", "EXPLODE_OUTER(", 1) if op.outer else op.generator.text
-        return self.frame(op.child).select("*", F.expr(text).alias(*op.outputs))
-
-    def _join(self, op: Join) -> DataFrame:
-        if _lookup(op):
-            assert isinstance(op.left, Scan)
-            return self._sources(op.left, (self.frame(op.right), op.keys)).select(*columns(op.left.columns))
-        left, right, keys = self.frame(op.left), self.frame(op.right), op.keys
-        if set(left.columns) & set(right.columns):  # only keys are asked of a semi join's other side
-            right = right.select(*(column(r).alias(f"_right{i}") for i, (_, r) in enumerate(keys)))
-            keys = tuple((a, f"_right{i}") for i, (a, _) in enumerate(keys))
-        if not keys and op.condition is None and op.kind is JoinKind.INNER:
-            return left.crossJoin(right)
-        agreed = [_agree(a, b, safe=op.safe) for a, b in keys]
-        if op.condition is not None:
-            agreed.append(F.expr(op.condition.text))
-        return left.join(right, reduce(Column.__and__, agreed) if agreed else F.lit(True), _HOW[op.kind])
+    def _join(self, op: Join) -> str:
+        left, right, keys = self.table(op.left), self.table(op.right), op.keys
+        if set(op.left.columns) & set(op.right.columns):  # only keys are asked of a semi join's other side
+            again = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
+            right = self._part(f"SELECT {', '.join(f'{quoted(r)} AS {n}' for r, n in again.items())} FROM {right}")
+            keys = tuple((a, again[r]) for a, r in keys)
+        same = "<=>" if op.safe else "="
+        on = [f"{quoted(a)} {same} {quoted(b)}" for a, b in keys]
+        on += [f"({op.condition})"] if op.condition is not None else []
+        return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
-def _lookup(op: Join) -> bool:
+def _is_lookup(op: Join) -> bool:
     """Is this a look-up of a few keys in a channel's content?"""
     content = isinstance(op.left, Scan) and op.left.at in (At.OLD, At.NEW)
     return content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
 
 
-def _agree(left: str, right: str, *, safe: bool) -> Column:
-    return column(left).eqNullSafe(column(right)) if safe else column(left) == column(right)
+def _list(items: Iterable[Named]) -> str:
+    return ", ".join(f"{i.value} AS {quoted(i.name)}" for i in items)
 
 
-def _named(item: Named) -> Column:
-    plain = item.value.column
-    return (F.expr(item.value.text) if plain is None else column(plain)).alias(item.name)
+def _generator(op: Explode) -> str:
+    call = (
+        Expression(op.generator.text.replace("EXPLODE(", "EXPLODE_OUTER(", 1), frozenset())
+        if op.outer
+        else op.generator
+    )
+    names = ", ".join(map(quoted, op.outputs))
+    return f"{call} AS {names}" if len(op.outputs) == 1 else f"{call} AS ({names})"
 
 
-def _ordered(text: str) -> Column:
-    """A sort key with its direction."""
-    down = text.upper().endswith((" DESC", " DESC NULLS FIRST"))
-    last = text.upper().endswith((" DESC", "NULLS LAST"))
-    bare = text.removesuffix(" NULLS LAST").removesuffix(" NULLS FIRST").removesuffix(" DESC").removesuffix(" ASC")
-    value = F.expr(bare)
-    if down:
-        return value.desc_nulls_last() if last else value.desc_nulls_first()
-    return value.asc_nulls_last() if last else value.asc_nulls_first()
+def _grouped(op: Group) -> str:
+    return ", ".join([*map(quoted, op.keys), *map(_fold, op.folds)])
 
 
-def _grouped(child: DataFrame, op: Group) -> DataFrame:
-    if not op.folds:
-        return child.select(*columns(op.keys)).distinct()
-    return child.groupBy(*columns(op.keys)).agg(*map(_fold, op.folds)).select(*columns(op.columns))
-
-
-def _fold(fold: Fold) -> Column:
+def _fold(fold: Fold) -> str:
     arguments = ", ".join(a.text for a in fold.arguments) or "1"
-    made = F.expr(fold.text or f"{fold.function}({arguments})")
-    return (made.cast(fold.cast) if fold.cast else made).alias(fold.name)
+    call = fold.text or f"{fold.function}({arguments})"
+    return f"{f'CAST({call} AS {fold.cast})' if fold.cast else call} AS {quoted(fold.name)}"
 
 
 def _applied(child: DataFrame, op: Apply) -> DataFrame:

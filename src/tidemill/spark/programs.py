@@ -125,6 +125,7 @@ class Running:
                     self._schemas[output.channel] = self._write(output)
             return self._schemas
         finally:
+            self._compiler.close()
             for frame in self._kept:
                 frame.unpersist()
 

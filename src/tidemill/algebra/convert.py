@@ -1,0 +1,162 @@
+"""Conversions between a base, a strong delta and a weak one, on plain Python rows.
+
+A strong delta is signed rows: `_count` says how often a row was added. A weak delta is a delta of the channel's
+merge kind. Whoever defines a weak delta of their own gives one way to make it, from two contents or from signed rows,
+and one way to use it, to make the content after or signed rows; the other ways are made of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from tidemill.algebra import reference
+from tidemill.algebra.reference import Row
+from tidemill.errors import WorkflowError
+from tidemill.model.change import (
+    COUNT,
+    DELETED,
+    PATCH,
+    Append,
+    Custom,
+    Increment,
+    Patch,
+    PerKey,
+    Rows,
+    Signed,
+    Updates,
+    Upsert,
+)
+from tidemill.model.location import caller
+from tidemill.model.schema import Schema
+
+Encoding = Literal["base", "strong", "weak"]
+Contract = Callable[[Rows], Rows]
+Conversion = Callable[[Updates, Rows, Rows], Rows]
+"""From the merge kind, the content before and the rows to convert."""
+
+
+def custom(
+    key: str | Sequence[str],
+    *,
+    chain: PerKey,
+    merge: PerKey | None = None,
+    expand: PerKey | None = None,
+    diff: PerKey | None = None,
+    contract: Contract | None = None,
+    delta: str | None = None,
+) -> Custom:
+    """Updates of the user's own, each function called once per key with lists of rows.
+
+    `merge(base, delta)` gives the content after, `expand(base, delta)` the signed rows; one of them is needed.
+    `diff(before, after)` makes a delta of two contents, `contract(signed)` of signed rows; one of them is needed.
+    `delta` is the schema of a delta, if its columns differ from the content's.
+    """
+    applied = merge if merge is not None else _merge_by(expand)
+    found = diff if diff is not None else _diff_by(contract)
+    names = (key,) if isinstance(key, str) else tuple(key)
+    return Custom(names, applied, chain, found, None if delta is None else _schema(delta), expand, contract)
+
+
+def convert(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
+    """Rows in another encoding; `base` is the content that a delta changes, or before the one given.
+
+    >>> convert([{"k": 1, "v": 2}], "weak", "strong", Upsert(("k",)), [{"k": 1, "v": 1}])
+    [{'k': 1, 'v': 2, '_count': 1}, {'k': 1, 'v': 1, '_count': -1}]
+    """
+    return rows if source == to else CONVERSIONS[source, to](updates, base, rows)
+
+
+def _strong_of_bases(_: Updates, base: Rows, rows: Rows) -> Rows:
+    return reference.diff(Signed(), base, rows)
+
+
+def _base_of_strong(_: Updates, base: Rows, rows: Rows) -> Rows:
+    return reference.merge(Signed(), base, rows)
+
+
+def _strong_of_weak(updates: Updates, base: Rows, rows: Rows) -> Rows:
+    match updates:
+        case Append():
+            return [r | {COUNT: 1} for r in rows]
+        case Signed():
+            return rows
+        case Custom(expand=expand) if expand is not None:
+            return reference.per_key(updates.key, expand, base, rows)
+        case _:
+            return reference.diff(Signed(), base, reference.merge(updates, base, rows))
+
+
+def _weak_of_strong(updates: Updates, base: Rows, rows: Rows) -> Rows:
+    """The one conversion that needs no base, but for a custom kind that was given no way of its own."""
+    match updates:
+        case Append():
+            return reference.merge(Signed(), [], rows)
+        case Signed():
+            return rows
+        case Upsert():
+            return _replaced(updates.key, rows, forget=False)
+        case Increment():
+            return _replaced(updates.key, rows, forget=True)
+        case Patch():
+            return [r | {PATCH: False} for r in _replaced(updates.key, rows, forget=False)]
+        case Custom(contract=contract) if contract is not None:
+            return reference.per_key(updates.key, lambda signed, _: contract(signed), rows, [])
+        case Custom():
+            return reference.diff(updates, base, reference.merge(Signed(), base, rows))
+
+
+def _replaced(key: Sequence[str], signed: Rows, *, forget: bool) -> Rows:
+    """Of each key the row that was added, or else its deletion. `forget`: adding must not add to what was there."""
+
+    def one(rows: Rows, _: Rows) -> Rows:
+        lost, made = ([_content(r) for r in rows if (r[COUNT] > 0) is added] for added in (False, True))
+        if made:
+            return [r | {DELETED: forget and bool(lost)} for r in made]
+        return [{c: v if c in key else None for c, v in r.items()} | {DELETED: True} for r in lost]
+
+    return reference.per_key(key, one, signed, [])
+
+
+def _content(row: Row) -> Row:
+    return {c: v for c, v in row.items() if c != COUNT}
+
+
+CONVERSIONS: Mapping[tuple[Encoding, Encoding], Conversion] = {
+    ("base", "strong"): _strong_of_bases,
+    ("base", "weak"): reference.diff,
+    ("strong", "base"): _base_of_strong,
+    ("strong", "weak"): _weak_of_strong,
+    ("weak", "base"): reference.merge,
+    ("weak", "strong"): _strong_of_weak,
+}
+
+
+def _merge_by(expand: PerKey | None) -> PerKey:
+    """From weak to base by way of strong."""
+    if expand is None:
+        raise _refused("use", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
+    return lambda base, delta: reference.merge(Signed(), base, expand(base, delta))
+
+
+def _diff_by(contract: Contract | None) -> PerKey:
+    """From base to weak by way of strong; of equal contents there is nothing to contract."""
+    if contract is None:
+        raise _refused("make", "diff(before, after), from two contents, or contract(signed), from signed rows")
+
+    def diff(before: Rows, after: Rows) -> Rows:
+        signed = reference.diff(Signed(), before, after)
+        return contract(signed) if signed else []
+
+    return diff
+
+
+def _schema(ddl: str) -> Schema:
+    try:
+        return Schema.parse(ddl)
+    except ValueError as error:
+        raise WorkflowError([f"{caller()}: the schema of a delta: {error}"]) from error
+
+
+def _refused(verb: str, ways: str) -> WorkflowError:
+    return WorkflowError([f"{caller()}: a custom delta needs a way to {verb} it: give {ways}"])

@@ -1,0 +1,89 @@
+"""`explain`: how a table is kept fresh, and why that way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from tidemill.cli.options import AsJson, opened
+from tidemill.cli.output import fields, show, table
+from tidemill.cli.values import NONE, count
+from tidemill.plan.explain import Explanation, Weighed, Written
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(explain)
+
+
+def explain(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="A table that a task writes.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
+    with opened(ctx) as mill:
+        found = mill.explain(name)
+    show(as_json, asdict(found), *_parts(found))
+
+
+def _parts(found: Explanation) -> Iterator[RenderableType]:
+    for writer in found.writers:
+        yield _head(found.table, writer)
+        if writer.widgets:
+            yield "\n".join(("widgets", *(f"  {line}" for line in writer.widgets)))
+            yield _states(writer)
+        yield _variants(writer)
+        if writer.program:
+            yield _program(writer)
+
+
+def _head(name: str, writer: Written) -> RenderableType:
+    return fields(
+        [
+            ("table", name),
+            ("written by", f"task {writer.task} of flow {writer.flow}"),
+            ("declared in", writer.location),
+            ("refresh", writer.refresh or "programmed"),
+            ("runs now", f"{writer.way or 'unknown'}: {writer.why}"),
+        ]
+    )
+
+
+def _states(writer: Written) -> RenderableType:
+    rows = ([s.channel, _merged(s.updates, s.key), s.columns, s.widget] for s in writer.states)
+    return table("state channels", ("channel", "updates", "keeps", "of"), rows)
+
+
+def _merged(updates: str, key: tuple[str, ...]) -> str:
+    return f"{updates} ({', '.join(key)})" if key else updates
+
+
+def _variants(writer: Written) -> RenderableType:
+    headings = ("variant", "reads", "writes", ">rows", ">seconds", "now")
+    return table("variants", headings, (_variant(v, writer) for v in writer.variants))
+
+
+def _variant(value: Weighed, writer: Written) -> list[object]:
+    reads = [f"{channel} ({', '.join(modes)})" for channel, modes in value.reads]
+    writes = [f"{channel} ({', '.join(filter(None, (kind, updates)))})" for channel, kind, updates in value.writes]
+    seconds = NONE if value.seconds is None else f"{value.seconds:.1f}"
+    return [value.name, reads, writes, count(value.rows), seconds, _verdict(value, writer)]
+
+
+def _verdict(value: Weighed, writer: Written) -> str:
+    if value.obstacle:
+        return f"impossible: {value.obstacle}"
+    if value.name == writer.way:
+        return "would run"
+    if writer.way is None:
+        return "known after apply"
+    return f"possible, with run {writer.flow} --variant {value.name}"
+
+
+def _program(writer: Written) -> RenderableType:
+    rows = ([line.name, line.looks_at, line.operators[0]] for line in writer.program)
+    return table("incremental program", ("step", "looks at", "and computes"), rows)

@@ -1,0 +1,152 @@
+"""The six conversions between a base, a strong delta and a weak one, for every merge kind and every way to define one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracle.histories import CUSTOM, KINDS, TAGS, contents, deltas, top_chain, top_diff, top_merge
+
+import tidemill as tm
+from tidemill.algebra.convert import CONVERSIONS, convert
+from tidemill.algebra.reference import chain, diff, merge, same
+from tidemill.errors import WorkflowError
+from tidemill.model.change import COUNT, Rows, Signed, Updates
+from tidemill.model.schema import Schema
+from tidemill.testing import check_laws
+
+
+def top_expand(base: Rows, delta: Rows) -> Rows:
+    """What the newest block puts in the place of what was there."""
+    if not delta:
+        return []
+    return [r | {COUNT: -1} for r in base] + [r | {COUNT: 1} for r in delta if r["tag"] != ""]
+
+
+def top_contract(signed: Rows) -> Rows:
+    """Only for contents of one row per key, where the rows added are all that there are."""
+    added = [{c: v for c, v in r.items() if c != COUNT} for r in signed if r[COUNT] > 0]
+    return added or [{"k": signed[0]["k"], "tag": "", "score": None}]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "merge and diff": {"merge": top_merge, "diff": top_diff},
+    "expand and diff": {"expand": top_expand, "diff": top_diff},
+    "merge and contract": {"merge": top_merge, "contract": top_contract},
+    "expand and contract": {"expand": top_expand, "contract": top_contract},
+    "all": {"merge": top_merge, "expand": top_expand, "diff": top_diff, "contract": top_contract},
+}
+DEFINED: dict[str, tuple[Updates, Schema]] = {n: (tm.custom("k", chain=top_chain, **w), TAGS) for n, w in WAYS.items()}
+EVERY = KINDS | DEFINED
+
+
+@st.composite
+def changes(draw: st.DrawFn, name: str) -> tuple[Updates, Rows, Rows]:
+    """A kind, a content, and a delta on it; one row a key where a contraction can tell no more."""
+    updates, schema = EVERY[name]
+    base = draw(contents(updates, schema))
+    delta = draw(deltas(updates, schema, base))
+    if name in DEFINED:
+        base, delta = ([*{r["k"]: r for r in rows}.values()] for rows in (base, delta))
+    return updates, base, delta
+
+
+every_kind = pytest.mark.parametrize("name", EVERY)
+
+
+@every_kind
+@given(data=st.data())
+def test_what_conversions_give_is_what_the_reference_says(name: str, data: st.DataObject) -> None:
+    updates, base, delta = data.draw(changes(name))
+    after = merge(updates, base, delta)
+    assert same(convert(delta, "weak", "base", updates, base), after)
+    strong = diff(Signed(), base, after)
+    assert same(convert(after, "base", "strong", updates, base), strong)
+    assert same(_net(convert(delta, "weak", "strong", updates, base)), strong)
+    assert same(convert(strong, "strong", "base", updates, base), after)
+    for weak in (convert(after, "base", "weak", updates, base), convert(strong, "strong", "weak", updates, base)):
+        assert same(merge(updates, base, weak), after)
+
+
+@every_kind
+@given(data=st.data())
+def test_a_detour_leads_to_the_same_place(name: str, data: st.DataObject) -> None:
+    updates, base, delta = data.draw(changes(name))
+    given = {"base": merge(updates, base, delta)}
+    given["strong"] = convert(given["base"], "base", "strong", updates, base)
+    given["weak"] = convert(given["base"], "base", "weak", updates, base)  # one of many deltas that lead there
+    for source, to in CONVERSIONS:
+        (between,) = {"base", "strong", "weak"} - {source, to}
+        first = convert(given[source], source, between, updates, base)  # type: ignore[arg-type]
+        detour = convert(first, between, to, updates, base)  # type: ignore[arg-type]
+        direct = convert(given[source], source, to, updates, base)
+        assert same(_net(detour), _net(direct)) if to == "strong" else same(detour, direct), (source, between, to)
+
+
+@pytest.mark.parametrize("name", DEFINED)
+@given(data=st.data())
+def test_composed_functions_do_what_the_given_ones_do(name: str, data: st.DataObject) -> None:
+    updates, base, delta = data.draw(changes(name))
+    after = merge(CUSTOM, base, delta)
+    assert same(merge(updates, base, delta), after)
+    assert same(diff(updates, base, after), diff(CUSTOM, base, after))
+    check_laws(updates, base, [delta, [], diff(updates, after, base)])
+
+
+def test_contracting_needs_no_content_before() -> None:
+    signed: Rows = [{"k": 1, "v": 2, COUNT: 1}, {"k": 1, "v": 1, COUNT: -1}, {"k": 2, "v": 5, COUNT: -1}]
+    assert convert(signed, "strong", "weak", tm.Upsert(("k",)), []) == [
+        {"k": 1, "v": 2, "_deleted": False},
+        {"k": 2, "v": None, "_deleted": True},
+    ]
+
+
+def test_what_it_is_already_stays() -> None:
+    rows: Rows = [{"k": 1}]
+    assert convert(rows, "weak", "weak", tm.Append(), []) is rows
+
+
+@pytest.mark.parametrize(
+    ("define", "problem"),
+    [
+        (lambda: tm.custom("k", chain=top_chain, diff=top_diff), "a way to use it: give merge"),
+        (lambda: tm.custom("k", chain=top_chain, expand=top_expand), "a way to make it: give diff"),
+        (lambda: tm.custom("k", chain=top_chain, **WAYS["all"], delta="k"), "the schema of a delta: not a schema"),
+    ],
+)
+def test_too_little_is_refused_with_the_users_line(define: Callable[[], object], problem: str) -> None:
+    with pytest.raises(WorkflowError, match=problem) as error:
+        define()
+    assert str(error.value).startswith(f"{__file__}:{define.__code__.co_firstlineno}: ")
+
+
+def test_a_delta_may_have_columns_of_its_own() -> None:
+    """A counter whose delta is a step up or down."""
+
+    def stepped(base: Rows, delta: Rows) -> Rows:
+        was = base[0]["n"] if base else 0
+        return [{"k": r["k"], "n": was + r["step"]} for r in delta] or base
+
+    def steps(before: Rows, after: Rows) -> Rows:
+        was = before[0]["n"] if before else 0
+        return [{"k": r["k"], "step": r["n"] - was} for r in after if r["n"] != was]
+
+    def both(first: Rows, second: Rows) -> Rows:
+        rows = first + second
+        return [{"k": rows[0]["k"], "step": sum(r["step"] for r in rows)}]
+
+    counter = tm.custom(["k"], merge=stepped, diff=steps, chain=both, delta="k int, step int")
+    assert counter.delta == Schema.parse("k int, step int")
+    step: Rows = [{"k": 1, "step": 2}]
+    assert same(
+        convert(step, "weak", "strong", counter, [{"k": 1, "n": 1}]),
+        [{"k": 1, "n": 3, COUNT: 1}, {"k": 1, "n": 1, COUNT: -1}],
+    )
+    assert chain(counter, step, step) == [{"k": 1, "step": 4}]
+
+
+def _net(signed: Rows) -> Rows:
+    return chain(Signed(), signed, [])
