@@ -183,7 +183,9 @@ class Tidemill:
         upkeep = self.settings.upkeep
         names = [c.channel.name for c in self.catalog.channels()] if channels is None else channels
         janitor = Janitor(self.executor)
-        return janitor.tidy(names, self._compactor(), history=upkeep.history, keep_since=_since(upkeep.keep))
+        return janitor.tidy(
+            names, self._compactor(), history=upkeep.history, points=upkeep.points, keep_since=_since(upkeep.keep)
+        )
 
     def _compactor(self) -> Compactor:
         limits = Limits(small_file=self.settings.upkeep.small_file)

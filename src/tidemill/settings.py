@@ -47,7 +47,8 @@ class UpkeepSettings(_Section):
 
     automatic: bool = True  # tidy the channels of a flow after each of its runs
     history: int = Field(default=100, ge=1)  # runs remembered per channel and bound flow
-    keep: str | None = None  # how far back contents stay readable, such as "7 days"; None: only now
+    points: int = Field(default=50, ge=0)  # so many of the newest contents of a channel stay readable
+    keep: str | None = None  # and those of so long, such as "7 days"
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
 
     @field_validator("keep")

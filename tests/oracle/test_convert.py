@@ -1,4 +1,4 @@
-"""The six conversions between a base, a strong delta and a weak one, for every merge kind and every way to define one."""
+"""The six conversions between a base, a strong delta and a weak one, for every kind and every way to define one."""
 
 from __future__ import annotations
 

@@ -59,10 +59,10 @@ def custom(
 
 
 def convert(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
-    """Rows in another encoding; `base` is the content that a delta changes, or before the one given.
+    """Rows in another encoding; `base` is the content that a delta changes, or that came before the one given.
 
-    >>> convert([{"k": 1, "v": 2}], "weak", "strong", Upsert(("k",)), [{"k": 1, "v": 1}])
-    [{'k': 1, 'v': 2, '_count': 1}, {'k': 1, 'v': 1, '_count': -1}]
+    >>> convert([{"k": 1, "v": 2, "_count": -1}], "strong", "weak", Upsert(("k",)), base=[])
+    [{'k': 1, 'v': None, '_deleted': True}]
     """
     return rows if source == to else CONVERSIONS[source, to](updates, base, rows)
 

@@ -89,13 +89,27 @@ def worked_out(name: str, channels: Sequence[Channel], bindings: Sequence[Bindin
             table = task.writes[0].port
             made = declare(task, sources, known[table].schema if table in known else None)
             found[table] = made
-            if made.source is not None and table not in sources:
-                sources[table] = made.source
+            if made.source is not None:
+                sources[table] = _told(made.source, sources.get(table))
     tables = {t: d.task for t, d in found.items()}
     changed = tuple(replace(b, tasks=tuple(_worked_out(t, tables) for t in b.tasks)) for b in bindings)
-    implied = _implied(changed, known)
+    given = tuple(_giving_signed_rows(c) if _is_kept(c, found) else c for c in channels)
     states = (c for d in found.values() for c in d.channels)
-    return Workflow(name, (*channels, *implied, *states), changed)
+    return Workflow(name, (*given, *_implied(changed, known), *states), changed)
+
+
+def _told(worked_out: Source, declared: Source | None) -> Source:
+    """What is known of a table whose schema was declared: the types are as declared, the rest is the query's."""
+    return worked_out if declared is None else replace(worked_out, columns=declared.columns)
+
+
+def _is_kept(channel: Channel, found: Mapping[str, Declared]) -> bool:
+    return channel.name in found and len(found[channel.name].task.variants) > 1
+
+
+def _giving_signed_rows(channel: Channel) -> Channel:
+    """A table declared with a schema and no more gives its changes as those without do."""
+    return replace(channel, updates=Signed()) if isinstance(channel.updates, Append) else channel
 
 
 def _worked_out(task: Task, tables: Mapping[str, Task]) -> Task:

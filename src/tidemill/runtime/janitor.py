@@ -45,7 +45,13 @@ class Janitor:
     executor: Executor
 
     def tidy(
-        self, channels: Iterable[str], compactor: Compactor, *, history: int, keep_since: int | None = None
+        self,
+        channels: Iterable[str],
+        compactor: Compactor,
+        *,
+        history: int,
+        points: int = 0,
+        keep_since: int | None = None,
     ) -> Tidied:
         """Do on these channels what is due; a few queries a channel if nothing is.
 
@@ -54,7 +60,7 @@ class Janitor:
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.channels() if c.channel.name in names and c.head.seq > 0]
         made = [block for c in written for block in _compacted(c.channel.name, compactor, problems)]
-        collected = self._collect(written, keep_since)
+        collected = self._collect(written, keep_since, points)
         return Tidied(
             folded=tuple(b for b in made if b.kind is Kind.DELTA),
             rebased=tuple(b for b in made if b.kind is Kind.BASE),
@@ -87,19 +93,24 @@ class Janitor:
         forgotten = (self.executor.catalog.forget(s, keep=history) for s in sorted(names | flows))
         return sum(forgotten, start=Forgotten())
 
-    def _collect(self, channels: Iterable[RegisteredChannel], keep_since: int | None) -> Collected:
+    def _collect(self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0) -> Collected:
         catalog = self.executor.catalog
         reading = _readers(catalog.bindings())
-        gone = [b for c in channels for b in self._superseded(c, reading, keep_since)]
+        gone = [b for c in channels for b in self._superseded(c, reading, keep_since, points)]
         catalog.collect(b.id for b in gone)
         return Collected(len(gone), self.executor.store.delete(catalog.purge()))
 
-    def _superseded(self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None) -> list[Block]:
+    def _superseded(
+        self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None, points: int
+    ) -> list[Block]:
         catalog, name = self.executor.catalog, channel.channel.name
         blocks = catalog.filled(name)
         if not collectable(blocks, channel.head.seq, ()):
             return []
         needs = [*self._consumers(name, reading), *map(Need, catalog.points(name))]
+        if points:
+            seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
+            needs.append(Need(seqs[-min(points, len(seqs))], onwards=True))
         if keep_since is not None:
             needs.append(Need(self._seq_at(name, keep_since), onwards=True))
         return collectable(blocks, channel.head.seq, needs)

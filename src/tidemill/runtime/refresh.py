@@ -51,7 +51,8 @@ def weigh(
     """The ways to refresh a declared table now; `anew` are channels that the same run writes anew before."""
     names = [v.name for v in task.variants]
     if variant is not None and variant not in names:
-        raise ConfigError(f"table {task.name!r} has no variant {variant!r}; its variants are {', '.join(names)}")
+        why = f" ({task.batch_because})" if task.batch_because else ""
+        raise ConfigError(f"table {task.name!r} has no variant {variant!r}{why}; its variants are {', '.join(names)}")
     code = task.variant.code
     readings = []
     if isinstance(code, Refresh):
@@ -60,7 +61,7 @@ def weigh(
                     only_batch=task.batch_because)  # fmt: skip
     if variant is not None and choice.way != variant:
         raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
-    return choice
+    return choice if variant is None else replace(choice, why=f"variant {variant!r} was asked for")
 
 
 def _readings(

@@ -189,11 +189,10 @@ def _is(name: str) -> Column:
 
 
 def _patches(updates: Patch, rows: DataFrame) -> DataFrame:
-    """What the patches of several deltas in order come to: of each `by` the last values, or a removal if there was one."""
+    """What the patches of several deltas come to: the last values for each, or a removal if there was one."""
     gone = F.max(_is(DELETED))
-    values = F.when(~gone, F.max_by(F.struct(*columns(updates.columns)), column(ORDER))).alias(_SEEN)
-    gone = gone.alias(_GONE)
-    return rows.filter(_is(PATCH)).groupBy(*columns(updates.by)).agg(values, gone)
+    values = F.when(~gone, F.max_by(F.struct(*columns(updates.columns)), column(ORDER)))
+    return rows.filter(_is(PATCH)).groupBy(*columns(updates.by)).agg(values.alias(_SEEN), gone.alias(_GONE))
 
 
 def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataFrame:
