@@ -55,11 +55,10 @@ def test_derived_tables_stay_right_while_rows_come_and_go(open_mill: Open) -> No
     insert(mill, "clicks", CLICKS, (1, "a", 3), (2, "a", 5), (2, "a", 5), (1, "b", 9), (4, None, 1))
     insert(mill, "pages", PAGES, ("a/1", "a"), ("a/2", "a"), ("b/1", "b"), ("c/1", "c"), ("?", None))
     check(mill, Kind.BASE)
-    insert(
-        mill, "clicks", f"{CLICKS}, _count bigint", (2, "a", 5, -1), (1, "b", 9, -1), (3, "c", 7, 1), (5, None, 2, 1)
-    )
+    signed = f"{CLICKS}, _count bigint"
+    insert(mill, "clicks", signed, (2, "a", 5, -1), (1, "b", 9, -1), (3, "c", 7, 1), (5, None, 2, 1))
     check(mill, Kind.DELTA)
-    insert(mill, "clicks", signed, (2, "a", 5, -1), (4, None, 1, -1), (5, None, 2, -1))
+    insert(mill, "clicks", signed, (2, "a", 5, -1), (4, None, 1, -1), (5, None, 2, -1), (6, "c", 8, 1))
     insert(mill, "pages", f"{PAGES}, _deleted boolean", ("a/1", "c", False), ("b/1", None, True), ("d/1", "d", False))
     check(mill, Kind.DELTA)
 

@@ -154,7 +154,7 @@ def test_a_method_is_what_its_sql_is(name: str) -> None:
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_the_text_of_a_relation_is_a_query_of_the_same_columns(name: str) -> None:
     relation, _ = ONE_METHOD[name]
-    found = translate(text_of_stage(relation.stage), SOURCES)
+    found = translate(text_of_stage(relation.stage, ""), SOURCES)
     assert found.root.columns == operators(relation).columns
 
 
@@ -242,7 +242,7 @@ def test_a_function_of_what_is_not_known_is_refused() -> None:
     made.table("later")
     made.sql("later", "SELECT rand() AS r FROM clicks")
     made.derive("never", made.relation("later").apply("r", lambda rows: rows, "n int"))
-    with pytest.raises(WorkflowError, match="apply\\(\\) needs columns"):
+    with pytest.raises(WorkflowError, match="this cannot: the columns of later are not known"):
         made.declared()
 
 

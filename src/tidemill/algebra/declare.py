@@ -38,7 +38,7 @@ def declare(task: Task, sources: Mapping[str, Source], schema: Schema | None) ->
     try:
         found = _translated(task.variant.code, given)
     except NotIncremental as reason:
-        return Declared(replace(_in_batch(task), batch_because=str(reason)), (), None)
+        return Declared(_in_batch(task, str(reason)), (), None)
     root = _on_channels(found.root, {r.argument: r.port for r in task.reads})
     query = Query(task.writes[0].port, root)
     types = {c: found.types.get(c, "") for c in root.columns}
@@ -51,13 +51,11 @@ def _translated(code: Code, sources: Mapping[str, Source]) -> Translated:
     return translate(code.query, sources) if isinstance(code, Sql) else resolve(_stage(code), sources)
 
 
-def _in_batch(task: Task) -> Task:
-    """The task with a variant that runs the query's text as it stands."""
+def _in_batch(task: Task, because: str) -> Task:
+    """The task with one variant, which runs the query's text as it stands."""
     code = task.variant.code
-    if isinstance(code, Sql):
-        return task
-    text = Sql(text_of_stage(_stage(code)))
-    return replace(task, variants=(replace(task.variant, code=text),))
+    text = code if isinstance(code, Sql) else Sql(text_of_stage(_stage(code), because))
+    return replace(task, variants=(replace(task.variant, code=text),), batch_because=because)
 
 
 def _stage(code: Code) -> Stage:

@@ -169,11 +169,11 @@ def _chain_patches(updates: Patch, first: Rows, second: Rows) -> Rows:
 
 
 def _seen(updates: Patch, row: Row, delta: Rows) -> Row:
-    """An upserted row after later patches."""
+    """An upserted row after later patches; of one that a patch removed, only the key is left."""
     if row.get(DELETED):
         return row
     after = _patched(updates, row, delta)
-    return row | {DELETED: True} if after is None else after
+    return {c: v if c in updates.key else None for c, v in row.items()} | {DELETED: True} if after is None else after
 
 
 def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows:

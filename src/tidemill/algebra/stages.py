@@ -84,9 +84,9 @@ def resolve(stage: Stage, sources: Mapping[str, Source]) -> Translated:
     return _selected(stage, below) if isinstance(stage, Select) else _applied(stage, below[0])
 
 
-def text_of_stage(stage: Stage) -> str:
-    """All of it as one Spark SQL query; a function of groups has none."""
-    return _tree(stage).sql("spark")
+def text_of_stage(stage: Stage, because: str) -> str:
+    """All of it as one Spark SQL query, to be run in batch, and why; a function of groups has no text."""
+    return _tree(stage, because).sql("spark")
 
 
 def _inputs(stage: Select | Applied) -> tuple[tuple[str, Stage], ...]:
@@ -131,23 +131,22 @@ def _applied(stage: Applied, below: Translated) -> Translated:
 # -- text --------------------------------------------------------------------------------------------------------
 
 
-def _tree(stage: Stage) -> exp.Expr:
+def _tree(stage: Stage, because: str) -> exp.Expr:
     match stage:
         case Rows():
             return exp.select("*").from_(exp.to_identifier(stage.channel, quoted=True))
         case Select():
-            return _with_inputs(parse(stage.query), stage)
+            return _with_inputs(parse(stage.query), stage, because)
         case Applied():
-            raise WorkflowError(
-                [f"{stage.location}: apply() needs columns and operators that are known before anything is written"]
-            )
+            why = f"apply() needs a table that can be kept incrementally, and this cannot: {because}"
+            raise WorkflowError([f"{stage.location}: {why}"])
 
 
-def _with_inputs(query: exp.Expr, stage: Select) -> exp.Expr:
+def _with_inputs(query: exp.Expr, stage: Select, because: str) -> exp.Expr:
     below = {f"_{i}": s for i, (_, s) in enumerate(stage.inputs)}
     for table in [t for t in query.find_all(exp.Table) if t.name in below]:
         alias = exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))
-        table.replace(exp.Subquery(this=_tree(below[table.name]), alias=alias))
+        table.replace(exp.Subquery(this=_tree(below[table.name], because), alias=alias))
     return query
 
 

@@ -236,9 +236,12 @@ def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:
     apart = last.select(*(column(k).alias(f"_tidemill_by{i}") for i, k in enumerate(updates.key)), _SEEN, _GONE)
     same = reduce(Column.__and__, (column(k).eqNullSafe(F.col(f"_tidemill_by{i}")) for i, k in enumerate(updates.key)))
     joined = latest.join(apart, same, "left")
-    live_hit = F.coalesce(~column(_GONE), F.lit(False)) & ~_is(DELETED)
-    made = {c: F.when(live_hit, F.col(f"{_SEEN}.{quoted(c)}")).otherwise(column(c)) for c in updates.columns}
-    made[DELETED] = _is(DELETED) | F.coalesce(column(_GONE), F.lit(False))
+    removed = F.coalesce(column(_GONE), F.lit(False)) & ~_is(DELETED)
+    patched = F.coalesce(~column(_GONE), F.lit(False)) & ~_is(DELETED)
+    made = {c: F.when(~removed, column(c)) for c in names if c not in (*updates.key, DELETED, PATCH)}
+    for name in updates.columns:
+        made[name] = F.when(patched, F.col(f"{_SEEN}.{quoted(name)}")).otherwise(made[name])
+    made[DELETED] = _is(DELETED) | removed
     return joined.select(*(made[c].alias(c) if c in made else column(c) for c in names))
 
 
