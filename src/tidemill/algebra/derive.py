@@ -48,7 +48,7 @@ from tidemill.model.change import COUNT, DELETED, PATCH
 
 _PLUS, _MINUS = Named(COUNT, literal("1L")), Named(COUNT, literal("-1L"))
 _NEW, _OLD, ADDED = "new.", "old.", "added."
-_HIT = "_hit"
+_HIT, _WAS = "_hit", "_was"
 
 
 class Derivation:
@@ -399,18 +399,26 @@ class Derivation:
         if partners is None:
             rows = self._with_partners(op, own, None)
             return None if rows is None else _as_upserts(result, rows)
-        moved = self._step(f"partners of {self._label(op)}", partners)
-        came = self._came(op, moved) if result.inner else None
+        if not result.inner:
+            moved = self._step(f"partners of {self._label(op)}", partners)
+            rows = self._with_partners(op, own, None)
+            return _all([*([] if rows is None else [_as_upserts(result, rows)]), _as_patches(result, moved)])
+        moved = self._step(f"partners of {self._label(op)}", self._known(op, partners))
+        is_new = f"NOT {DELETED} AND {_WAS} IS NULL"
+        came = self._step(
+            f"new partners of {self._label(op)}", select(Filter(moved, expression(is_new)), op.right_keys)
+        )
         rows = self._with_partners(op, own, came)
-        patches = _as_patches(result, moved if came is None else without(moved, came, _same(op.right_keys)))
+        patches = _as_patches(result, Filter(moved, expression(f"NOT ({is_new})")))
         return patches if rows is None else Union((_as_upserts(result, rows), patches))
 
-    def _came(self, op: Join, moved: Ref) -> Ref:
-        """The partners that were not there before."""
+    def _known(self, op: Join, partners: Operator) -> Operator:
+        """Partners that changed, marked if they were there before."""
         keys = op.right_keys
-        there_now = select(Filter(moved, expression(f"NOT {DELETED}")), keys)
-        before = restrict(self.old(op.right), moved, _same(keys))
-        return self._step(f"new partners of {self._label(op)}", without(there_now, before, _same(keys)))
+        before = select(restrict(self.old(op.right), partners, _same(keys)), keys)
+        marked = extend(_renamed(before, _OLD), Named(_WAS, literal("TRUE")))
+        joined = Join(partners, marked, JoinKind.LEFT, tuple((k, _OLD + k) for k in keys), safe=True)
+        return select(joined, (*partners.columns, _WAS))
 
 
 def _as_upserts(result: Shared, rows: Operator) -> Operator:

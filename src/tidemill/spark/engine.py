@@ -24,7 +24,7 @@ from tidemill.spark.compaction import touched, write_files
 from tidemill.spark.programs import refresh
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
-from tidemill.spark.session import cancel, first_line, running, tagged
+from tidemill.spark.session import cancel, first_line, quick, running, tagged
 from tidemill.spark.writing import write
 
 Frames = Mapping[str, DataFrame]
@@ -40,6 +40,7 @@ class SparkEngine:
         self._new_session = session
         self._locate = locate
         self._session: SparkSession | None = None
+        self._quick: SparkSession | None = None
         self._started_here = False
         self._commands = Commands()
 
@@ -49,6 +50,13 @@ class SparkEngine:
             self._started_here = running() is None
             self._session = self._new_session()
         return self._session
+
+    @property
+    def quick(self) -> SparkSession:
+        """The session for work on small changes."""
+        if self._quick is None:
+            self._quick = quick(self.spark)
+        return self._quick
 
     def start(self) -> None:
         """Start the session now and run one empty job, so that what comes next is not charged for it."""
@@ -70,7 +78,7 @@ class SparkEngine:
         with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
             code = task.variant.code
             if isinstance(code, Refresh):
-                return refresh(self.spark, Reader(self.spark, self._locate), code, inputs, outputs)
+                return refresh(self, self._locate, code, inputs, outputs, tag)
             frames = {name: self.frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
@@ -100,7 +108,7 @@ class SparkEngine:
     def stop(self) -> None:
         if self._session is not None and self._started_here:
             self._session.stop()
-        self._session = None
+        self._session = self._quick = None
 
     def _call(
         self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, Target], log: Log

@@ -7,25 +7,29 @@ optimised away where it is empty. Small outputs are written without a job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.declare import CHANGE, NEW, OLD
-from tidemill.algebra.operators import At, Scan
+from tidemill.algebra.operators import At, Operator, Scan
 from tidemill.algebra.program import Output, Program, Query, Way
+from tidemill.algebra.simplify import simplified
 from tidemill.errors import RunFailed
 from tidemill.model.block import Kind
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh
-from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of
+from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
 from tidemill.ports import Target
 from tidemill.spark.merge import Keys
 from tidemill.spark.operators import Compiler
-from tidemill.spark.reading import Reader
+from tidemill.spark.reading import Locate, Reader
+from tidemill.spark.session import tagged
 from tidemill.spark.types import column, schema_of
 from tidemill.spark.writing import fresh
 
@@ -35,16 +39,33 @@ SMALL = 400_000
 Views = Mapping[str, View]
 
 
+class Sessions(Protocol):
+    """The engine's sessions: its own, and one for work on small changes."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+    @property
+    def quick(self) -> SparkSession: ...
+
+
 def refresh(
-    spark: SparkSession, reader: Reader, code: Refresh, inputs: Views, outputs: Mapping[str, Target]
+    sessions: Sessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
 ) -> Mapping[str, Schema]:
     """Run a declared query in one of its ways and write its outputs; returns the content schema of each."""
     query: Query = code.query
-    channels = Channels(reader, query, inputs)
     if code.way == Way.BATCH:
-        return Running(spark, channels, query.batch(), outputs, small=False).run()
+        channels = Channels(Reader(sessions.spark, locate), query, inputs)
+        return Running(sessions.spark, channels, query.batch(), outputs, tag).run()
+    small = _change_rows(query, inputs) <= SMALL
+    spark = sessions.quick if small else sessions.spark
+    channels = Channels(Reader(spark, locate), query, inputs)
     program = query.incremental(channels.changed(), channels.held())
-    return Running(spark, channels, program, outputs, small=channels.change_rows() <= SMALL).run()
+    return Running(spark, channels, program, outputs, tag, small=small).run()
+
+
+def _change_rows(query: Query, inputs: Views) -> int:
+    views = [inputs[c + CHANGE] for c in query.channels if c + CHANGE in inputs]
+    return sum(b.rows for view in views for b in blocks_of(view.chain if isinstance(view, Converted) else view))
 
 
 class Channels:
@@ -62,10 +83,6 @@ class Channels:
     def changed(self) -> set[str]:
         return {c for c in self._query.channels if c not in self.held() and not _empty(self._inputs[c + CHANGE])}
 
-    def change_rows(self) -> int:
-        views = [self._inputs[c + CHANGE] for c in self._query.channels if c not in self.held()]
-        return sum(b.rows for view in views for b in blocks_of(getattr(view, "chain", view)))
-
     def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
         match scan.at:
             case At.NEW | At.OLD:
@@ -81,10 +98,10 @@ class Channels:
         assert isinstance(found, Snapshot)
         return found
 
-    def _changes(self, scan: Scan) -> Chain | Difference:
+    def _changes(self, scan: Scan) -> Chain | Difference | Converted:
         found = self._inputs[scan.channel + CHANGE]
         assert not isinstance(found, Snapshot)
-        return found  # type: ignore[return-value]
+        return found
 
     def _change(self, scan: Scan) -> DataFrame:
         view = self._changes(scan)
@@ -98,58 +115,101 @@ class Channels:
 
 
 def _empty(view: View) -> bool:
-    return not isinstance(view, Difference) and not any(b.files for b in blocks_of(getattr(view, "chain", view)))
+    if isinstance(view, Difference):
+        return False
+    return not any(b.files for b in blocks_of(view.chain if isinstance(view, Converted) else view))
 
 
 class Running:
     """One run of a program."""
 
     def __init__(
-        self, spark: SparkSession, channels: Channels, program: Program, outputs: Mapping[str, Target], *, small: bool
+        self,
+        spark: SparkSession,
+        channels: Channels,
+        program: Program,
+        outputs: Mapping[str, Target],
+        tag: str,
+        *,
+        small: bool = False,
     ) -> None:
         self._spark = spark
         self._program = program
         self._outputs = outputs
+        self._tag = tag
         self._small = small
         self._steps: dict[str, DataFrame] = {}
+        self._here: dict[str, pa.Table] = {}
         self._compiler = Compiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
-        self._schemas: dict[str, Schema] = {}
 
     def run(self) -> Mapping[str, Schema]:
         try:
+            schemas = {}
             for name, op in self._program.steps.items():
-                self._step(name, self._compiler.frame(op))
-            for output in self._program.outputs:
-                if output.channel not in self._schemas:
-                    self._schemas[output.channel] = self._write(output)
-            return self._schemas
+                if name in self._outputs:
+                    schemas[name] = self._written_step(name, op)
+                else:
+                    self._step(name, op)
+            return schemas | self._written(o for o in self._program.outputs if o.channel not in schemas)
         finally:
             self._compiler.close()
             for frame in self._kept:
                 frame.unpersist()
 
-    def _step(self, name: str, frame: DataFrame) -> None:
-        """A step that is an output is read back from its files; any other is kept, small ones here."""
-        target = self._outputs.get(name)
-        if target is not None:
-            self._schemas[name] = _written(frame, target, small=False)
-            self._steps[name] = self._spark.read.schema(str(self._schemas[name])).parquet(fresh(target.directory))
-        elif self._small:
-            self._steps[name] = self._spark.createDataFrame(frame.toArrow(), frame.schema)
-        else:
-            self._steps[name] = frame.persist()
+    def _written_step(self, name: str, op: Operator) -> Schema:
+        """A step that is an output is written, and read back from its files."""
+        target = self._outputs[name]
+        schema = _written(self._compiler.frame(op), target)
+        self._steps[name] = self._spark.read.schema(str(schema)).parquet(fresh(target.directory))
+        return schema
+
+    def _step(self, name: str, op: Operator) -> None:
+        """Any other step is kept: one of a small change here, so that what follows knows how small it is."""
+        if not self._small:
+            self._steps[name] = self._compiler.frame(op).persist()
             self._kept.append(self._steps[name])
+            return
+        rest = simplified(op, self._empty())
+        if rest is None:
+            self._here[name] = _NOTHING
+            return
+        frame = self._compiler.frame(rest)
+        self._here[name] = frame.toArrow()
+        self._steps[name] = self._spark.createDataFrame(self._here[name], frame.schema)
 
-    def _write(self, output: Output) -> Schema:
-        target = self._outputs[output.channel]
-        if output.rows is None:
-            assert target.schema is not None
-            return target.schema
-        return _written(self._compiler.frame(output.rows), target, small=self._small)
+    def _empty(self) -> set[str]:
+        return {name for name, table in self._here.items() if not table.num_rows}
+
+    def _written(self, outputs: Iterable[Output]) -> dict[str, Schema]:
+        """Small outputs side by side: each is mostly waiting for Spark to plan."""
+        wanted = [(o, self._outputs[o.channel], self._frame(o)) for o in outputs]
+        if not self._small:
+            return {o.channel: _kept_schema(t) if f is None else _written(f, t) for o, t, f in wanted}
+        with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
+            made = {o.channel: pool.submit(self._write_small, t, f) for o, t, f in wanted}
+            return {channel: work.result() for channel, work in made.items()}
+
+    def _frame(self, output: Output) -> DataFrame | None:
+        rows = output.rows and simplified(output.rows, self._empty())
+        return None if rows is None else self._compiler.frame(rows)
+
+    def _write_small(self, target: Target, frame: DataFrame | None) -> Schema:
+        if frame is None:
+            return _kept_schema(target)
+        with tagged(self._spark, self._tag):
+            return _written(frame, target, small=True)
 
 
-def _written(frame: DataFrame, target: Target, *, small: bool) -> Schema:
+_NOTHING = pa.table({})
+
+
+def _kept_schema(target: Target) -> Schema:
+    assert target.schema is not None, f"nothing was ever written to {target.channel}, yet it has not changed"
+    return target.schema
+
+
+def _written(frame: DataFrame, target: Target, *, small: bool = False) -> Schema:
     content = target.schema or _content_schema(frame)
     physical = content if target.kind is Kind.BASE else target.updates.delta_schema(content)
     shaped = frame.select(*(column(f.name).cast(f.type).alias(f.name) for f in physical))

@@ -42,6 +42,24 @@ DEFAULTS: Mapping[str, str] = {
 }
 
 
+QUICK: Mapping[str, str] = {
+    # For small plans, measured in docs/benchmarks.md: planning again at each stage costs more than it finds out.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+}
+"""Settings for work on small changes."""
+
+
+def quick(spark: SparkSession) -> SparkSession:
+    """A session beside this one for work on small changes; the same one where there is no other (Spark Connect)."""
+    if _context(spark) is None:
+        return spark
+    beside = spark.newSession()
+    for name, value in QUICK.items():
+        beside.conf.set(name, value)
+    return beside
+
+
 def java_problem() -> str | None:
     """What is wrong with the Java that Spark would use; None if nothing is."""
     home = os.environ.get("JAVA_HOME")
