@@ -15,7 +15,7 @@ What is used more than once becomes a step of its own, computed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
@@ -23,6 +23,7 @@ from tidemill.algebra.operators import (
     At,
     Explode,
     Filter,
+    Fold,
     Group,
     Join,
     JoinKind,
@@ -48,7 +49,7 @@ from tidemill.model.change import COUNT, DELETED, PATCH
 
 _PLUS, _MINUS = Named(COUNT, literal("1L")), Named(COUNT, literal("-1L"))
 _NEW, _OLD, ADDED = "new.", "old.", "added."
-_HIT, _WAS = "_hit", "_was"
+_HIT, _IS, _WAS = "_hit", "_is", "_was"
 
 
 class Derivation:
@@ -62,6 +63,7 @@ class Derivation:
         self.steps: dict[str, Operator] = {}
         self._changes: dict[Operator, Operator | None] = {}
         self._joins: dict[Operator, int] = {}
+        self._numbers: dict[Operator, int] = {}
 
     # -- content -------------------------------------------------------------------------------------------------
 
@@ -187,11 +189,19 @@ class Derivation:
         name = f"new rows of {state.channel}"
         if name not in self.steps:
             keys = state.group.keys
-            change = self.change(state.group.child)
-            assert change is not None
-            seen = distinct(select(change, keys))
-            self.steps[name] = without(seen, restrict(state.scan(), seen, _same(keys)), _same(keys))
+            seen = select(self._kept_change(state.group.child), keys)
+            met = _side_by_side(seen, restrict(state.scan(), seen, _same(keys)), keys)
+            self.steps[name] = select(Filter(met, expression(f"{_WAS} = 0")), keys)
         return Ref(name, state.group.keys)
+
+    def _kept_change(self, op: Operator) -> Operator:
+        """What changed, as a step if it is not made of steps already: it is looked at more than once."""
+        change = self.change(op)
+        assert change is not None
+        if all(isinstance(o, Ref | Project | Filter) for o in walk(change)):
+            return change
+        number = self._numbers.setdefault(op, len(self._numbers) + 1)
+        return self._step(f"change {number}", change)
 
     def groups(self, state: GroupState) -> Ref:
         """A row for each group that may have changed: its keys, its accumulators before and now."""
@@ -203,31 +213,25 @@ class Derivation:
 
     def _added_up(self, state: GroupState) -> Operator:
         """Accumulators of the change, added to those before."""
-        change, keys = self.change(state.group.child), state.group.keys
-        assert change is not None
-        folds = tuple(a.weighted for a in state.accumulators if a.weighted is not None)
-        part = Group(change, keys, folds)
-        was = _renamed(restrict(state.scan(), part, _same(keys)), _OLD)
-        both = Join(part, was, JoinKind.LEFT, tuple((k, _OLD + k) for k in keys), safe=True)
+        change, keys = self._kept_change(state.group.child), state.group.keys
+        folds = [a.weighted for a in state.accumulators if a.weighted is not None]
+        added = Project(change, (*_columns(keys), *(Named(ADDED + f.name, f.arguments[0]) for f in folds)))
+        was = _renamed(restrict(state.scan(), select(change, keys), _same(keys)), _OLD, but=keys)
+        totals = [Fold(ADDED + f.name, f.function, (column(ADDED + f.name),), cast=f.cast) for f in folds]
+        both = Group(_padded_union(added, was), keys, (*totals, *_either(was.columns, keys)))
         made = [
-            Named(_NEW + a.name, expression((a.combine or "").format(old=_before(a.name), new=quoted(a.name))))
+            Named(_NEW + a.name, expression((a.combine or "").format(old=_before(a.name), new=quoted(ADDED + a.name))))
             for a in state.accumulators
         ]
-        items = (*_columns(keys), *made, *_columns(state.names, _OLD), *_added_columns(state.names))
-        return Filter(Project(both, items), expression(f"{there(_NEW)} OR {there(_OLD)}"))
+        return Filter(extend(both, *made), expression(f"{there(_NEW)} OR {there(_OLD)}"))
 
     def _made_anew(self, state: GroupState) -> Operator:
         """Accumulators of the touched groups, from all their rows."""
         keys = state.group.keys
         part = self._keys(f"keys of {state.channel}", state.group.child, keys)
-        now = state.of(restrict(self.new(state.group.child), part, _same(keys)))
-        was = restrict(state.scan(), part, _same(keys))
-        both: Operator = part
-        for prefix, rows in ((_NEW, now), (_OLD, was)):
-            on = tuple((k, prefix + k) for k in keys)
-            both = Join(both, _renamed(rows, prefix), JoinKind.LEFT, on, safe=True)
-        names = tuple(p + n for p in (_NEW, _OLD) for n in state.names)
-        return select(both, (*keys, *names))
+        now = _renamed(state.of(restrict(self.new(state.group.child), part, _same(keys))), _NEW, but=keys)
+        was = _renamed(restrict(state.scan(), part, _same(keys)), _OLD, but=keys)
+        return Group(_padded_union(now, was), keys, (*_either(now.columns, keys), *_either(was.columns, keys)))
 
     def _step(self, name: str, op: Operator) -> Ref:
         self.steps.setdefault(name, op)
@@ -286,9 +290,10 @@ class Derivation:
         if name not in self.steps:
             keys = op.right_keys
             part = self._keys(f"keys of {self._label(op)}", op.right, keys)
-            now = distinct(restrict(self.new(op.right), part, _same(keys)), keys)
-            was = distinct(restrict(self.old(op.right), part, _same(keys)), keys)
-            self.steps[name] = net(Union((extend(now, _PLUS), extend(was, _MINUS))))
+            now = select(restrict(self.new(op.right), part, _same(keys)), keys)
+            was = select(restrict(self.old(op.right), part, _same(keys)), keys)
+            moved = extend(_side_by_side(now, was, keys), Named(COUNT, expression(f"CAST({_IS} - {_WAS} AS BIGINT)")))
+            self.steps[name] = select(Filter(moved, expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return Ref(name, (*op.right_keys, COUNT))
 
     def _both_ways(self, op: Join, right: Operator) -> list[Operator]:
@@ -371,16 +376,21 @@ class Derivation:
     def _with_partners(self, op: Join, own: Operator | None, partners: Ref | None) -> Operator | None:
         """Changed left rows, and left rows of these partners, with what the right is now; `_deleted` if it is not."""
         key = keys_of(op.left)[0]
-        parts = [] if own is None else [own]
+        if own is not None:
+            own = self._step(f"changed rows of {self._label(op)}", own)
+        parts: list[Operator] = [] if own is None else [own]
+        sought: list[Operator] = [] if own is None else [_as_keys(own, op)]
         if partners is not None:
             near = restrict(self.new(op.left), partners, op.keys)
             if own is not None:
                 near = without(near, select(own, key), _same(key))
             parts.append(extend(near, Named(DELETED, literal("FALSE"))))
-        rows = _all(parts)
-        if rows is None:
+            sought.append(select(partners, op.right_keys))
+        rows, wanted = _all(parts), _all(sought)
+        if rows is None or wanted is None:
             return None
-        marked = extend(self.new(op.right), Named(_HIT, literal("TRUE")))
+        near_right = restrict(self.new(op.right), wanted, _same(op.right_keys))
+        marked = extend(near_right, Named(_HIT, literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
         gone = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
         items = tuple(Named(c, column(c)) for c in op.columns)
@@ -415,10 +425,11 @@ class Derivation:
     def _known(self, op: Join, partners: Operator) -> Operator:
         """Partners that changed, marked if they were there before."""
         keys = op.right_keys
-        before = select(restrict(self.old(op.right), partners, _same(keys)), keys)
-        marked = extend(_renamed(before, _OLD), Named(_WAS, literal("TRUE")))
-        joined = Join(partners, marked, JoinKind.LEFT, tuple((k, _OLD + k) for k in keys), safe=True)
-        return select(joined, (*partners.columns, _WAS))
+        changed = self._step(f"changed partners of {self._label(op)}", partners)
+        before = select(restrict(self.old(op.right), changed, _same(keys)), keys)
+        marked = extend(before, Named(_WAS, literal("TRUE")))
+        both = _padded_union(changed, marked)
+        return Group(both, keys, _either((*changed.columns, _WAS), keys))
 
 
 def _as_upserts(result: Shared, rows: Operator) -> Operator:
@@ -447,7 +458,7 @@ def _light(op: Operator) -> bool:
     return all(isinstance(o, Scan | Project | Filter) for o in walk(op))
 
 
-def _all(parts: list[Operator]) -> Operator | None:
+def _all(parts: Sequence[Operator]) -> Operator | None:
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else Union(tuple(parts))
@@ -457,16 +468,41 @@ def _same(names: Key) -> tuple[tuple[str, str], ...]:
     return tuple((n, n) for n in names)
 
 
-def _renamed(op: Operator, prefix: str) -> Project:
-    return rename(op, {c: prefix + c for c in op.columns})
+def _renamed(op: Operator, prefix: str, but: Key = ()) -> Project:
+    return rename(op, {c: c if c in but else prefix + c for c in op.columns})
+
+
+def _side_by_side(now: Operator, was: Operator, keys: Key) -> Operator:
+    """The keys of either side once, with whether they are now (`_is`) and were before (`_was`), as 1 or 0."""
+    sides = [
+        extend(rows, Named(_IS, literal(f"{1 - i}")), Named(_WAS, literal(f"{i}"))) for i, rows in enumerate((now, was))
+    ]
+    return Group(Union(tuple(sides)), keys, tuple(Fold(n, "max", (column(n),)) for n in (_IS, _WAS)))
+
+
+def _padded_union(left: Operator, right: Operator) -> Operator:
+    """All rows of both; what one side has not is NULL."""
+    names = tuple(dict.fromkeys((*left.columns, *right.columns)))
+    return Union(tuple(_with_all(side, names) for side in (left, right)))
+
+
+def _with_all(op: Operator, names: Key) -> Operator:
+    have = set(op.columns)
+    return Project(op, tuple(Named(n, column(n) if n in have else literal("NULL")) for n in names))
+
+
+def _either(names: Key, keys: Key) -> tuple[Fold, ...]:
+    """The one value that a key has in each column."""
+    return tuple(Fold(n, "any_value", (column(n), literal("TRUE"))) for n in names if n not in keys)
+
+
+def _as_keys(rows: Operator, op: Join) -> Operator:
+    """The keys of left rows, named as the right names them."""
+    return Project(rows, tuple(Named(r, column(c)) for c, r in op.keys))
 
 
 def _columns(names: Key, prefix: str = "") -> tuple[Named, ...]:
     return tuple(Named(prefix + n, column(prefix + n)) for n in names)
-
-
-def _added_columns(names: Key) -> tuple[Named, ...]:
-    return tuple(Named(ADDED + n, column(n)) for n in names)
 
 
 def _before(name: str) -> str:

@@ -142,6 +142,7 @@ _FOLDS: dict[str, Callable[[list[Any]], Any]] = {
     "max": _or_null(max),
     "bool_and": _or_null(all),
     "bool_or": _or_null(any),
+    "any_value": _or_null(lambda values: values[0]),
     "median": _or_null(lambda values: float(statistics.median(values))),
 }
 

@@ -146,5 +146,6 @@ def _less(block: Block, shared: frozenset[File]) -> Block:
 
 
 def file_count(view: Snapshot | Chain, limits: Limits) -> int:
-    """Into how many files to write a view: few, and large enough to be shared the next time."""
-    return max(1, sum(b.bytes for b in blocks_of(view)) // (2 * limits.small_file))
+    """Into how many files to write a view: large enough to be shared the next time, and some for each core to read."""
+    size = sum(b.bytes for b in blocks_of(view))
+    return max(1, size // (2 * limits.small_file), min(limits.fan, size // (4 * MEGABYTE)))

@@ -114,7 +114,17 @@ def among(rows: DataFrame, only: Keys | None) -> DataFrame:
     keys, on = only
     apart = keys.select(*(column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(on)))
     agree = reduce(Column.__and__, (column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(on)))
-    return rows.join(apart, agree, "left_semi")
+    return _likely(rows, keys, on).join(apart, agree, "left_semi")
+
+
+def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -> DataFrame:
+    """The rows whose keys hash like some of the few: nearly all others are gone after one look-up of a number."""
+    theirs = {f.name: f.dataType.simpleString() for f in keys.schema.fields}
+    types = [(f.dataType.simpleString(), theirs[k]) for c, k in on for f in [rows.schema[c]]]
+    if any(a != b or "float" in a or "double" in a for a, b in types):  # 0.0 and -0.0 are the same key
+        return rows
+    hashes = keys.select(F.xxhash64(*columns([k for _, k in on])).alias(_N))
+    return rows.join(hashes, F.xxhash64(*columns([c for c, _ in on])) == column(_N), "left_semi")
 
 
 def without(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -195,6 +205,12 @@ def _patches(updates: Patch, rows: DataFrame) -> DataFrame:
     return rows.filter(_is(PATCH)).groupBy(*columns(updates.by)).agg(values.alias(_SEEN), gone.alias(_GONE))
 
 
+def _only_patches(updates: Patch, rows: DataFrame) -> DataFrame:
+    """The patches of a single delta, which has at most one for each value of `by`."""
+    values = F.struct(*columns(updates.columns)).alias(_SEEN)
+    return rows.filter(_is(PATCH)).select(*columns(updates.by), values, _is(DELETED).alias(_GONE))
+
+
 def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataFrame:
     """Rows with the patches' values, and `_tidemill_gone` true where a patch removed them."""
     apart = patches.select(*(column(b).alias(f"_tidemill_by{i}") for i, b in enumerate(updates.by)), _SEEN, _GONE)
@@ -212,9 +228,10 @@ def _patched(updates: Patch, base: DataFrame, deltas: Sequence[DataFrame]) -> Da
     """The content after patches and upserts: two broadcasts against the base, which is not shuffled."""
     rows = _in_order(deltas)
     upserts = _upserts_seen(updates, rows) if len(deltas) > 1 else rows.filter(~_is(PATCH))
-    keys = F.broadcast(rows.filter(~_is(PATCH)).select(*columns(updates.key)).distinct())
+    keys = F.broadcast(upserts.select(*columns(updates.key)))
     kept = base.join(keys, _same_key(base, keys, updates.key), "left_anti")
-    patched = _apply_patches(updates, kept, _patches(updates, rows)).filter(~column(_GONE))
+    patches = _patches(updates, rows) if len(deltas) > 1 else _only_patches(updates, rows)
+    patched = _apply_patches(updates, kept, patches).filter(~column(_GONE))
     return union([patched.select(*columns(base.columns)), live(upserts, base.columns)])
 
 

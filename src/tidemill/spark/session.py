@@ -46,6 +46,9 @@ QUICK: Mapping[str, str] = {
     # For small plans, measured in docs/benchmarks.md: planning again at each stage costs more than it finds out.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.files.minPartitionNum": str(os.cpu_count() or 2),
 }
 """Settings for work on small changes."""
 
