@@ -33,12 +33,16 @@ check: setup  ## style, types and the import contract
 bench: setup  ## the figures of docs/benchmarks.md, measured here
 	@$(BIN)/tidemill bench overhead
 	@$(BIN)/tidemill bench merge
+	@$(BIN)/tidemill bench incremental --pages 1000000
+	@$(BIN)/tidemill bench join
+	@$(BIN)/tidemill bench queries
+	@$(BIN)/tidemill bench growth
 
 crash: setup  ## the long crash campaign: every step of the commit protocol, many times, on both catalogs
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py --timeout 3600
 
 search: setup  ## the long property search: many more random histories than the suite tries
-	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py
 
 lock:  ## pin the newest versions that pyproject.toml admits
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --extra bench --universal --python-version 3.11 \

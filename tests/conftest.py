@@ -26,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses Spark runs in one worker, so that there is one session and one JVM."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            half = "first" if item.path.parent.name in ("oracle", "bench", "spark") else "second"
+            item.add_marker(pytest.mark.xdist_group(f"spark, {half} half"))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.oracle.queries.report import Different
 from tidemill.app import Tidemill
 from tidemill.model.change import Signed
 
-EXAMPLES = max(4, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
+EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 16)
 QUERIES = (4, 8)  # at least, at most
 STEPS = 4
 

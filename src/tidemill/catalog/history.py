@@ -43,9 +43,8 @@ def _forgettable(subject: str, keep: int) -> Select[int]:
 
 
 def _is_needed() -> ColumnElement[bool]:
-    """A block of the run can be read, or has files yet, or a key that keeps an insert from being doubled."""
-    readable = blocks.c.state.in_((BlockState.FILLED, BlockState.RESERVED))
-    in_use = or_(readable, IS_TO_PURGE, blocks.c.insert_key.is_not(None))
+    """A block of the run can be read, or its files are not forgotten yet."""
+    in_use = or_(blocks.c.state.in_((BlockState.FILLED, BlockState.RESERVED)), IS_TO_PURGE)
     return exists().where(blocks.c.run_id == runs.c.id, in_use)
 
 

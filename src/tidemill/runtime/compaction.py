@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.errors import Conflict
 from tidemill.model.block import Block, File, Kind
-from tidemill.model.change import Patch, Updates
+from tidemill.model.change import Updates
 from tidemill.model.identity import identity
 from tidemill.model.run import Claim, Demand, RunKind, RunState
 from tidemill.model.view import Chain, Snapshot, blocks_of
@@ -82,8 +82,6 @@ class Compactor:
         return (*sorted(shared, key=lambda f: f.path), *written)
 
     def _shared(self, view: Snapshot | Chain, claim: Claim) -> frozenset[File]:
-        if any(isinstance(d.updates, Patch) for d in view.deltas):  # a patch may touch rows in any file
-            return frozenset()
         shared = sharable(view, self.limits)
         if not shared or isinstance(view, Chain) or not must_merge(view):
             return shared

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.model.block import Block
+from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
 from tidemill.spark.merge import union
@@ -34,6 +35,8 @@ def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[st
     if view.base is None:
         return frozenset()
     paths = {_plain(locate(f.path)): f.path for f in view.base.files}
+    if any(isinstance(d.updates, Patch) for d in view.deltas):  # a patch may touch rows in any file
+        return frozenset(paths.values())
     found = {_plain(unquote(row[0])) for row in _touching(spark, view, view.base, locate).collect()}
     known = found <= paths.keys()
     return frozenset(paths[name] for name in found) if known else frozenset(paths.values())
