@@ -17,7 +17,8 @@ def loaded(directory: Path, text: str) -> Settings:
 
 def test_upkeep_is_automatic_unless_told_otherwise(tmp_path: Path) -> None:
     upkeep = loaded(tmp_path, "").upkeep
-    assert (upkeep.automatic, upkeep.history, upkeep.keep, upkeep.small_file) == (True, 1000, None, 32 * 1024**2)
+    assert (upkeep.automatic, upkeep.history, upkeep.points, upkeep.keep) == (True, 100, 50, None)
+    assert upkeep.small_file == 32 * 1024**2
     told = loaded(tmp_path, '[upkeep]\nautomatic = false\nhistory = 5\nkeep = "7 days"\nsmall_file = 0').upkeep
     assert (told.automatic, told.history, told.keep, told.small_file) == (False, 5, "7 days", 0)
 

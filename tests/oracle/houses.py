@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tidemill.algebra import reference
 from tidemill.model.block import BEGINNING, Block, File, Kind, Origin, Position, advance, place
-from tidemill.model.change import Append, Rows, Updates
+from tidemill.model.change import Append, Patch, Rows, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
 from tidemill.retain.collection import Need, collectable
@@ -45,6 +45,8 @@ class Memory:
         key = view.deltas[0].updates.key or view.schema.names
         keys = {_key(key, row) for delta in view.deltas for row in self._of(delta)}
         files = view.base.files if view.base is not None else ()
+        if any(isinstance(d.updates, Patch) for d in view.deltas):
+            return frozenset(f.path for f in files)
         return frozenset(f.path for f in files if any(_key(key, row) in keys for row in self.files[f.path]))
 
     def rows(self, view: View) -> Rows:

@@ -115,7 +115,7 @@ def test_widgets_states_and_the_program(applied: Driver) -> None:
     assert state.key == state.columns[:1]
     assert "_rows" in state.columns
     looks_at = {line.name: line.looks_at for line in found.program}
-    assert {"orders (change)", "totals.state1 (old)"} == set(looks_at["groups of totals.state1"])
+    assert {"change 1", "totals.state1 (old)"} == set(looks_at["groups of totals.state1"])
     assert list(looks_at)[-2:] == ["delta of totals.state1", "delta of totals"]
     assert looks_at["delta of totals"] == ("groups of totals.state1",)
 

@@ -14,7 +14,7 @@ def large_orders(orders: tm.New) -> tm.Delta:
     return orders.where("amount >= 100")
 
 
-# Sees all large orders, those of the same run included, and replaces what it wrote before.
+# A declared table: kept equal to its query, incrementally or in batch, whichever is cheaper.
 report.sql("city_totals", "SELECT city, count(*) AS orders, sum(amount) AS total FROM large_orders GROUP BY city")
 
 wf.bind(report)
