@@ -15,7 +15,7 @@ What is used more than once becomes a step of its own, computed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
@@ -37,19 +37,37 @@ from tidemill.algebra.operators import (
     distinct,
     extend,
     rebuilt,
-    rename,
     select,
     walk,
 )
-from tidemill.algebra.patches import Shared
+from tidemill.algebra.patches import Shared, as_patches, as_upserts
+from tidemill.algebra.pieces import (
+    ADDED,
+    IS,
+    NEW,
+    OLD,
+    WAS,
+    as_keys,
+    before,
+    columns,
+    differs,
+    either,
+    light,
+    mirrored,
+    padded,
+    padded_union,
+    renamed,
+    same,
+    side_by_side,
+    together,
+)
 from tidemill.algebra.properties import Key, grows, keys_of, unique_on
 from tidemill.algebra.restrict import restrict, without
 from tidemill.algebra.states import GroupState, ResultState, State, net, there
-from tidemill.model.change import COUNT, DELETED, PATCH
+from tidemill.model.change import COUNT, DELETED
 
 _PLUS, _MINUS = Named(COUNT, literal("1L")), Named(COUNT, literal("-1L"))
-_NEW, _OLD, ADDED = "new.", "old.", "added."
-_HIT, _IS, _WAS = "_hit", "_is", "_was"
+_HIT = "_hit"
 
 
 class Derivation:
@@ -100,13 +118,13 @@ class Derivation:
             fresh = self._fresh(state)
             if not state.partition:
                 return fresh
-            kept = without(state.scan(), self._partitions(state), _same(state.partition))
+            kept = without(state.scan(), self._partitions(state), same(state.partition))
             return Union((kept, fresh))
         if state.plain:
             return Union((state.scan(), self._added(state)))
         both = self.groups(state)
-        kept = state.finished(without(state.scan(), both, _same(state.group.keys)))
-        return Union((kept, Project(Filter(both, expression(there(_NEW))), state.values(_NEW))))
+        kept = state.finished(without(state.scan(), both, same(state.group.keys)))
+        return Union((kept, Project(Filter(both, expression(there(NEW))), state.values(NEW))))
 
     # -- change --------------------------------------------------------------------------------------------------
 
@@ -126,7 +144,7 @@ class Derivation:
                 return None
             case Union():
                 parts = [c for c in map(self.change, op.children) if c is not None]
-                return _all(parts)
+                return together(parts)
             case Join():
                 return self._join(op)
         below = self.change(op.child)
@@ -147,10 +165,10 @@ class Derivation:
         if state.plain:
             return extend(self._added(state), _PLUS)
         both = self.groups(state)
-        before = Filter(both, expression(f"{there(_OLD)} AND {_differs(state)}"))
-        after = Filter(both, expression(f"{there(_NEW)} AND {_differs(state)}"))
+        before = Filter(both, expression(f"{there(OLD)} AND {differs(state)}"))
+        after = Filter(both, expression(f"{there(NEW)} AND {differs(state)}"))
         return Union(
-            (Project(before, (*state.values(_OLD), _MINUS)), Project(after, (*state.values(_NEW), _PLUS)))
+            (Project(before, (*state.values(OLD), _MINUS)), Project(after, (*state.values(NEW), _PLUS)))
         )  # fmt: skip
 
     def _recomputed(self, state: ResultState) -> Operator:
@@ -159,14 +177,14 @@ class Derivation:
         if name not in self.steps:
             was: Operator = state.scan()
             if state.partition:
-                was = restrict(was, self._partitions(state), _same(state.partition))
+                was = restrict(was, self._partitions(state), same(state.partition))
             self.steps[name] = net(Union((extend(self._fresh(state), _PLUS), extend(was, _MINUS))))
         return Ref(name, (*state.op.columns, COUNT))
 
     def _fresh(self, state: ResultState) -> Operator:
         child = self.new(state.op.child)
         if state.partition:
-            child = restrict(child, self._partitions(state), _same(state.partition))
+            child = restrict(child, self._partitions(state), same(state.partition))
         return state.of(child)
 
     def _partitions(self, state: ResultState) -> Ref:
@@ -190,8 +208,8 @@ class Derivation:
         if name not in self.steps:
             keys = state.group.keys
             seen = select(self._kept_change(state.group.child), keys)
-            met = _side_by_side(seen, restrict(state.scan(), seen, _same(keys)), keys)
-            self.steps[name] = select(Filter(met, expression(f"{_WAS} = 0")), keys)
+            met = side_by_side(seen, restrict(state.scan(), seen, same(keys)), keys)
+            self.steps[name] = select(Filter(met, expression(f"{WAS} = 0")), keys)
         return Ref(name, state.group.keys)
 
     def _kept_change(self, op: Operator) -> Operator:
@@ -215,23 +233,23 @@ class Derivation:
         """Accumulators of the change, added to those before."""
         change, keys = self._kept_change(state.group.child), state.group.keys
         folds = [a.weighted for a in state.accumulators if a.weighted is not None]
-        added = Project(change, (*_columns(keys), *(Named(ADDED + f.name, f.arguments[0]) for f in folds)))
-        was = _renamed(restrict(state.scan(), select(change, keys), _same(keys)), _OLD, but=keys)
+        added = Project(change, (*columns(keys), *(Named(ADDED + f.name, f.arguments[0]) for f in folds)))
+        was = renamed(restrict(state.scan(), select(change, keys), same(keys)), OLD, but=keys)
         totals = [Fold(ADDED + f.name, f.function, (column(ADDED + f.name),), cast=f.cast) for f in folds]
-        both = Group(_padded_union(added, was), keys, (*totals, *_either(was.columns, keys)))
+        both = Group(padded_union(added, was), keys, (*totals, *either(was.columns, keys)))
         made = [
-            Named(_NEW + a.name, expression((a.combine or "").format(old=_before(a.name), new=quoted(ADDED + a.name))))
+            Named(NEW + a.name, expression((a.combine or "").format(old=before(a.name), new=quoted(ADDED + a.name))))
             for a in state.accumulators
         ]
-        return Filter(extend(both, *made), expression(f"{there(_NEW)} OR {there(_OLD)}"))
+        return Filter(extend(both, *made), expression(f"{there(NEW)} OR {there(OLD)}"))
 
     def _made_anew(self, state: GroupState) -> Operator:
         """Accumulators of the touched groups, from all their rows."""
         keys = state.group.keys
         part = self._keys(f"keys of {state.channel}", state.group.child, keys)
-        now = _renamed(state.of(restrict(self.new(state.group.child), part, _same(keys))), _NEW, but=keys)
-        was = _renamed(restrict(state.scan(), part, _same(keys)), _OLD, but=keys)
-        return Group(_padded_union(now, was), keys, (*_either(now.columns, keys), *_either(was.columns, keys)))
+        now = renamed(state.of(restrict(self.new(state.group.child), part, same(keys))), NEW, but=keys)
+        was = renamed(restrict(state.scan(), part, same(keys)), OLD, but=keys)
+        return Group(padded_union(now, was), keys, (*either(now.columns, keys), *either(was.columns, keys)))
 
     def _step(self, name: str, op: Operator) -> Ref:
         self.steps.setdefault(name, op)
@@ -249,7 +267,7 @@ class Derivation:
                 parts = self._member(op)
             case _:
                 parts = self._outer(op)
-        return _all([select(p, (*op.columns, COUNT)) for p in parts])
+        return together([select(p, (*op.columns, COUNT)) for p in parts])
 
     def _inner(self, op: Join) -> list[Operator]:
         left, right = self.change(op.left), self.change(op.right)
@@ -263,7 +281,7 @@ class Derivation:
     def _near(self, side: Operator, op: Join, change: Operator) -> Operator:
         """The old left rows that a change on the right can meet; plain rows pass through no lookup."""
         before = self.old(side)
-        if not op.keys or _light(before):
+        if not op.keys or light(before):
             return before
         step = self._step(f"keys of {self._label(op)}", distinct(select(change, op.right_keys)))
         return restrict(before, step, op.keys)
@@ -290,9 +308,9 @@ class Derivation:
         if name not in self.steps:
             keys = op.right_keys
             part = self._keys(f"keys of {self._label(op)}", op.right, keys)
-            now = select(restrict(self.new(op.right), part, _same(keys)), keys)
-            was = select(restrict(self.old(op.right), part, _same(keys)), keys)
-            moved = extend(_side_by_side(now, was, keys), Named(COUNT, expression(f"CAST({_IS} - {_WAS} AS BIGINT)")))
+            now = select(restrict(self.new(op.right), part, same(keys)), keys)
+            was = select(restrict(self.old(op.right), part, same(keys)), keys)
+            moved = extend(side_by_side(now, was, keys), Named(COUNT, expression(f"CAST({IS} - {WAS} AS BIGINT)")))
             self.steps[name] = select(Filter(moved, expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return Ref(name, (*op.right_keys, COUNT))
 
@@ -302,8 +320,8 @@ class Derivation:
         if op.keys:
             part = self._keys(f"keys of {self._label(op)}", op.right, op.right_keys)
             near = restrict(near, part, op.keys)
-            now = restrict(now, part, _same(op.right_keys))
-            was = restrict(was, part, _same(op.right_keys))
+            now = restrict(now, part, same(op.right_keys))
+            was = restrict(was, part, same(op.right_keys))
         return [
             extend(replace(op, left=near, right=now), _PLUS),
             extend(replace(op, left=near, right=was), _MINUS),
@@ -314,10 +332,10 @@ class Derivation:
         parts = self._inner(replace(op, kind=JoinKind.INNER))
         if op.kind in (JoinKind.LEFT, JoinKind.FULL):
             alone = self._member(replace(op, kind=JoinKind.ANTI))
-            parts += [_padded(p, op.right) for p in alone]
+            parts += [padded(p, op.right) for p in alone]
         if op.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            alone = self._member(_mirrored(op))
-            parts += [_padded(p, op.left) for p in alone]
+            alone = self._member(mirrored(op))
+            parts += [padded(p, op.left) for p in alone]
         return parts
 
     def _label(self, op: Join) -> str:
@@ -357,9 +375,9 @@ class Derivation:
             return None
         if state.plain:
             return extend(self._added(state), Named(DELETED, literal("FALSE")))
-        both = Filter(self.groups(state), expression(_differs(state)))
-        gone = Named(DELETED, expression(f"NOT ({there(_NEW)})"))
-        return Project(both, (*state.values(_NEW), gone))
+        both = Filter(self.groups(state), expression(differs(state)))
+        gone = Named(DELETED, expression(f"NOT ({there(NEW)})"))
+        return Project(both, (*state.values(NEW), gone))
 
     def _touched_join(self, op: Join) -> Operator | None:
         """Left rows that changed, and those whose partner did, joined with what the right is now."""
@@ -379,17 +397,17 @@ class Derivation:
         if own is not None:
             own = self._step(f"changed rows of {self._label(op)}", own)
         parts: list[Operator] = [] if own is None else [own]
-        sought: list[Operator] = [] if own is None else [_as_keys(own, op)]
+        sought: list[Operator] = [] if own is None else [as_keys(own, op)]
         if partners is not None:
             near = restrict(self.new(op.left), partners, op.keys)
             if own is not None:
-                near = without(near, select(own, key), _same(key))
+                near = without(near, select(own, key), same(key))
             parts.append(extend(near, Named(DELETED, literal("FALSE"))))
             sought.append(select(partners, op.right_keys))
-        rows, wanted = _all(parts), _all(sought)
+        rows, wanted = together(parts), together(sought)
         if rows is None or wanted is None:
             return None
-        near_right = restrict(self.new(op.right), wanted, _same(op.right_keys))
+        near_right = restrict(self.new(op.right), wanted, same(op.right_keys))
         marked = extend(near_right, Named(_HIT, literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
         gone = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
@@ -408,119 +426,25 @@ class Derivation:
             return None
         if partners is None:
             rows = self._with_partners(op, own, None)
-            return None if rows is None else _as_upserts(result, rows)
+            return None if rows is None else as_upserts(result, rows)
         if not result.inner:
             moved = self._step(f"partners of {self._label(op)}", partners)
             rows = self._with_partners(op, own, None)
-            return _all([*([] if rows is None else [_as_upserts(result, rows)]), _as_patches(result, moved)])
+            return together([*([] if rows is None else [as_upserts(result, rows)]), as_patches(result, moved)])
         moved = self._step(f"partners of {self._label(op)}", self._known(op, partners))
-        is_new = f"NOT {DELETED} AND {_WAS} IS NULL"
+        is_new = f"NOT {DELETED} AND {WAS} IS NULL"
         came = self._step(
             f"new partners of {self._label(op)}", select(Filter(moved, expression(is_new)), op.right_keys)
         )
         rows = self._with_partners(op, own, came)
-        patches = _as_patches(result, Filter(moved, expression(f"NOT ({is_new})")))
-        return patches if rows is None else Union((_as_upserts(result, rows), patches))
+        patches = as_patches(result, Filter(moved, expression(f"NOT ({is_new})")))
+        return patches if rows is None else Union((as_upserts(result, rows), patches))
 
     def _known(self, op: Join, partners: Operator) -> Operator:
         """Partners that changed, marked if they were there before."""
         keys = op.right_keys
         changed = self._step(f"changed partners of {self._label(op)}", partners)
-        before = select(restrict(self.old(op.right), changed, _same(keys)), keys)
-        marked = extend(before, Named(_WAS, literal("TRUE")))
-        both = _padded_union(changed, marked)
-        return Group(both, keys, _either((*changed.columns, _WAS), keys))
-
-
-def _as_upserts(result: Shared, rows: Operator) -> Operator:
-    marks = (Named(DELETED, column(DELETED)), Named(PATCH, literal("FALSE")))
-    return Project(rows, (*result.items, *marks))
-
-
-def _as_patches(result: Shared, partners: Operator) -> Operator:
-    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows."""
-    known = Filter(partners, expression(" AND ".join(f"{quoted(k)} IS NOT NULL" for k in result.by.values())))
-    items: list[Named] = []
-    for item in result.items:
-        if item.name in result.by:
-            items.append(Named(item.name, column(result.by[item.name])))
-        elif item.name in result.columns:
-            value = result.columns[item.name]
-            items.append(Named(item.name, expression(f"CASE WHEN NOT {DELETED} THEN {value} END")))
-        else:
-            items.append(Named(item.name, literal("NULL")))
-    gone = column(DELETED) if result.inner else literal("FALSE")
-    return Project(known, (*items, Named(DELETED, gone), Named(PATCH, literal("TRUE"))))
-
-
-def _light(op: Operator) -> bool:
-    """Is there nothing between its scans and its rows that a restriction would spare?"""
-    return all(isinstance(o, Scan | Project | Filter) for o in walk(op))
-
-
-def _all(parts: Sequence[Operator]) -> Operator | None:
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else Union(tuple(parts))
-
-
-def _same(names: Key) -> tuple[tuple[str, str], ...]:
-    return tuple((n, n) for n in names)
-
-
-def _renamed(op: Operator, prefix: str, but: Key = ()) -> Project:
-    return rename(op, {c: c if c in but else prefix + c for c in op.columns})
-
-
-def _side_by_side(now: Operator, was: Operator, keys: Key) -> Operator:
-    """The keys of either side once, with whether they are now (`_is`) and were before (`_was`), as 1 or 0."""
-    sides = [
-        extend(rows, Named(_IS, literal(f"{1 - i}")), Named(_WAS, literal(f"{i}"))) for i, rows in enumerate((now, was))
-    ]
-    return Group(Union(tuple(sides)), keys, tuple(Fold(n, "max", (column(n),)) for n in (_IS, _WAS)))
-
-
-def _padded_union(left: Operator, right: Operator) -> Operator:
-    """All rows of both; what one side has not is NULL."""
-    names = tuple(dict.fromkeys((*left.columns, *right.columns)))
-    return Union(tuple(_with_all(side, names) for side in (left, right)))
-
-
-def _with_all(op: Operator, names: Key) -> Operator:
-    have = set(op.columns)
-    return Project(op, tuple(Named(n, column(n) if n in have else literal("NULL")) for n in names))
-
-
-def _either(names: Key, keys: Key) -> tuple[Fold, ...]:
-    """The one value that a key has in each column."""
-    return tuple(Fold(n, "any_value", (column(n), literal("TRUE"))) for n in names if n not in keys)
-
-
-def _as_keys(rows: Operator, op: Join) -> Operator:
-    """The keys of left rows, named as the right names them."""
-    return Project(rows, tuple(Named(r, column(c)) for c, r in op.keys))
-
-
-def _columns(names: Key, prefix: str = "") -> tuple[Named, ...]:
-    return tuple(Named(prefix + n, column(prefix + n)) for n in names)
-
-
-def _before(name: str) -> str:
-    return quoted(_OLD + name)
-
-
-def _differs(state: GroupState) -> str:
-    """Is any accumulator other than before? Rows alone may differ without changing what is shown."""
-    shown = [a.name for k in state.kept for a in k.accumulators]
-    pairs = [f"NOT ({quoted(_NEW + n)} <=> {quoted(_OLD + n)})" for n in shown]
-    return "(" + " OR ".join([*pairs, f"({there(_NEW)}) <> ({there(_OLD)})"]) + ")"
-
-
-def _padded(rows: Operator, lacking: Operator) -> Operator:
-    """Rows without a partner: the other side's columns are NULL. Their types are those of the union they go into."""
-    return extend(rows, *(Named(c, literal("NULL")) for c in lacking.columns))
-
-
-def _mirrored(op: Join) -> Join:
-    swapped = tuple((r, c) for c, r in op.keys)
-    return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.safe)
+        before = select(restrict(self.old(op.right), changed, same(keys)), keys)
+        marked = extend(before, Named(WAS, literal("TRUE")))
+        both = padded_union(changed, marked)
+        return Group(both, keys, either((*changed.columns, WAS), keys))

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.expression import Expression
-from tidemill.algebra.operators import Join, JoinKind, Named, Operator, Project
+from tidemill.algebra.expression import Expression, column, expression, literal, quoted
+from tidemill.algebra.operators import Filter, Join, JoinKind, Named, Operator, Project
 from tidemill.algebra.properties import Key, keys_of, unique_on
+from tidemill.model.change import DELETED, PATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,24 @@ def _partners_own(op: Join, items: tuple[Named, ...]) -> dict[str, Expression] |
             return None
         found[item.name] = over
     return found
+
+
+def as_upserts(result: Shared, rows: Operator) -> Operator:
+    marks = (Named(DELETED, column(DELETED)), Named(PATCH, literal("FALSE")))
+    return Project(rows, (*result.items, *marks))
+
+
+def as_patches(result: Shared, partners: Operator) -> Operator:
+    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows."""
+    known = Filter(partners, expression(" AND ".join(f"{quoted(k)} IS NOT NULL" for k in result.by.values())))
+    items: list[Named] = []
+    for item in result.items:
+        if item.name in result.by:
+            items.append(Named(item.name, column(result.by[item.name])))
+        elif item.name in result.columns:
+            value = result.columns[item.name]
+            items.append(Named(item.name, expression(f"CASE WHEN NOT {DELETED} THEN {value} END")))
+        else:
+            items.append(Named(item.name, literal("NULL")))
+    gone = column(DELETED) if result.inner else literal("FALSE")
+    return Project(known, (*items, Named(DELETED, gone), Named(PATCH, literal("TRUE"))))

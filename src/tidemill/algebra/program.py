@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemill.algebra.derive import ADDED, Derivation
+from tidemill.algebra.derive import Derivation
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import (
     Explode,
@@ -26,6 +26,7 @@ from tidemill.algebra.operators import (
     select,
 )
 from tidemill.algebra.patches import shared
+from tidemill.algebra.pieces import ADDED, NEW
 from tidemill.algebra.properties import Key, grows, keys_of
 from tidemill.algebra.states import GroupState, State, net, state_of, stateful, there
 from tidemill.model.change import COUNT, DELETED, PATCH, Append, Increment, Patch, Signed, Updates, Upsert
@@ -149,14 +150,12 @@ def _kept(op: Operator, state: State, derivation: Derivation) -> Operator | None
     if state.plain:
         return select(change, state.group.keys)
     groups = derivation.groups(state)
-    gone = f"NOT ({there('new.')})"
+    gone = f"NOT ({there(NEW)})"
     keys = tuple(Named(k, column(k)) for k in state.group.keys)
     if isinstance(state.updates, Increment):
-        made = tuple(
-            Named(n, expression(f"CASE WHEN {there('new.')} THEN {quoted(ADDED + n)} END")) for n in state.names
-        )
+        made = tuple(Named(n, expression(f"CASE WHEN {there(NEW)} THEN {quoted(ADDED + n)} END")) for n in state.names)
     else:
-        made = tuple(Named(n, column("new." + n)) for n in state.names)
+        made = tuple(Named(n, column(NEW + n)) for n in state.names)
     return Project(groups, (*keys, *made, Named(DELETED, expression(gone))))
 
 
