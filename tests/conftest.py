@@ -23,7 +23,7 @@ settings.load_profile("tidemill")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses Spark runs in one worker, so that there is one session and one JVM."""
+    """Whatever uses Spark runs in one of two workers, so that each has one session and one JVM."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             half = "first" if item.path.parent.name in ("oracle", "bench", "spark") else "second"

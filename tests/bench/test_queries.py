@@ -50,6 +50,11 @@ def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> 
     assert len(set.union(*deleted)) == sum(map(len, deleted))
 
 
+def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 0.5"):
+        measure(tmp_path, scale=0.01, only=[6], share=0.5, warm_up=1, tell=lambda _: None)
+
+
 def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -218,10 +218,6 @@ class Apply:
 
 Operator = Scan | One | Ref | Project | Filter | Explode | Union | Join | Group | Window | Top | Apply
 
-OPERATORS: tuple[type[Operator], ...] = (
-    Scan, One, Ref, Project, Filter, Explode, Union, Join, Group, Window, Top, Apply,
-)  # fmt: skip
-
 
 def children(op: Operator) -> tuple[Operator, ...]:
     match op:

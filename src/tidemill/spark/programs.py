@@ -139,7 +139,7 @@ class Running:
         self._tag = tag
         self._small = small
         self._steps: dict[str, DataFrame] = {}
-        self._here: dict[str, pa.Table] = {}
+        self._empty: set[str] = set()
         self._compiler = Compiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
 
@@ -170,16 +170,13 @@ class Running:
             self._steps[name] = self._compiler.frame(op).persist()
             self._kept.append(self._steps[name])
             return
-        rest = simplified(op, self._empty())
-        if rest is None:
-            self._here[name] = _NOTHING
-            return
-        frame = self._compiler.frame(rest)
-        self._here[name] = frame.toArrow()
-        self._steps[name] = self._spark.createDataFrame(self._here[name], frame.schema)
-
-    def _empty(self) -> set[str]:
-        return {name for name, table in self._here.items() if not table.num_rows}
+        rest = simplified(op, self._empty)
+        frame = None if rest is None else self._compiler.frame(rest)
+        rows = None if frame is None else frame.toArrow()
+        if frame is None or rows is None or not rows.num_rows:
+            self._empty.add(name)
+        if frame is not None and rows is not None:
+            self._steps[name] = self._spark.createDataFrame(rows, frame.schema)
 
     def _written(self, outputs: Iterable[Output]) -> dict[str, Schema]:
         """Small outputs side by side: each is mostly waiting for Spark to plan."""
@@ -191,7 +188,7 @@ class Running:
             return {channel: work.result() for channel, work in made.items()}
 
     def _frame(self, output: Output) -> DataFrame | None:
-        rows = output.rows and simplified(output.rows, self._empty())
+        rows = output.rows and simplified(output.rows, self._empty)
         return None if rows is None else self._compiler.frame(rows)
 
     def _write_small(self, target: Target, frame: DataFrame | None) -> Schema:
@@ -199,9 +196,6 @@ class Running:
             return _kept_schema(target)
         with tagged(self._spark, self._tag):
             return _written(frame, target, small=True)
-
-
-_NOTHING = pa.table({})
 
 
 def _kept_schema(target: Target) -> Schema:
