@@ -7,7 +7,7 @@ optimised away where it is empty. Small outputs are written without a job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
@@ -138,7 +138,7 @@ class Running:
         self._outputs = outputs
         self._tag = tag
         self._small = small
-        self._steps: dict[str, DataFrame] = {}
+        self._steps = _Steps(self._nothing)
         self._empty: set[str] = set()
         self._compiler = Compiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
@@ -178,6 +178,10 @@ class Running:
         if frame is not None and rows is not None:
             self._steps[name] = self._spark.createDataFrame(rows, frame.schema)
 
+    def _nothing(self, name: str) -> DataFrame:
+        """The columns of a step that was left out as empty; an outer join may still ask for them."""
+        return self._spark.createDataFrame([], self._compiler.frame(self._program.steps[name]).schema)
+
     def _written(self, outputs: Iterable[Output]) -> dict[str, Schema]:
         """Small outputs side by side: each is mostly waiting for Spark to plan."""
         wanted = [(o, self._outputs[o.channel], self._frame(o)) for o in outputs]
@@ -196,6 +200,18 @@ class Running:
             return _kept_schema(target)
         with tagged(self._spark, self._tag):
             return _written(frame, target, small=True)
+
+
+class _Steps(dict[str, DataFrame]):
+    """The steps computed so far; one that was left out is made when it is asked for."""
+
+    def __init__(self, make: Callable[[str], DataFrame]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> DataFrame:
+        self[name] = self._make(name)
+        return self[name]
 
 
 def _kept_schema(target: Target) -> Schema:
