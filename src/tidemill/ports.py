@@ -188,6 +188,10 @@ class Target:
     schema: Schema | None  # of the channel's content; None if the first block decides
     updates: Updates
 
+    def physical(self, content: Schema) -> Schema:
+        """The columns that are written: a delta has some of its own."""
+        return content if self.kind is Kind.BASE else self.updates.delta_schema(content)
+
 
 class Engine(Protocol):
     """Runs tasks. The only implementation is Spark's; tests may use others."""

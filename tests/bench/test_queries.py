@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import sqlglot
 from pyspark.sql import SparkSession
+from sqlglot import exp
 
 from tidemill.bench import tpch
 from tidemill.bench.queries import measure
+from tidemill.bench.tpch import texts
 from tidemill.errors import ConfigError
 
 
@@ -17,7 +21,7 @@ def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
     document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
     (point,) = document["points"]
-    assert (point["query"], point["equal"]) == (6, True)
+    assert (point["query"], point["variants"], point["equal"]) == (6, "batch, incremental", True)
     assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
     assert "forced_variant" not in point
     assert [line.partition(",")[0] for line in said if line.startswith("RF")] == ["RF1", "RF2"]
@@ -53,6 +57,28 @@ def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> 
 def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 0.5"):
         measure(tmp_path, scale=0.01, only=[6], share=0.5, warm_up=1, tell=lambda _: None)
+
+
+def test_every_query_is_spark_sql_with_a_name_for_each_column() -> None:
+    for number in tpch.NUMBERS:
+        (tree,) = sqlglot.parse(tpch.text_of(number), dialect="spark")
+        assert isinstance(tree, exp.Select)
+        assert all(tree.named_selects)
+
+
+def test_the_texts_are_found_without_importing_their_package() -> None:
+    code = "import sys; from tidemill.bench.tpch.texts import text_of; text_of(1); assert 'ibis' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("package", "said"), [("no_such_package", "is not installed"), ("json", "is without them")])
+def test_without_the_texts_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, package: str, said: str
+) -> None:
+    monkeypatch.setattr(texts, "_PACKAGE", package)
+    texts.text_of.cache_clear()
+    with pytest.raises(ConfigError, match=f"ibis-framework, which {said}; pip install 'tidemill\\[bench\\]'"):
+        texts.text_of(1)
 
 
 def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

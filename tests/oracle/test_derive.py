@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expression import column, expression
+from tidemill.algebra.fuse import Fused, Part, fused, inlined
 from tidemill.algebra.operators import (
     Apply,
     At,
@@ -206,6 +207,22 @@ def deltas(name: str, content: Rows, draw: Any) -> Rows:
             return list((gone | rows).values())
 
 
+def short_cut(program: Fused, sources: dict[tuple[str, At], Rows]) -> dict[str, Rows]:
+    """What the outputs of a fused program are."""
+    steps: dict[str, Rows] = {}
+
+    def rows_of(piece: Part | Operator) -> Rows:
+        if not isinstance(piece, Part):
+            return evaluate(piece, sources, steps)
+        kept = [r for r in steps[piece.step] if all(r[k] for k in piece.keep)]
+        return [{name: r[origin] for name, origin in piece.columns.items()} for r in kept]
+
+    for name, op in program.steps.items():
+        steps[name] = evaluate(op, sources, steps)
+        steps |= {n: rows_of(p) for n, p in program.parts.items() if p.step == name}
+    return {channel: [r for p in pieces for r in rows_of(p)] for channel, pieces in program.outputs.items()}
+
+
 class World:
     """The channels' contents, and a query kept up to date beside them, as far as it has consumed them."""
 
@@ -230,6 +247,9 @@ class World:
         for name, op in program.steps.items():
             steps[name] = evaluate(op, sources, steps)
         written = {o.channel: (o, evaluate(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
+        shorter = fused(inlined(program, lambda scan: scan.at in (At.CHANGE, At.TOUCHED)))
+        for name, rows in short_cut(shorter, sources).items():
+            assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"fused: {name}"
         for name, (output, rows) in written.items():
             self.kept[name] = rows if batch else reference.merge(output.updates, self.kept[name], rows)
 

@@ -50,3 +50,22 @@ def test_a_table_reads_a_table(spark: SparkSession) -> None:
         [Insert("t", [{"k": 1, "s": None, "_count": -1}, {"k": 2, "s": "b", "_count": 1}])],
     ]
     check(spark, queries, inputs, history)
+
+
+def test_a_sub_query_of_having_aggregates_as_the_groups_do(spark: SparkSession) -> None:
+    queries = {
+        "large": "SELECT k, sum(v) AS total FROM t GROUP BY k HAVING 3 * sum(v) > (SELECT sum(v) FROM t)",
+        "many": "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 2 * count(*) > (SELECT count(*) FROM t)",
+        "own": "SELECT k, count(*) AS n FROM t GROUP BY k HAVING count(*) > (SELECT count(*) FROM u WHERE u.k = t.k)",
+        "hidden": "SELECT k, max(v) AS most FROM t GROUP BY k HAVING max(v) IN (SELECT t.k FROM u AS t WHERE t.k > 1)",
+    }
+    inputs = [Input("t", "k int, v int", Signed()), Input("u", "k int", Signed())]
+    history = [
+        [
+            Insert("t", [{"k": 1, "v": 5}, {"k": 1, "v": 2}, {"k": 2, "v": 2}, {"k": None, "v": 1}]),
+            Insert("u", [{"k": 1}, {"k": 2}, {"k": 5}]),
+        ],
+        [Insert("t", [{"k": 2, "v": 9, "_count": 3}, {"k": 1, "v": 5, "_count": -1}])],
+        [Insert("u", [{"k": 2, "_count": -1}, {"k": 9, "_count": 1}]), Insert("t", [{"k": 2, "v": 9, "_count": -3}])],
+    ]
+    assert check(spark, queries, inputs, history) == {"batch": 4, "incremental": 8}

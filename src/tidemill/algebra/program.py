@@ -6,7 +6,7 @@ rows for one channel: the whole content in batch, a delta incrementally.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,10 +26,10 @@ from tidemill.algebra.operators import (
     select,
 )
 from tidemill.algebra.patches import shared
-from tidemill.algebra.pieces import ADDED, NEW
+from tidemill.algebra.pieces import NEW
 from tidemill.algebra.properties import Key, grows, keys_of
 from tidemill.algebra.states import GroupState, State, net, state_of, stateful, there
-from tidemill.model.change import COUNT, DELETED, PATCH, Append, Increment, Patch, Signed, Updates, Upsert
+from tidemill.model.change import COUNT, DELETED, PATCH, Append, Patch, Signed, Updates, Upsert
 
 
 class Way(StrEnum):
@@ -54,6 +54,11 @@ class Program:
 
     steps: Mapping[str, Operator]
     outputs: tuple[Output, ...]
+
+    def over(self, change: Callable[[Operator], Operator]) -> Program:
+        """The program with all its operators changed."""
+        outputs = (Output(o.channel, o.rows and change(o.rows), o.updates) for o in self.outputs)
+        return Program({name: change(op) for name, op in self.steps.items()}, tuple(outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +157,7 @@ def _kept(op: Operator, state: State, derivation: Derivation) -> Operator | None
     groups = derivation.groups(state)
     gone = f"NOT ({there(NEW)})"
     keys = tuple(Named(k, column(k)) for k in state.group.keys)
-    if isinstance(state.updates, Increment):
-        made = tuple(Named(n, expression(f"CASE WHEN {there(NEW)} THEN {quoted(ADDED + n)} END")) for n in state.names)
-    else:
-        made = tuple(Named(n, column(NEW + n)) for n in state.names)
+    made = tuple(Named(n, column(NEW + n)) for n in state.names)
     return Project(groups, (*keys, *made, Named(DELETED, expression(gone))))
 
 

@@ -14,7 +14,7 @@ from tidemill.algebra.accumulators import ROWS, Accumulator, Kept, kept, rows_ke
 from tidemill.algebra.expression import column, expression, quoted
 from tidemill.algebra.operators import Apply, At, Filter, Fold, Group, Named, Operator, Project, Scan, Top, Window, walk
 from tidemill.algebra.properties import grows
-from tidemill.model.change import Append, Increment, Signed, Updates, Upsert
+from tidemill.model.change import Append, Signed, Updates, Upsert
 
 Stateful = Group | Window | Top | Apply
 
@@ -60,9 +60,7 @@ class GroupState:
 
     @property
     def updates(self) -> Updates:
-        if self.plain:
-            return Append()
-        return Increment(self.group.keys, self.names) if self.exact else Upsert(self.group.keys)
+        return Append() if self.plain else Upsert(self.group.keys)
 
     def scan(self) -> Scan:
         names = self.group.keys if self.plain else (*self.group.keys, *self.names)

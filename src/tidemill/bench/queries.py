@@ -1,4 +1,7 @@
-"""The 22 queries of TPC-H, kept fresh through its refreshes, against computing each from scratch."""
+"""The 22 queries of TPC-H, kept fresh through its refreshes, against computing each from scratch.
+
+What it measures is not a TPC-H result, and cannot be compared with one.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,8 @@ def measure(
         done = [
             result for number in range(warm_up + rounds) for result in bench.round(only, number) if number >= warm_up
         ]
-    points = [_point([r for r in done if r.query == number]) for number in only]
+        variants = {number: bench.variants(name) for name, number in tpch.names(only).items()}
+    points = [_point(variants[number], [r for r in done if r.query == number]) for number in only]
     return {"scale": scale, "share": share, "rounds": rounds, "points": points}
 
 
@@ -91,6 +95,11 @@ class _Bench:
         for name in queries:
             self.tell(f"first run of {name}")
             refresh(self.mill, name)
+
+    def variants(self, table: str) -> str:
+        """The ways in which its table can be refreshed; those for one input alone are not told apart."""
+        (writer,) = self.mill.explain(table).writers
+        return ", ".join(dict.fromkeys(v.name.partition(":")[0] for v in writer.variants))
 
     def round(self, queries: Sequence[int], turn: int) -> Iterator[Refreshed]:
         for change in tpch.REFRESHES:
@@ -139,13 +148,14 @@ def _told(done: Refreshed) -> str:
     return f"{way.variant} in {way.seconds:.2f} s, from scratch {done.recompute_seconds:.2f} s, {equal}"
 
 
-def _point(done: Sequence[Refreshed]) -> dict[str, Any]:
-    """What one query took; the fields of the forced way are there only if it was asked for."""
+def _point(variants: str, done: Sequence[Refreshed]) -> dict[str, Any]:
+    """A query's variants and what they took; the fields of the forced way are there only if it was asked for."""
     recompute_s = median(r.recompute_seconds for r in done)
     automatic = [r.automatic for r in done]
     forced = [r.forced for r in done if r.forced is not None]
     return {
         "query": done[0].query,
+        "variants": variants,
         "recompute_s": round(recompute_s, 3),
         **_summary(automatic, recompute_s),
         **{f"forced_{name}": value for name, value in (_forced_summary(forced, recompute_s) if forced else {}).items()},

@@ -8,6 +8,7 @@ it touches are folded, and the rest of the base passes through without a shuffle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -39,10 +40,22 @@ _SEEN = "_tidemill_row"
 _GONE = "_tidemill_gone"
 
 
-def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, little: bool) -> DataFrame:
-    """The content after applying the deltas, oldest first; `little` if most of it is better left alone."""
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """The rows of so many deltas, with the number of theirs, from 1 on, in the column `_tidemill_order`."""
+
+    rows: DataFrame
+    blocks: int
+
+    @property
+    def unordered(self) -> DataFrame:
+        return self.rows.drop(ORDER)
+
+
+def merge(updates: Updates, base: DataFrame, deltas: Deltas, *, little: bool) -> DataFrame:
+    """The content after applying the deltas; `little` if most of it is better left alone."""
     if isinstance(updates, Append):
-        return union([base, *deltas])
+        return union([base, deltas.unordered])
     content = base.columns
     if isinstance(updates, Patch):
         return _patched(updates, base, deltas)
@@ -50,32 +63,32 @@ def merge(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame], *, lit
     fold = _content_fold(updates, base, deltas)
     if not little:
         return fold(base)
-    keys = F.broadcast(union([d.select(*columns(key)) for d in deltas]).distinct())
+    keys = F.broadcast(deltas.rows.select(*columns(key)).distinct())
     untouched = base.join(keys, _same_key(base, keys, key), "left_anti")
     if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be read
-        return union([untouched, live(_latest(_in_order(deltas), updates.key), content)])
+        return union([untouched, live(_last(deltas, updates.key), content)])
     touched = base.join(keys, _same_key(base, keys, key), "left_semi")
     return union([untouched, fold(touched)])
 
 
-def chain(updates: Updates, deltas: Sequence[DataFrame]) -> DataFrame:
-    """The one delta that does what the deltas do, oldest first."""
-    if len(deltas) == 1:
-        return deltas[0]
+def chain(updates: Updates, deltas: Deltas) -> DataFrame:
+    """The one delta that does what the deltas do."""
+    if deltas.blocks == 1:
+        return deltas.unordered
     match updates:
         case Append():
-            return union(deltas)
+            return deltas.unordered
         case Signed():
-            return _net(union(deltas), [c for c in deltas[0].columns if c != COUNT])
+            rows = deltas.unordered
+            return _net(rows, [c for c in rows.columns if c != COUNT])
         case Upsert():
-            return _latest(_in_order(deltas), updates.key)
+            return _latest(deltas.rows, updates.key)
         case Increment():
-            return _summed(_in_order(deltas), updates)
+            return _summed(deltas.rows, updates)
         case Patch():
-            return _chained_patches(updates, deltas)
+            return _chained_patches(updates, deltas.rows)
         case Custom():
-            parts = [("delta", d, i) for i, d in enumerate(deltas)]
-            return _per_key(updates, parts, deltas[0].schema, _chain_all(updates))
+            return _per_key(updates, [("delta", deltas.rows)], deltas.unordered.schema, _chain_all(updates))
 
 
 def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
@@ -90,7 +103,7 @@ def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
         case Patch():
             return _changed_keys(Upsert(updates.key), before, after).withColumn(PATCH, F.lit(False))
         case Custom():
-            parts = [("base", before, 0), ("base", after, 1)]
+            parts = [("base", _in_order([before, after]))]
             wanted = StructType([*after.schema.fields]) if updates.delta is None else None
             return _per_key(updates, parts, wanted or _struct(updates, after), _diff_two(updates))
 
@@ -136,24 +149,24 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.union, frames)
 
 
-def _content_fold(updates: Updates, base: DataFrame, deltas: Sequence[DataFrame]) -> Callable[[DataFrame], DataFrame]:
+def _content_fold(updates: Updates, base: DataFrame, deltas: Deltas) -> Callable[[DataFrame], DataFrame]:
     """The function that folds base rows and deltas into content."""
     content = base.columns
     match updates:
         case Signed():
             return lambda rows: _repeated(
-                _net(union([rows.withColumn(COUNT, F.lit(1).cast("bigint")), *deltas]), content), content, _NOT_THERE
+                _net(union([rows.withColumn(COUNT, one()), deltas.unordered]), content), content, _NOT_THERE
             )
         case Upsert():
-            return lambda rows: live(_latest(_in_order([_undeleted(rows), *deltas]), updates.key), content)
+            return lambda rows: live(_latest(_after(rows, deltas), updates.key), content)
         case Increment():
             kept = column(updates.columns[0]).isNotNull()
-            return lambda rows: (
-                _summed(_in_order([_undeleted(rows), *deltas]), updates).filter(kept).select(*columns(content))
-            )
+            return lambda rows: _summed(_after(rows, deltas), updates).filter(kept).select(*columns(content))
         case Custom():
-            parts = [("delta", d, i + 1) for i, d in enumerate(deltas)]
-            return lambda rows: _per_key(updates, [("base", rows, 0), *parts], base.schema, _merge_all(updates))
+            parts = [("delta", deltas.rows)]
+            return lambda rows: _per_key(
+                updates, [("base", rows.withColumn(ORDER, F.lit(0))), *parts], base.schema, _merge_all(updates)
+            )
         case Append() | Patch():
             raise EngineError(f"{updates.name} channels need no fold")
 
@@ -162,8 +175,14 @@ def _same_key(left: DataFrame, right: DataFrame, key: Sequence[str]) -> Column:
     return reduce(Column.__and__, (left[f"`{k}`"].eqNullSafe(right[f"`{k}`"]) for k in key))
 
 
-def _undeleted(rows: DataFrame) -> DataFrame:
-    return rows.withColumn(DELETED, F.lit(None).cast("boolean"))
+def _after(base: DataFrame, deltas: Deltas) -> DataFrame:
+    """Base rows, which are no deletions, and those of the deltas after them."""
+    marks = {DELETED: F.lit(None).cast("boolean"), ORDER: F.lit(0)}
+    return union([base.withColumns(marks), deltas.rows])
+
+
+def _last(deltas: Deltas, key: Sequence[str]) -> DataFrame:
+    return deltas.rows if deltas.blocks == 1 else _latest(deltas.rows, key)
 
 
 def _in_order(frames: Sequence[DataFrame]) -> DataFrame:
@@ -224,13 +243,13 @@ def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataF
     return joined.select(*values, F.coalesce(column(_GONE), F.lit(False)).alias(_GONE))
 
 
-def _patched(updates: Patch, base: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
+def _patched(updates: Patch, base: DataFrame, deltas: Deltas) -> DataFrame:
     """The content after patches and upserts: two broadcasts against the base, which is not shuffled."""
-    rows = _in_order(deltas)
-    upserts = _upserts_seen(updates, rows) if len(deltas) > 1 else rows.filter(~_is(PATCH))
+    rows = deltas.rows
+    upserts = _upserts_seen(updates, rows) if deltas.blocks > 1 else rows.filter(~_is(PATCH))
     keys = F.broadcast(upserts.select(*columns(updates.key)))
     kept = base.join(keys, _same_key(base, keys, updates.key), "left_anti")
-    patches = _patches(updates, rows) if len(deltas) > 1 else _only_patches(updates, rows)
+    patches = _patches(updates, rows) if deltas.blocks > 1 else _only_patches(updates, rows)
     patched = _apply_patches(updates, kept, patches).filter(~column(_GONE))
     return union([patched.select(*columns(base.columns)), live(upserts, base.columns)])
 
@@ -262,10 +281,9 @@ def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:
     return joined.select(*(made[c].alias(c) if c in made else column(c) for c in names))
 
 
-def _chained_patches(updates: Patch, deltas: Sequence[DataFrame]) -> DataFrame:
-    rows = _in_order(deltas)
-    names = deltas[0].columns
-    empty = {f.name: F.lit(None).cast(f.dataType) for f in deltas[0].schema.fields}
+def _chained_patches(updates: Patch, rows: DataFrame) -> DataFrame:
+    names = [c for c in rows.columns if c != ORDER]
+    empty = {f.name: F.lit(None).cast(f.dataType) for f in rows.schema.fields}
     made = {c: F.col(f"{_SEEN}.{quoted(c)}") for c in updates.columns} | {b: column(b) for b in updates.by}
     made |= {DELETED: column(_GONE), PATCH: F.lit(True)}
     patches = _patches(updates, rows).select(*(made.get(n, empty[n]).alias(n) for n in names))
@@ -327,7 +345,7 @@ def _changed_keys(updates: Upsert | Increment, before: DataFrame, after: DataFra
 
 # The user's own functions: each key's rows arrive as one Arrow table of (side, order, base row, delta row).
 
-Parts = Sequence[tuple[str, DataFrame, int]]
+Parts = Sequence[tuple[str, DataFrame]]
 PerKey = Callable[[dict[int, Rows]], Rows]
 
 
@@ -360,8 +378,8 @@ def _struct(updates: Custom, frame: DataFrame) -> StructType:
 
 def _per_key(updates: Custom, parts: Parts, result: StructType, fold: PerKey) -> DataFrame:
     """Group the parts by key and let the user's function make the result's rows of each group."""
-    sides = {side: frame.schema for side, frame, _ in parts}
-    rows = union([_boxed(updates, frame, side, order, sides) for side, frame, order in parts])
+    sides = {side: frame.drop(ORDER).schema for side, frame in parts}
+    rows = union([_boxed(updates, frame, side, sides) for side, frame in parts])
     wanted = StructType([StructField(f.name, f.dataType, True) for f in result.fields])
     arrow = to_arrow_schema(wanted, timezone="UTC")
 
@@ -372,13 +390,13 @@ def _per_key(updates: Custom, parts: Parts, result: StructType, fold: PerKey) ->
     return rows.groupBy(*keys).applyInArrow(apply, wanted)
 
 
-def _boxed(updates: Custom, frame: DataFrame, side: str, order: int, sides: dict[str, StructType]) -> DataFrame:
+def _boxed(updates: Custom, frame: DataFrame, side: str, sides: dict[str, StructType]) -> DataFrame:
     keys = [column(k).alias(f"_k{i}") for i, k in enumerate(updates.key)]
     boxes = [
-        (F.struct(*columns(frame.columns)) if name == side else F.lit(None).cast(schema)).alias(name)
+        (F.struct(*columns(schema.names)) if name == side else F.lit(None).cast(schema)).alias(name)
         for name, schema in sorted(sides.items())
     ]
-    return frame.select(*keys, F.lit(order).alias(ORDER), *boxes)
+    return frame.select(*keys, column(ORDER), *boxes)
 
 
 def _blocks(table: pa.Table) -> dict[int, Rows]:

@@ -52,6 +52,9 @@ class Sources(Protocol):
     def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
         """The rows of a scan; with `only`, those that agree with some of the keys."""
 
+    def at_hand(self, scan: Scan) -> bool:
+        """Can the rows be had without a job? Then they are asked for as they are."""
+
 
 class Compiler:
     """Makes DataFrames of operators. The views it needs live until it is closed."""
@@ -87,7 +90,7 @@ class Compiler:
                 return self._steps[op.step]
             case Apply():
                 return _applied(self.frame(op.child), op)
-            case Join(left=Scan() as scan) if _is_lookup(op):
+            case Join(left=Scan() as scan) if _is_lookup(op) and not self._sources.at_hand(scan):
                 return self._sources(scan, (self.frame(op.right), op.keys))
         return None
 

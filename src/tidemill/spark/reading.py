@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from tidemill.errors import EngineError
 from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
-from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Converted, Difference, Snapshot, View
-from tidemill.spark import merge
+from tidemill.model.schema import Field, Schema
+from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
+from tidemill.spark import local, merge
 from tidemill.spark.merge import Keys
 from tidemill.spark.types import adapt, column, columns
 
@@ -39,10 +39,22 @@ def changes_little(content: int, change: int) -> bool:
 class Reader:
     """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
 
-    def __init__(self, spark: SparkSession, locate: Locate, little: Little = changes_little) -> None:
+    def __init__(
+        self, spark: SparkSession, locate: Locate, little: Little = changes_little, driver: int = local.ROWS
+    ) -> None:
+        """`driver`: how many rows may be read by the driver itself."""
         self._spark = spark
         self._locate = locate
         self._little = little
+        self._driver = driver
+
+    def at_hand(self, view: Chain | Snapshot) -> bool:
+        """Can the driver read it?"""
+        return local.few(blocks_of(view), self._driver)
+
+    def ordered(self, view: Snapshot) -> DataFrame:
+        """The rows of the deltas, which are of one kind, with their order."""
+        return self._deltas([d for d in view.deltas if d.files], view.schema).rows
 
     def frame(self, view: View) -> DataFrame:
         match view:
@@ -110,8 +122,9 @@ class Reader:
         little = only is None and self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
         for _, group in groupby(rest, key=lambda d: (d.updates, d.schema)):
             blocks = list(group)
-            parts = [merge.among(d, only) for d in self._deltas(blocks, view.schema)]
-            content = merge.merge(blocks[0].updates, content, parts, little=little)
+            found = self._deltas(blocks, view.schema)
+            near = merge.Deltas(merge.among(found.rows, only), found.blocks)
+            content = merge.merge(blocks[0].updates, content, near, little=little)
         return content
 
     def _chain(self, view: Chain) -> DataFrame:
@@ -120,19 +133,35 @@ class Reader:
             return self._empty(view.updates.delta_schema(view.schema))
         return merge.chain(view.updates, self._deltas(filled, view.schema))
 
-    def _deltas(self, blocks: list[Block], schema: Schema) -> list[DataFrame]:
-        """A frame for each delta; appended blocks, whose order does not matter, are scanned as one."""
+    def _deltas(self, blocks: list[Block], schema: Schema) -> merge.Deltas:
+        """The rows of deltas in their order."""
         updates = blocks[0].updates
-        scans = [blocks] if isinstance(updates, Append) else [[b] for b in blocks]
         have, want = updates.delta_schema(blocks[0].schema), updates.delta_schema(schema)
-        return [self._scan(scan, have, want) for scan in scans]
+        rows = self._here(blocks, have, merge.ORDER)
+        if rows is None:
+            scans = (self._scan([b], have, have).withColumn(merge.ORDER, F.lit(n)) for n, b in enumerate(blocks, 1))
+            rows = merge.union(list(scans))
+        order = Field(merge.ORDER, "int")
+        return merge.Deltas(adapt(rows, have.plus(order), want.plus(order)), len(blocks))
 
     def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
         """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
-        paths = [self._locate(f.path) for b in blocks for f in b.files]
+        paths = [path for b in blocks for path in self._paths(b)]
         if not paths:
             return self._empty(want)
-        return adapt(self._spark.read.schema(_nullable(have)).parquet(*paths), have, want)
+        rows = self._here(blocks, have)
+        if rows is None:
+            rows = self._spark.read.schema(_nullable(have)).parquet(*paths)
+        return adapt(rows, have, want)
+
+    def _here(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
+        """The rows of blocks that are small enough to be read by the driver."""
+        if not local.few(blocks, self._driver):
+            return None
+        return local.read(self._spark, [self._paths(b) for b in blocks], _nullable(schema), order)
+
+    def _paths(self, block: Block) -> list[str]:
+        return [self._locate(f.path) for f in block.files]
 
     def _empty(self, schema: Schema) -> DataFrame:
         return self._spark.createDataFrame([], _nullable(schema))

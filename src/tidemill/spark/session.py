@@ -39,6 +39,10 @@ DEFAULTS: Mapping[str, str] = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Compiled code is kept for so many queries' worth of classes; Spark's 100 are fewer than one refresh needs.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # A listing in the driver is quicker than a job up to many more files than 32.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
 
@@ -49,6 +53,7 @@ QUICK: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.files.minPartitionNum": str(os.cpu_count() or 2),
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 """Settings for work on small changes."""
 

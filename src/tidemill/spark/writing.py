@@ -6,7 +6,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.errors import BadInput
-from tidemill.model.block import Kind
 from tidemill.model.change import COUNT, DELETED, RESERVED, Increment, Upsert
 from tidemill.model.schema import Field, Schema
 from tidemill.ports import Target
@@ -25,7 +24,7 @@ _WIDENS = {
 def write(frame: DataFrame, target: Target) -> Schema:
     """Write a frame as the content (base) or a delta of the target; returns the schema of the content."""
     content = target.schema or _content_schema(frame, target)
-    physical = content if target.kind is Kind.BASE else target.updates.delta_schema(content)
+    physical = target.physical(content)
     shaped = _shaped(frame, physical, target)
     shaped.write.mode("errorifexists").parquet(fresh(target.directory))
     if isinstance(target.updates, Upsert | Increment):

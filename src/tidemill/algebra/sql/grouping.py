@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from tidemill.algebra.dialect import text_of
-from tidemill.algebra.expression import column, expression, from_tree
+from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import Fold, Group, Join, JoinKind, Named, One, Project, distinct, rename, select
-from tidemill.algebra.sql.reading import NotIncremental, function_name, is_aggregate
+from tidemill.algebra.sql.reading import NotIncremental, expressed, function_name, is_aggregate, without_queries
 from tidemill.algebra.sql.relation import Names, Relation
 from tidemill.algebra.typing import groupable, type_of
 
@@ -151,12 +151,13 @@ def _fold(name: str, call: exp.Expr, relation: Relation) -> Fold:
     function = function_name(inner)
     arguments = _arguments(inner)
     if function not in _PLAIN or len(arguments) > 1:
-        return Fold(name, function, tuple(from_tree(c.copy()) for c in call.find_all(exp.Column)), text=_text(call))
+        columns = tuple(expressed(c.copy()) for c in without_queries(call).find_all(exp.Column))
+        return Fold(name, function, columns, text=_text(call))
     if not arguments:
         if condition is None:
             return Fold(name, "count")
         arguments = [exp.Literal.number(1)]
-    values = tuple(from_tree(_when(condition, a)) for a in arguments)
+    values = tuple(expressed(_when(condition, a)) for a in arguments)
     kind = type_of(arguments[0], relation.types) if len(arguments) == 1 else ""
     return Fold(name, _PLAIN[function], values, kind)
 

@@ -10,6 +10,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from tidemill.algebra.dialect import VERBATIM, parse, text_of
+from tidemill.algebra.expression import Expression, from_tree
 
 
 class NotIncremental(Exception):
@@ -141,6 +142,18 @@ def _named_struct(call: exp.Anonymous) -> exp.Anonymous:
         name = item.alias or (item.name.rpartition(".")[2] if isinstance(item, exp.Column) else f"col{position}")
         named += [exp.Literal.string(name), value.copy()]
     return exp.Anonymous(this="named_struct", expressions=named)
+
+
+def expressed(tree: exp.Expr) -> Expression:
+    """The expression as operators have it."""
+    return from_tree(without_queries(tree))
+
+
+def without_queries(tree: exp.Expr) -> exp.Expr:
+    """The same, if it has no sub-queries: operators know none, only the joins that are made of them."""
+    if tree.find(exp.Query):
+        raise NotIncremental(f"the sub-query in {text_of(tree)} is only known in batch")
+    return tree
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:

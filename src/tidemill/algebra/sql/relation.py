@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tidemill.algebra.expression import from_tree
 from tidemill.algebra.operators import Filter, Join, JoinKind, Named, Operator, extend, rename
+from tidemill.algebra.sql.reading import expressed
 from tidemill.algebra.typing import type_of
 
 
@@ -32,14 +32,14 @@ class Relation:
     def filtered(self, conditions: list[exp.Expr]) -> Relation:
         op = self.op
         for condition in conditions:
-            op = Filter(op, from_tree(condition.copy()))
+            op = Filter(op, expressed(condition.copy()))
         return replace(self, op=op)
 
     def extended(self, items: Mapping[str, exp.Expr]) -> Relation:
         """With further columns, computed."""
         if not items:
             return self
-        made = [Named(n, from_tree(t.copy())) for n, t in items.items()]
+        made = [Named(n, expressed(t.copy())) for n, t in items.items()]
         types = {n: type_of(t, self.types) for n, t in items.items()}
         return Relation(extend(self.op, *made), {**self.types, **types})
 
@@ -89,7 +89,7 @@ def join(left: Relation, right: Relation, kind: JoinKind, conditions: list[exp.E
     for a, b in keys.values():
         on.append((_key(a, more[0], names), _key(b, more[1], names)))
     left, right = left.extended(more[0]), right.extended(more[1])
-    condition = from_tree(exp.and_(*(c.copy() for c in others), copy=False)) if others else None
+    condition = expressed(exp.and_(*(c.copy() for c in others), copy=False)) if others else None
     op = Join(left.op, right.op, kind, tuple(dict.fromkeys(on)), condition, safe)
     types = left.types if kind in (JoinKind.SEMI, JoinKind.ANTI) else {**left.types, **right.types}
     return Relation(op, types)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse, text_of
-from tidemill.algebra.expression import Expression, column, expression, from_tree
+from tidemill.algebra.expression import Expression, column, expression
 from tidemill.algebra.operators import (
     Explode,
     Filter,
@@ -28,7 +28,7 @@ from tidemill.algebra.operators import (
 )
 from tidemill.algebra.sql import subqueries
 from tidemill.algebra.sql.grouping import aggregate_calls, group
-from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, function_name, read
+from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, expressed, function_name, read
 from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, join
 from tidemill.algebra.typing import groupable, type_of
 
@@ -183,7 +183,7 @@ class Translator:
         wanted = {"explode": 1, "explode_outer": 1, "posexplode": 2, "posexplode_outer": 2}
         if name not in wanted or len(outputs) != wanted[name]:
             raise NotIncremental(f"{text_of(call)} is only known in batch")
-        bare = from_tree(call.copy())
+        bare = expressed(call.copy())
         op = Explode(rows.op, Expression(bare.text.replace("_OUTER(", "(", 1), bare.columns), tuple(outputs),
                      outer or name.endswith("_outer"))  # fmt: skip
         return Relation(op, rows.types)
@@ -280,7 +280,7 @@ class Translator:
         for text, window in found.items():
             rows, partition, bare = self._partition(rows, window)
             columns[text] = self.names.fresh("win")
-            by_partition.setdefault(partition, []).append(Named(columns[text], from_tree(bare)))
+            by_partition.setdefault(partition, []).append(Named(columns[text], expressed(bare)))
         op = rows.op
         for partition, items in by_partition.items():
             op = Window(op, partition, tuple(items))
@@ -372,7 +372,7 @@ class Translator:
                 raise NotIncremental(f"the order {text_of(item)} is only known in batch")
             ordered = item.copy()
             ordered.set("this", column_tree(name))
-            keys.append(from_tree(ordered))
+            keys.append(expressed(ordered))
         op = Top(result.op, tuple(keys), _number(limit), _number(offset) if offset else 0)
         shown = tuple(c for c in result.columns if c not in (hidden or []))
         return Relation(select(op, shown), result.types)
@@ -408,18 +408,34 @@ def _refuse_queries(conditions: list[exp.Expr]) -> None:
 
 
 def _projected(rows: Relation, outputs: Mapping[str, exp.Expr]) -> Relation:
-    items = tuple(Named(n, from_tree(v.copy())) for n, v in outputs.items())
+    items = tuple(Named(n, expressed(v.copy())) for n, v in outputs.items())
     return Relation(Project(rows.op, items), {n: type_of(v, rows.types) for n, v in outputs.items()})
 
 
 def _substituted(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
-    """The expression with whole sub-expressions replaced by the columns that hold them."""
+    """The expression with whole sub-expressions replaced by the columns that hold them, but not a sub-query's own."""
 
     def swap(node: exp.Expr) -> exp.Expr:
         name = columns.get(text_of(node))
-        return node if name is None else column_tree(name)
+        return node if name is None or _of_subquery(node) else column_tree(name)
 
     return tree.copy().transform(swap)
+
+
+def _of_subquery(node: exp.Expr) -> bool:
+    """Does it stand in a sub-query and mean that one's rows? Its tables hide outer ones of the same name."""
+    tables: set[str] = set()
+    around = node.find_ancestor(exp.Select)
+    while around is not None:
+        tables |= {s.alias_or_name for s in _sources(around)}
+        around = around.find_ancestor(exp.Select)
+    used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
+    return bool(tables) and (not used or not used.isdisjoint(tables))
+
+
+def _sources(tree: exp.Select) -> list[exp.Expr]:
+    from_ = tree.args.get("from_")
+    return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
