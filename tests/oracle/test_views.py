@@ -24,6 +24,7 @@ from tidemill.model.block import File
 from tidemill.model.change import DELETED, Rows
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, View, chain, snapshot
+from tidemill.spark.local import ROWS
 from tidemill.spark.reading import Reader
 
 EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
@@ -41,7 +42,8 @@ def test_every_view_equals_the_reference(
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    reader = Reader(spark, locate=lambda path: path, little=lambda content, change: little)
+    driver = data.draw(st.sampled_from([0, ROWS]), label="rows that the driver reads")
+    reader = Reader(spark, locate=lambda path: path, little=lambda content, change: little, driver=driver)
     directory = tmp_path / str(next(_fresh))
     directory.mkdir()
 

@@ -111,7 +111,7 @@ def test_widgets_states_and_the_program(applied: Driver) -> None:
     assert any(line.strip().startswith("group by ") for line in found.widgets)
     assert found.widgets[-1].strip() == "scan orders new append: city, amount"
     (state,) = found.states
-    assert (state.channel, state.updates) == ("totals.state1", "increment")
+    assert (state.channel, state.updates) == ("totals.state1", "upsert")
     assert state.key == state.columns[:1]
     assert "_rows" in state.columns
     looks_at = {line.name: line.looks_at for line in found.program}

@@ -24,6 +24,9 @@ class NoScans:
     def at_hand(self, scan: Scan) -> bool:
         raise AssertionError(scan)
 
+    def merged(self, scan: Scan) -> bool:
+        raise AssertionError(scan)
+
 
 def test_an_outer_join_keeps_the_columns_of_a_step_that_was_left_out(spark: SparkSession, tmp_path: Path) -> None:
     nothing = Filter(One(), expression("FALSE"))

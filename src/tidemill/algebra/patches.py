@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import Filter, Join, JoinKind, Named, Operator, Project
 from tidemill.algebra.properties import Key, keys_of, unique_on
+from tidemill.algebra.simplify import composed
 from tidemill.model.change import DELETED, PATCH
 
 
@@ -55,16 +56,8 @@ def _flat(op: Operator) -> tuple[tuple[Named, ...], Operator]:
     if not isinstance(op, Project):
         return (), op
     items, below = op.items, op.child
-    while isinstance(below, Project):
-        inner = {i.name: i.value for i in below.items}
-        plain = {n: v.column for n, v in inner.items() if v.column is not None}
-        if all(i.plain for i in items):
-            items = tuple(Named(i.name, inner[i.value.column or ""]) for i in items)
-        elif all(i.value.columns <= plain.keys() for i in items):
-            items = tuple(Named(i.name, i.value.renamed(plain)) for i in items)
-        else:
-            break
-        below = below.child
+    while isinstance(below, Project) and (over := composed(items, below.items)) is not None:
+        items, below = over, below.child
     return items, below
 
 

@@ -1,11 +1,11 @@
-"""Simplification: what follows from steps that turned out empty."""
+"""Simplification: what follows from steps that turned out empty, and projections of projections as one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
 
-from tidemill.algebra.operators import Join, JoinKind, Operator, Ref, Union, children, rebuilt
+from tidemill.algebra.operators import Join, JoinKind, Named, Operator, Project, Ref, Union, children, rebuilt
 
 _NEEDS_BOTH = (JoinKind.INNER, JoinKind.SEMI)
 
@@ -37,3 +37,28 @@ def _join(op: Join, empty: Collection[str]) -> Operator | None:
         return left
     # An outer join without one side still has that side's columns, so it is kept as it is.
     return replace(op, left=left or op.left, right=right or op.right)
+
+
+def squashed(op: Operator) -> Operator:
+    """The operator with projections of projections as one, where no expression would be computed twice for it."""
+    made = rebuilt(op, squashed)
+    if isinstance(made, Project) and isinstance(made.child, Project):
+        items = composed(made.items, made.child.items)
+        return made if items is None else Project(made.child.child, items)
+    return made
+
+
+def composed(outer: tuple[Named, ...], inner: tuple[Named, ...]) -> tuple[Named, ...] | None:
+    """The outer items over what the inner ones are over; None if that is not simply a matter of names."""
+    below = {i.name: i.value for i in inner}
+    plain = {name: value.column for name, value in below.items() if value.column is not None}
+    made = []
+    for item in outer:
+        if item.value.column is not None:
+            made.append(Named(item.name, below[item.value.column]))
+        elif item.value.columns <= plain.keys():
+            made.append(Named(item.name, item.value.renamed(plain)))
+        else:
+            return None
+    computed = [i.value.column for i in outer if i.value.column is not None and i.value.column not in plain]
+    return tuple(made) if len(computed) == len(set(computed)) else None

@@ -20,8 +20,8 @@ from tidemill.bench.search import INPUTS, TABLES, Web, recompute, workflow
 from tidemill.settings import Settings
 
 T = TypeVar("T")
-WARM_UP = 1
-"""Rounds before those that count: they pay for compiling."""
+WARM_UP = 6
+"""Rounds before those that count: Java goes on compiling what runs often for that long."""
 
 FILES = 2
 """Of a fully compacted table."""

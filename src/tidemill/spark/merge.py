@@ -103,7 +103,7 @@ def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
         case Patch():
             return _changed_keys(Upsert(updates.key), before, after).withColumn(PATCH, F.lit(False))
         case Custom():
-            parts = [("base", _in_order([before, after]))]
+            parts = [("base", in_order([before, after]))]
             wanted = StructType([*after.schema.fields]) if updates.delta is None else None
             return _per_key(updates, parts, wanted or _struct(updates, after), _diff_two(updates))
 
@@ -132,12 +132,16 @@ def among(rows: DataFrame, only: Keys | None) -> DataFrame:
 
 def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -> DataFrame:
     """The rows whose keys hash like some of the few: nearly all others are gone after one look-up of a number."""
-    theirs = {f.name: f.dataType.simpleString() for f in keys.schema.fields}
-    types = [(f.dataType.simpleString(), theirs[k]) for c, k in on for f in [rows.schema[c]]]
-    if any(a != b or "float" in a or "double" in a for a, b in types):  # 0.0 and -0.0 are the same key
+    types = [(rows.schema[c].dataType.simpleString(), keys.schema[k].dataType.simpleString()) for c, k in on]
+    if not all(hashed_alike(a, b) for a, b in types):
         return rows
     hashes = keys.select(F.xxhash64(*columns([k for _, k in on])).alias(_N))
     return rows.join(hashes, F.xxhash64(*columns([c for c, _ in on])) == column(_N), "left_semi")
+
+
+def hashed_alike(one: str, other: str) -> bool:
+    """Do equal values of these types have equal hashes? 0.0 and -0.0 are the same key."""
+    return one == other and "float" not in one and "double" not in one
 
 
 def without(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -185,8 +189,9 @@ def _last(deltas: Deltas, key: Sequence[str]) -> DataFrame:
     return deltas.rows if deltas.blocks == 1 else _latest(deltas.rows, key)
 
 
-def _in_order(frames: Sequence[DataFrame]) -> DataFrame:
-    return union([f.withColumn(ORDER, F.lit(i)) for i, f in enumerate(frames)])
+def in_order(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all, with the number of their frame."""
+    return union([f.withColumn(ORDER, F.lit(i)) for i, f in enumerate(frames, 1)])
 
 
 def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -366,7 +371,7 @@ def _chain_all(updates: Custom) -> PerKey:
 
 def _diff_two(updates: Custom) -> PerKey:
     def fold(blocks: dict[int, Rows]) -> Rows:
-        return updates.diff(blocks.get(0, []), blocks.get(1, []))
+        return updates.diff(blocks.get(1, []), blocks.get(2, []))
 
     return fold
 

@@ -1,12 +1,13 @@
 """Operators as one Spark SQL statement, with the meaning that `algebra.evaluate` gives them.
 
-Every operator becomes a common table expression over those below it, so that Spark parses and analyses a whole step at
-once: built call by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames,
+Every operator becomes a query over those below it, so that Spark parses and analyses a whole step at once: built call
+by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames,
 and so is what only the DataFrame API can say (a user's function of a group); the statement sees them as views.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 from uuid import uuid4
@@ -32,8 +33,11 @@ from tidemill.algebra.operators import (
     Top,
     Union,
     Window,
+    children,
+    walk,
 )
-from tidemill.spark.merge import Keys
+from tidemill.algebra.simplify import squashed
+from tidemill.spark.merge import Keys, hashed_alike
 from tidemill.spark.types import columns
 
 _JOIN = {
@@ -53,24 +57,32 @@ class Sources(Protocol):
         """The rows of a scan; with `only`, those that agree with some of the keys."""
 
     def at_hand(self, scan: Scan) -> bool:
-        """Can the rows be had without a job? Then they are asked for as they are."""
+        """Can the rows be had for nearly nothing, and as they are asked for?"""
+
+    def merged(self, scan: Scan) -> bool:
+        """Must blocks be merged for the rows? Then few keys are better looked up before that."""
 
 
 class Compiler:
     """Makes DataFrames of operators. The views it needs live until it is closed."""
 
-    def __init__(self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame]) -> None:
+    def __init__(
+        self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame], *, small: bool = False
+    ) -> None:
+        """`small`: steps have few rows."""
         self._spark = spark
-        self._sources = sources
+        self.sources = sources
+        self.small = small
         self._steps = steps
         self._views: dict[Operator, str] = {}
+        self._types: dict[str, dict[str, str]] = {}
         self._prefix = f"tidemill_{uuid4().hex}"
 
     def frame(self, op: Operator) -> DataFrame:
-        statement = _Statement(self)
-        last = statement.table(op)
-        names = ", ".join(map(quoted, op.columns))
-        return self._spark.sql(f"{statement.with_clause()}SELECT {names} FROM {last}")
+        short = squashed(op)
+        statement = _Statement(self, short)
+        last = statement.table(short)
+        return self._spark.sql(f"{statement.with_clause()}SELECT {_names(op.columns)} FROM {last}")
 
     def view(self, op: Operator) -> str | None:
         """The view of an operator that is no part of the statement; None if it is."""
@@ -78,20 +90,29 @@ class Compiler:
             frame = self._apart(op)
             if frame is None:
                 return None
-            self._views[op] = f"{self._prefix}_{len(self._views)}"
-            frame.createOrReplaceTempView(self._views[op])
+            name = f"{self._prefix}_{len(self._views)}"
+            frame.createOrReplaceTempView(name)
+            self._views[op] = name
         return self._views[op]
+
+    def types(self, op: Operator) -> dict[str, str]:
+        """The types of an operator's columns."""
+        text = str(op)
+        if text not in self._types:
+            fields = self.frame(op).schema.fields
+            self._types[text] = {f.name: f.dataType.simpleString() for f in fields}
+        return self._types[text]
 
     def _apart(self, op: Operator) -> DataFrame | None:
         match op:
             case Scan():
-                return self._sources(op)
+                return self.sources(op)
             case Ref():
                 return self._steps[op.step]
             case Apply():
                 return _applied(self.frame(op.child), op)
-            case Join(left=Scan() as scan) if _is_lookup(op) and not self._sources.at_hand(scan):
-                return self._sources(scan, (self.frame(op.right), op.keys))
+            case Join(left=Scan() as scan) if _is_lookup(op) and self.sources.merged(scan):
+                return self.sources(scan, (self.frame(op.right), op.keys))
         return None
 
     def close(self) -> None:
@@ -100,10 +121,14 @@ class Compiler:
 
 
 class _Statement:
-    """The common table expressions of one statement, each operator once."""
+    """One statement: operators as nested queries, those that are used more than once by name.
 
-    def __init__(self, compiler: Compiler) -> None:
+    Spark takes twice as long to analyse and optimise the same query with a name for every part (docs/benchmarks.md).
+    """
+
+    def __init__(self, compiler: Compiler, root: Operator) -> None:
         self._compiler = compiler
+        self._uses = Counter(child for op in set(walk(root)) for child in children(op))
         self._names: dict[Operator, str] = {}
         self._parts: list[str] = []
 
@@ -111,14 +136,16 @@ class _Statement:
         return f"WITH {', '.join(self._parts)} " if self._parts else ""
 
     def table(self, op: Operator) -> str:
+        """What stands behind FROM for an operator."""
         if op not in self._names:
             view = self._compiler.view(op)
-            self._names[op] = view if view is not None else self._part(self._text(op))
+            text = view if view is not None else f"({self._text(op)})"
+            self._names[op] = self._named(text) if view is None and self._uses[op] > 1 else text
         return self._names[op]
 
-    def _part(self, text: str) -> str:
+    def _named(self, text: str) -> str:
         name = f"t{len(self._parts)}"
-        self._parts.append(f"{name} AS ({text})")
+        self._parts.append(f"{name} AS {text}")
         return name
 
     def _text(self, op: Operator) -> str:
@@ -137,30 +164,53 @@ class _Statement:
             case Join():
                 return self._join(op)
             case Group():
-                return f"SELECT {_grouped(op)} FROM {self.table(op.child)} GROUP BY {', '.join(map(quoted, op.keys))}"
+                return (
+                    f"SELECT {_grouped(op)} FROM {self._one_task(op.child)} GROUP BY {', '.join(map(quoted, op.keys))}"
+                )
             case Window():
-                return f"SELECT *, {_list(op.items)} FROM {self.table(op.child)}"
+                return f"SELECT *, {_list(op.items)} FROM {self._one_task(op.child)}"
             case Top():
                 order = ", ".join(o.text for o in op.order)
                 return f"SELECT * FROM {self.table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
         raise AssertionError(f"{type(op).__name__} stands apart")
 
+    def _one_task(self, op: Operator) -> str:
+        """The operator; if all it reads is at hand, in one task, so that what is grouped needs no shuffle."""
+        scans = (o for o in walk(op) if isinstance(o, Scan))
+        little = self._compiler.small and all(self._compiler.sources.at_hand(s) for s in scans)
+        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.table(op)})" if little else self.table(op)
+
     def _join(self, op: Join) -> str:
         left, right, keys = self.table(op.left), self.table(op.right), op.keys
+        if _is_lookup(op) and isinstance(op.left, Scan) and not self._compiler.sources.at_hand(op.left):
+            left = self._likely(op)
         if set(op.left.columns) & set(op.right.columns):  # only keys are asked of a semi join's other side
             again = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
-            right = self._part(f"SELECT {', '.join(f'{quoted(r)} AS {n}' for r, n in again.items())} FROM {right}")
+            right = f"(SELECT {', '.join(f'{quoted(r)} AS {n}' for r, n in again.items())} FROM {right})"
             keys = tuple((a, again[r]) for a, r in keys)
         same = "<=>" if op.safe else "="
         on = [f"{quoted(a)} {same} {quoted(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
         return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
+    def _likely(self, op: Join) -> str:
+        """The left rows whose keys hash like some of the few: nearly all others go after one look-up of a number."""
+        left, right = self.table(op.left), self.table(op.right)
+        mine, theirs = self._compiler.types(op.left), self._compiler.types(op.right)
+        if not all(hashed_alike(mine[c], theirs[k]) for c, k in op.keys):
+            return left
+        hashes = f"(SELECT XXHASH64({_names(op.right_keys)}) AS _tidemill_hash FROM {right})"
+        return f"{left} LEFT SEMI JOIN {hashes} ON XXHASH64({_names(op.left_keys)}) = _tidemill_hash"
+
 
 def _is_lookup(op: Join) -> bool:
     """Is this a look-up of a few keys in a channel's content?"""
     content = isinstance(op.left, Scan) and op.left.at in (At.OLD, At.NEW)
     return content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
 
 
 def _list(items: Iterable[Named]) -> str:

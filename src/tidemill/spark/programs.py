@@ -108,6 +108,13 @@ class Channels:
             case _:
                 return False
 
+    def merged(self, scan: Scan) -> bool:
+        """Must blocks be merged for the rows?"""
+        view = self._inputs[_argument(scan)]
+        if not isinstance(view, Snapshot) or scan.channel.endswith(_SINCE):
+            return False
+        return any(d.files and not isinstance(d.updates, Append) for d in view.deltas)
+
     def unfolded(self, op: Operator) -> Operator:
         """The operator with contents that are kept as a base and small upserts as what they mean in operators.
 
@@ -251,7 +258,7 @@ class RunningSmall:
         self._tag = tag
         self._rows: dict[str, _Rows] = {}
         self._empty: set[str] = set()
-        self._compiler = Compiler(spark, channels, _Steps(self._frame))
+        self._compiler = Compiler(spark, channels, _Steps(self._frame), small=True)
 
     def run(self) -> Mapping[str, Schema]:
         try:

@@ -49,8 +49,8 @@ class Reader:
         self._driver = driver
 
     def at_hand(self, view: Chain | Snapshot) -> bool:
-        """Can the driver read it?"""
-        return local.few(blocks_of(view), self._driver)
+        """Is it so small that it need not be kept to be read twice?"""
+        return local.few(blocks_of(view), local.FEW)
 
     def ordered(self, view: Snapshot) -> DataFrame:
         """The rows of the deltas, which are of one kind, with their order."""
@@ -131,18 +131,21 @@ class Reader:
         filled = [d for d in view.deltas if d.files]
         if not filled:
             return self._empty(view.updates.delta_schema(view.schema))
+        if len(filled) == 1 or (isinstance(view.updates, Append) and len({b.schema for b in filled}) == 1):
+            have = view.updates.delta_schema(filled[0].schema)
+            return self._scan(filled, have, view.updates.delta_schema(view.schema))
         return merge.chain(view.updates, self._deltas(filled, view.schema))
 
     def _deltas(self, blocks: list[Block], schema: Schema) -> merge.Deltas:
         """The rows of deltas in their order."""
-        updates = blocks[0].updates
-        have, want = updates.delta_schema(blocks[0].schema), updates.delta_schema(schema)
-        rows = self._here(blocks, have, merge.ORDER)
-        if rows is None:
-            scans = (self._scan([b], have, have).withColumn(merge.ORDER, F.lit(n)) for n, b in enumerate(blocks, 1))
-            rows = merge.union(list(scans))
-        order = Field(merge.ORDER, "int")
-        return merge.Deltas(adapt(rows, have.plus(order), want.plus(order)), len(blocks))
+        updates, order = blocks[0].updates, Field(merge.ORDER, "int")
+        want = updates.delta_schema(schema)
+        have = {updates.delta_schema(b.schema) for b in blocks}
+        rows = self._here(blocks, next(iter(have)), merge.ORDER) if len(have) == 1 else None
+        if rows is not None:
+            return merge.Deltas(adapt(rows, have.pop().plus(order), want.plus(order)), len(blocks))
+        scans = [self._scan([b], updates.delta_schema(b.schema), want) for b in blocks]
+        return merge.Deltas(merge.in_order(scans), len(blocks))
 
     def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
         """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
