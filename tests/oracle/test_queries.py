@@ -3,58 +3,51 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from random import Random
 
 import pytest
-from hypothesis import Phase, event, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from tests.oracle.conftest import TOLD
 from tests.oracle.queries import world
-from tests.oracle.queries.case import Case
 from tests.oracle.queries.columns import Column, Type
-from tests.oracle.queries.generate import declarations, queries
-from tests.oracle.queries.histories import NAMES, Input, Insert, channels, histories, inputs_of
-from tests.oracle.queries.pen import Query
+from tests.oracle.queries.generate import case, one_query
+from tests.oracle.queries.histories import NAMES, Input, Insert
 from tests.oracle.queries.report import Different
+from tests.oracle.queries.tally import CONSTRUCTS, LEAST, Tally
 
 from tidemill.app import Tidemill
 from tidemill.model.change import Signed
 
-EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 16)
-QUERIES = (4, 8)  # at least, at most
-STEPS = 4
-
-KEYWORDS = (
-    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "USING", "<=>"),
-    *(" EXISTS", "NOT EXISTS", " IN (SELECT", " NOT IN (SELECT", "(SELECT max", "(SELECT count(*)"),
-    *("GROUP BY", "HAVING", "FILTER", "ROLLUP", "GROUPING SETS", "count(DISTINCT", "stddev", "bool_and", "avg"),
-    *("SELECT DISTINCT", "UNION ALL", "UNION SELECT", "INTERSECT ALL", "INTERSECT SELECT", "EXCEPT ALL"),
-    *("row_number()", "dense_rank()", "lag(", "PARTITION BY", "LIMIT", "WITH ", "LATERAL VIEW", " explode("),
-    *("CASE", "BETWEEN", "LIKE", "IS NULL", "NOT (", "try_divide"),
-)
+EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
+QUERIES = 24
+STEPS = 6
 
 
 @pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
-@settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(data=st.data())
-def test_declared_queries_stay_fresh(data: st.DataObject, spark: SparkSession) -> None:
-    found = data.draw(channels())
-    history = data.draw(histories(found, STEPS))
-    tables = data.draw(declarations({name: columns for name, (_, columns) in found.items()}, *QUERIES))
-    for way, comparisons in world.search(spark, Case(tables, inputs_of(found), history)).items():
-        event(f"comparisons after a refresh in {way}", comparisons)
+def test_declared_queries_stay_fresh(spark: SparkSession, record_property: Callable[[str, object], None]) -> None:
+    tally = Tally()
+
+    @settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+    @given(seed=st.integers(0, 2**64))
+    def search(seed: int) -> None:
+        made = case(seed, QUERIES, STEPS)
+        tally.add(made, world.search(spark, made))
+
+    try:
+        search()
+    finally:
+        record_property(TOLD, "\n".join(tally.lines))
+    assert tally.incremental >= LEAST, tally.lines[0]
 
 
 def test_the_grammar_reaches_every_construct() -> None:
     tables = {table: tuple(Column(NAMES[t], t) for t in Type) for table in "tu"}
-    texts: list[str] = []
-
-    @settings(max_examples=600, database=None, derandomize=True, phases=(Phase.generate,))
-    @given(query=queries(tables))
-    def write(query: Query) -> None:
-        texts.append(query.text)
-
-    write()
-    assert [k for k in KEYWORDS if not any(k in text for text in texts)] == []
+    random = Random(1)
+    texts = [one_query(random, tables).text for _ in range(2000)]
+    assert [c for c in CONSTRUCTS if not any(c in text for text in texts)] == []
 
 
 def test_a_stale_table_is_found(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

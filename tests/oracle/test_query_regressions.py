@@ -69,3 +69,32 @@ def test_a_sub_query_of_having_aggregates_as_the_groups_do(spark: SparkSession) 
         [Insert("u", [{"k": 2, "_count": -1}, {"k": 9, "_count": 1}]), Insert("t", [{"k": 2, "v": 9, "_count": -3}])],
     ]
     assert check(spark, queries, inputs, history) == {"batch": 4, "incremental": 8}
+
+
+def test_a_changed_row_is_compared_with_one_value_for_all(spark: SparkSession) -> None:
+    queries = {"early": "SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE k < (SELECT max(k) FROM u)"}
+    inputs = [Input("t", "k int", Signed()), Input("u", "k int", Append())]
+    history = [
+        [Insert("t", [{"k": 1}, {"k": 2}, {"k": 3}]), Insert("u", [{"k": 2}])],
+        [Insert("t", [{"k": 1, "_count": 1}, {"k": 2, "_count": -1}])],
+        [Insert("u", [{"k": 9}])],
+    ]
+    assert check(spark, queries, inputs, history) == {"batch": 1, "incremental": 2}
+
+
+def test_two_joins_with_one_table_under_one_name(spark: SparkSession) -> None:
+    near = "SELECT a.id, a.k, a.j, b.s FROM t a {kind} u b ON a.k = b.k"
+    queries = {
+        name: f"SELECT c.id, c.s, b.s AS s2 FROM ({near.format(kind=kind)}) c {kind} u b ON c.j = b.k"
+        for name, kind in (("both", "JOIN"), ("either", "LEFT JOIN"))
+    }
+    inputs = [Input("t", "id int, k int, j int", Upsert(("id",))), Input("u", "k int, s string", Upsert(("k",)))]
+    history = [
+        [
+            Insert("t", [{"id": 1, "k": 1, "j": 2}, {"id": 2, "k": 2, "j": 1}]),
+            Insert("u", [{"k": 1, "s": "a"}, {"k": 2, "s": "b"}]),
+        ],
+        [Insert("t", [{"id": 1, "k": 2, "j": 1}])],
+        [Insert("u", [{"k": 1, "s": "c"}]), Insert("t", [{"id": 3, "k": 1, "j": 1}])],
+    ]
+    assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}

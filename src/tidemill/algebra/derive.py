@@ -395,7 +395,7 @@ class Derivation:
         """Changed left rows, and left rows of these partners, with what the right is now; `_deleted` if it is not."""
         key = keys_of(op.left)[0]
         if own is not None:
-            own = self._step(f"changed rows of {self._label(op)}", own)
+            own = self._step(f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", own)
         parts: list[Operator] = [] if own is None else [own]
         sought: list[Operator] = [] if own is None else [as_keys(own, op)]
         if partners is not None:
@@ -407,7 +407,8 @@ class Derivation:
         rows, wanted = together(parts), together(sought)
         if rows is None or wanted is None:
             return None
-        near_right = restrict(self.new(op.right), wanted, same(op.right_keys))
+        right = self.new(op.right)
+        near_right = restrict(right, wanted, same(op.right_keys)) if op.keys else right
         marked = extend(near_right, Named(_HIT, literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
         gone = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"

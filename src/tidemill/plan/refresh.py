@@ -49,7 +49,7 @@ class Rates:
 
 PRIORS: Mapping[str, Rates] = {
     Way.BATCH: Rates(start=0.3, change=0.0, content=1.2e-6),
-    Way.INCREMENTAL: Rates(start=0.3, change=2.5e-6, content=0.08e-6),
+    Way.INCREMENTAL: Rates(start=0.3, change=4.5e-6, content=0.08e-6),
 }
 """Before a way was ever tried (docs/benchmarks.md)."""
 
@@ -102,8 +102,13 @@ def _obstacle(readings: list[Reading]) -> str | None:
     return None
 
 
+ENOUGH = 3
+"""Runs of a way that speak for it alone. Fewer may have been cold: they say how fast the machine is, for all ways."""
+
+
 def _estimate(way: str, content: int, change: int, past: list[Past]) -> float:
-    rates = PRIORS[way]
-    ratios = [p.seconds / rates.seconds(p.content, p.change) for p in past if p.way == way]
-    correction = median(ratios) if ratios else 1.0
-    return rates.seconds(content, change) * min(10.0, max(0.1, correction))
+    ratios = [(p.way, p.seconds / PRIORS[p.way].seconds(p.content, p.change)) for p in past if p.way in PRIORS]
+    own = [ratio for of, ratio in ratios if of == way]
+    known = own if len(own) >= ENOUGH else [ratio for _, ratio in ratios]
+    correction = median(known) if known else 1.0
+    return PRIORS[way].seconds(content, change) * min(10.0, max(0.1, correction))

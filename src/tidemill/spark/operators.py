@@ -67,12 +67,12 @@ class Compiler:
     """Makes DataFrames of operators. The views it needs live until it is closed."""
 
     def __init__(
-        self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame], *, small: bool = False
+        self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame], *, in_one: bool = False
     ) -> None:
-        """`small`: steps have few rows."""
+        """`in_one`: steps have so few rows that one task will do."""
         self._spark = spark
         self.sources = sources
-        self.small = small
+        self.in_one = in_one
         self._steps = steps
         self._views: dict[Operator, str] = {}
         self._types: dict[str, dict[str, str]] = {}
@@ -177,7 +177,7 @@ class _Statement:
     def _one_task(self, op: Operator) -> str:
         """The operator; if all it reads is at hand, in one task, so that what is grouped needs no shuffle."""
         scans = (o for o in walk(op) if isinstance(o, Scan))
-        little = self._compiler.small and all(self._compiler.sources.at_hand(s) for s in scans)
+        little = self._compiler.in_one and all(self._compiler.sources.at_hand(s) for s in scans)
         return f"(SELECT /*+ COALESCE(1) */ * FROM {self.table(op)})" if little else self.table(op)
 
     def _join(self, op: Join) -> str:

@@ -7,6 +7,7 @@ optimised away where it is empty. What is only picked from it needs no job, and 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import NullType, StructField, StructType
 
 from tidemill.algebra.declare import CHANGE, NEW, OLD
 from tidemill.algebra.fuse import Fused, Part, fused, inlined
@@ -35,11 +36,11 @@ from tidemill.spark import local
 from tidemill.spark.merge import ORDER, Keys
 from tidemill.spark.operators import Compiler, Sources
 from tidemill.spark.reading import Locate, Reader
-from tidemill.spark.session import tagged
+from tidemill.spark.session import spread, tagged
 from tidemill.spark.types import column, from_struct
 from tidemill.spark.writing import fresh
 
-SMALL = 400_000
+SMALL = 2_000_000
 """Rows of a change up to which its steps are collected (docs/benchmarks.md)."""
 
 Views = Mapping[str, View]
@@ -65,14 +66,17 @@ def refresh(
     if code.way == Way.BATCH:
         channels = Channels(Reader(sessions.spark, locate), query, inputs)
         return Running(sessions.spark, channels, query.batch(), outputs).run()
-    small = _change_rows(query, inputs) <= SMALL and all(t.directory.startswith("/") for t in outputs.values())
+    rows = _change_rows(query, inputs)
+    small = rows <= SMALL and all(t.directory.startswith("/") for t in outputs.values())
     spark = sessions.quick if small else sessions.spark
     channels = Channels(Reader(spark, locate), query, inputs)
     program = query.incremental(channels.changed(), channels.held())
     if not small:
         return Running(spark, channels, program, outputs).run()
     shorter = fused(inlined(program.over(channels.unfolded), channels.at_hand))
-    return RunningSmall(spark, channels, shorter, outputs, tag).run()
+    in_one = rows <= local.FEW
+    spread(spark, over=1 if in_one else None)
+    return RunningSmall(spark, channels, shorter, outputs, tag, in_one=in_one).run()
 
 
 def _change_rows(query: Query, inputs: Views) -> int:
@@ -250,15 +254,24 @@ class RunningSmall:
     """One run of a program on a small change: few steps, and the rows of all of them at hand."""
 
     def __init__(
-        self, spark: SparkSession, channels: Sources, program: Fused, outputs: Mapping[str, Target], tag: str
+        self,
+        spark: SparkSession,
+        channels: Sources,
+        program: Fused,
+        outputs: Mapping[str, Target],
+        tag: str,
+        *,
+        in_one: bool = True,
     ) -> None:
+        """`in_one`: the rows of a step are few enough for one task."""
         self._spark = spark
         self._program = program
         self._outputs = outputs
         self._tag = tag
         self._rows: dict[str, _Rows] = {}
         self._empty: set[str] = set()
-        self._compiler = Compiler(spark, channels, _Steps(self._frame), small=True)
+        self._compiler = Compiler(spark, channels, _Steps(self._frame), in_one=in_one)
+        self._scratch = Path(next(iter(outputs.values())).directory) / "_steps"
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -267,6 +280,7 @@ class RunningSmall:
             return self._written()
         finally:
             self._compiler.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _step(self, name: str, op: Operator) -> None:
         rest = simplified(op, self._empty)
@@ -286,8 +300,17 @@ class RunningSmall:
             nothing = self._compiler.frame(self._program.steps[step]).limit(0)
             self._rows[step] = _Rows.of(nothing)
             self._rows[name] = self._rows[step] if part is None else self._rows[step].part(part)
-        found = self._rows[name]
-        return self._spark.createDataFrame(found.table, found.struct)
+        return self._given_back(self._rows[name])
+
+    def _given_back(self, rows: _Rows) -> DataFrame:
+        """Rows for Spark: a local relation, or a file if they are too many to be part of a plan."""
+        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # no column of a file
+        if rows.table.num_rows <= local.ROWS or untyped:
+            return self._spark.createDataFrame(rows.table, rows.struct)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        path = self._scratch / f"{len(list(self._scratch.iterdir()))}.parquet"
+        pq.write_table(rows.table, path, compression="lz4", row_group_size=local.FEW, write_page_checksum=True)
+        return self._spark.read.schema(rows.struct).parquet(str(path))
 
     def _written(self) -> dict[str, Schema]:
         """Outputs side by side: each is mostly waiting for Spark to plan."""

@@ -68,6 +68,11 @@ def quick(spark: SparkSession) -> SparkSession:
     return beside
 
 
+def spread(spark: SparkSession, over: int | None) -> None:
+    """Shuffle over so many tasks from now on; None: over as many as there are cores."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(over or os.cpu_count() or 2))
+
+
 def java_problem() -> str | None:
     """What is wrong with the Java that Spark would use; None if nothing is."""
     home = os.environ.get("JAVA_HOME")

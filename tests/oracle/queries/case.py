@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import sqlglot
 from sqlglot import exp
 from tests.oracle.queries.histories import Input, Step
 
 from tidemill.model.schema import Schema
+
+
+class Scale(StrEnum):
+    """How large what there is counts as, whatever its size: what is large is read and kept in other ways."""
+
+    SMALL = "small"
+    LARGE = "large content"  # and a small change
+    HUGE = "large change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,7 @@ class Case:
     queries: Mapping[str, str]
     inputs: Sequence[Input]
     history: Sequence[Step]
+    scale: Scale = Scale.SMALL
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -35,7 +45,15 @@ class Case:
             queries,
             [i for i in self.inputs if i.name in read],
             [[i for i in step if i.channel in read] for step in self.history],
+            self.scale,
         )
+
+    def levels(self) -> list[list[str]]:
+        """The tables, those together that do not wait for each other."""
+        depth: dict[str, int] = {}
+        for name, text in self.queries.items():
+            depth[name] = 1 + max((depth[t] for t in _tables([text]) if t in depth), default=-1)
+        return [[t for t in depth if depth[t] == level] for level in range(max(depth.values(), default=-1) + 1)]
 
     def _read_by(self, table: str) -> dict[str, str]:
         wanted, pending = {table}, [table]

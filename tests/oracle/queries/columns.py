@@ -49,6 +49,16 @@ class Column:
     def text(self) -> str:
         return f"{self.within}.{self.name}" if self.within else self.name
 
+    @property
+    def fields(self) -> Columns:
+        """The fields of a struct, as columns."""
+        of = ((("x", Type.INT), ("y", Type.STRING))) if self.type is Type.STRUCT else ()
+        return tuple(Column(name, type, self.exact, within=self.text) for name, type in of)
+
+    @property
+    def is_field(self) -> bool:
+        return "." in self.within
+
 
 Columns = tuple[Column, ...]
 

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from random import Random
 
-from hypothesis import strategies as st
+from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.columns import Columns
+from tests.oracle.queries.histories import channels, histories, inputs_of
 from tests.oracle.queries.pen import Pen, Query
 from tests.oracle.queries.shapes import query
 
 DEEPEST = 2
 """How many queries deep a query may read, below itself."""
 
+SCALES = (Scale.SMALL, Scale.SMALL, Scale.LARGE, Scale.HUGE)
 
-@st.composite
-def queries(draw: st.DrawFn, tables: Mapping[str, Columns]) -> Query:
+
+def case(seed: int, queries: int, steps: int) -> Case:
+    """The case of a seed: so many queries over channels with a history of so many steps.
+
+    A case is far larger than what Hypothesis draws choice by choice: there the first would be the simplest of all,
+    and most of the rest too long. So Hypothesis draws the seed, and `reduce` makes a failing case small.
+    """
+    random = Random(seed)
+    found = channels(random)
+    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, queries)
+    return Case(tables, inputs_of(found), histories(random, found, steps), random.choice(SCALES))
+
+
+def one_query(random: Random, tables: Mapping[str, Columns]) -> Query:
     """One query over these tables."""
-    return query(Pen(draw, tables, count(1)), draw(st.integers(0, DEEPEST)))
+    return query(Pen(random, tables, count(1), count(1)), random.randint(0, DEEPEST))
 
 
-@st.composite
-def declarations(draw: st.DrawFn, inputs: Mapping[str, Columns], least: int, most: int) -> dict[str, str]:
+def declarations(random: Random, inputs: Mapping[str, Columns], many: int) -> dict[str, str]:
     """The texts of several tables by name, in the order in which to run them; later ones may read earlier ones."""
     tables = dict(inputs)
     texts: dict[str, str] = {}
-    for number in range(draw(st.integers(least, most))):
-        reach = tables if draw(st.integers(0, 3)) == 3 else inputs
-        made = draw(queries(reach))
+    for number in range(many):
+        made = one_query(random, tables if random.random() < 0.25 else inputs)
         name = f"q{number}"
         texts[name], tables[name] = made.text, made.columns
     return texts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
 from tests.oracle.queries.columns import VALUES, Column, Columns, Type
 
 from tidemill.algebra import reference
@@ -48,7 +48,7 @@ NAMES = {
     Type.ARRAY: "a",
     Type.BINARY: "z",
 }
-KINDS: tuple[Updates, ...] = (Signed(), Append(), Upsert(("id",)))
+KINDS: tuple[Updates, ...] = (Signed(), Append(), Upsert(("id",)), Upsert(("k",)))
 KEY_TYPES = (Type.INT, Type.STRING, Type.DATE, Type.DOUBLE)
 
 
@@ -66,18 +66,16 @@ def after(updates: Updates, content: Rows, insert: Insert) -> Rows:
     return insert.rows if insert.kind is Kind.BASE else reference.merge(updates, content, insert.rows)
 
 
-@st.composite
-def channels(draw: st.DrawFn) -> dict[str, tuple[Updates, Columns]]:
+def channels(random: Random) -> dict[str, tuple[Updates, Columns]]:
     """Two or three channels of different kinds with a column `k` of one type to join on."""
-    shared = draw(st.sampled_from(KEY_TYPES))
-    kinds = draw(st.permutations(KINDS))[: draw(st.integers(2, 3))]
-    return {name: (kind, draw(_columns(shared, kind))) for name, kind in zip("tuv", kinds, strict=False)}
+    shared = random.choice(KEY_TYPES)
+    kinds = random.sample(KINDS, random.randint(2, 3))
+    return {name: (kind, _columns(random, shared, kind)) for name, kind in zip("tuv", kinds, strict=False)}
 
 
-@st.composite
-def _columns(draw: st.DrawFn, shared: Type, updates: Updates) -> Columns:
-    others = draw(st.lists(st.sampled_from(list(Type)), min_size=2, max_size=5, unique=True))
-    key = (Column("id", Type.INT),) if updates.key else ()
+def _columns(random: Random, shared: Type, updates: Updates) -> Columns:
+    others = random.sample(list(Type), random.randint(2, 5))
+    key = (Column("id", Type.INT),) if "id" in updates.key else ()
     return (*key, Column("k", shared), *(Column(NAMES[t], t) for t in others))
 
 
@@ -85,39 +83,40 @@ def inputs_of(found: Mapping[str, tuple[Updates, Columns]]) -> list[Input]:
     return [Input(n, ", ".join(f"{c.name} {c.type}" for c in cs), u) for n, (u, cs) in found.items()]
 
 
-@st.composite
-def histories(draw: st.DrawFn, found: Mapping[str, tuple[Updates, Columns]], most: int) -> list[list[Insert]]:
+def histories(random: Random, found: Mapping[str, tuple[Updates, Columns]], steps: int) -> list[list[Insert]]:
     """At least a first filling of every channel; then steps that touch some of them."""
     held: dict[str, Rows] = {name: [] for name in found}
-    steps: list[list[Insert]] = []
-    for number in range(draw(st.integers(2, most))):
+    history: list[list[Insert]] = []
+    for number in range(steps):
         step: list[Insert] = []
         for name, (updates, columns) in found.items():
-            if number == 0 or draw(st.integers(0, 2)):
-                step.append(Insert(name, *draw(_arrivals(updates, columns, held[name]))))
+            if number == 0 or random.random() < 0.6:
+                step.append(Insert(name, *_arrivals(random, updates, columns, held[name])))
                 held[name] = after(updates, held[name], step[-1])
-        steps.append(step)
-    return steps
+        history.append(step)
+    return history
 
 
-@st.composite
-def _arrivals(draw: st.DrawFn, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, Kind]:
-    rows = draw(_rows(updates, columns))
-    if draw(st.integers(0, 11)) == 11:  # an append channel can only be given more than it has
+def _arrivals(random: Random, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, Kind]:
+    rows = _rows(random, updates, columns)
+    if random.random() < 0.06:  # an append channel can only be given more than it has
         return (content + rows if isinstance(updates, Append) else rows), Kind.BASE
     match updates:
         case Signed():
-            return [*_counted(draw, rows), *_gone(draw, columns, content)], Kind.DELTA
+            return [*_counted(random, rows), *_gone(random, columns, _picked(random, content))], Kind.DELTA
         case Upsert():
-            return _unique(updates, [*_moved(draw, columns, content), *_marked(draw, rows)]), Kind.DELTA
+            moved = _moved(random, updates, columns, _picked(random, content))
+            return _unique(updates, [*moved, *_marked(random, rows)]), Kind.DELTA
         case _:
             return rows, Kind.DELTA
 
 
-def _rows(updates: Updates, columns: Columns) -> st.SearchStrategy[Rows]:
-    cells = st.tuples(*(st.sampled_from(VALUES[c.type]) for c in columns))
-    row = cells.map(lambda values: dict(zip([c.name for c in columns], values, strict=True)))
-    return st.lists(row, max_size=6).map(lambda rows: _unique(updates, rows))
+def _rows(random: Random, updates: Updates, columns: Columns) -> Rows:
+    """A few rows; now and then many, nearly all of one key."""
+    rows = [{c.name: random.choice(VALUES[c.type]) for c in columns} for _ in range(random.randint(0, 6))]
+    if rows and random.random() < 0.12:
+        rows = [{**r, "k": rows[0]["k"]} for r in rows * random.randint(2, 8)] + rows
+    return _unique(updates, rows)
 
 
 def _unique(updates: Updates, rows: Rows) -> Rows:
@@ -125,40 +124,50 @@ def _unique(updates: Updates, rows: Rows) -> Rows:
     return list({tuple(r[k] for k in updates.key): r for r in rows}.values()) if updates.key else rows
 
 
-def _counted(draw: st.DrawFn, rows: Rows) -> Iterator[dict[str, Any]]:
+def _counted(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
     """Insertions, some of them taken back in the same delta."""
     for row in rows:
-        many = draw(st.sampled_from((1, 1, 1, 2, 3)))
+        many = random.choice((1, 1, 1, 2, 3))
         yield row | {COUNT: many}
-        if draw(st.integers(0, 7)) == 7:
+        if random.random() < 0.12:
             yield row | {COUNT: -many}
 
 
-def _gone(draw: st.DrawFn, columns: Columns, content: Rows) -> Iterator[dict[str, Any]]:
+def _gone(random: Random, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
     """Deletions of rows that are there, some of them updates: another row comes in the old one's place."""
-    for row in _picked(draw, content):
+    for row in picked:
         yield row | {COUNT: -1}
-        if draw(st.booleans()):
-            yield _changed(draw, columns, row) | {COUNT: 1}
+        if random.random() < 0.5:
+            yield _changed(random, columns, row) | {COUNT: 1}
 
 
-def _moved(draw: st.DrawFn, columns: Columns, content: Rows) -> Iterator[dict[str, Any]]:
+def _moved(random: Random, updates: Updates, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
     """Updates and deletions of keys that are there."""
-    for row in _picked(draw, content):
-        yield _changed(draw, columns, row) | {"id": row["id"], DELETED: draw(st.sampled_from((None, False, True)))}
+    for row in picked:
+        key = {k: row[k] for k in updates.key}
+        yield _changed(random, columns, row) | key | {DELETED: random.choice((None, False, True))}
 
 
-def _marked(draw: st.DrawFn, rows: Rows) -> Iterator[dict[str, Any]]:
+def _marked(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
     """New rows; now and then a deletion of a key that may not be there."""
     for row in rows:
-        yield row | {DELETED: draw(st.sampled_from((None, None, None, False, True)))}
+        yield row | {DELETED: random.choice((None, None, None, False, True))}
 
 
-def _picked(draw: st.DrawFn, content: Rows) -> Rows:
-    places = draw(st.lists(st.integers(0, len(content) - 1), unique=True, max_size=4)) if content else []
-    return [content[i] for i in places]
+def _picked(random: Random, content: Rows) -> Rows:
+    """Some rows that are there: single ones, all of one key, or all there are."""
+    if not content:
+        return []
+    match random.randint(0, 9):
+        case 8:
+            key = reference.freeze(random.choice(content)["k"])
+            return [r for r in content if reference.freeze(r["k"]) == key]
+        case 9:
+            return content
+    return random.sample(content, random.randint(0, min(4, len(content))))
 
 
-def _changed(draw: st.DrawFn, columns: Columns, row: dict[str, Any]) -> dict[str, Any]:
-    column = draw(st.sampled_from(columns))
-    return row | {column.name: draw(st.sampled_from(VALUES[column.type]))}
+def _changed(random: Random, columns: Columns, row: dict[str, Any]) -> dict[str, Any]:
+    """The row with another value, or perhaps the same, in one column: its key, say, which moves it elsewhere."""
+    column = random.choice(columns)
+    return row | {column.name: random.choice(VALUES[column.type])}

@@ -1,12 +1,13 @@
-"""What every rule of the grammar writes with: Hypothesis' choices, the tables in reach, and names not yet used."""
+"""What every rule of the grammar writes with: chance, the tables in reach, and names not yet used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from random import Random
 from typing import TypeVar
 
-from hypothesis import strategies as st
 from tests.oracle.queries.columns import SCALARS, Column, Columns, Type
 
 T = TypeVar("T")
@@ -22,22 +23,30 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    draw: st.DrawFn
+    random: Random
     tables: Mapping[str, Columns]
     numbers: Iterator[int]
+    aliases: Iterator[int]
 
     def one(self, options: Sequence[T]) -> T:
-        """One of the options; Hypothesis shrinks towards the first."""
-        return self.draw(st.sampled_from(options))
+        return self.random.choice(options)
 
     def some(self, options: Sequence[T], least: int, most: int) -> list[T]:
-        return self.draw(st.lists(st.sampled_from(options), min_size=least, max_size=most))
+        return self.random.choices(options, k=self.random.randint(least, most))
 
     def chance(self, percent: int) -> bool:
-        return self.draw(st.integers(1, 100)) > 100 - percent
+        return self.random.random() < percent / 100
 
     def name(self, prefix: str) -> str:
         return f"{prefix}{next(self.numbers)}"
+
+    def alias(self) -> str:
+        """A relation's name: unlike others that can be named where it can."""
+        return f"r{next(self.aliases)}"
+
+    def apart(self) -> Pen:
+        """For a query that can name nothing of what is around it, and whose relations may be called as those are."""
+        return replace(self, aliases=count(1))
 
     def reading(self, tables: Mapping[str, Columns]) -> Pen:
         return replace(self, tables=tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import Any
 
-from tests.oracle.queries.case import Case
+from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.compare import Difference
 from tests.oracle.queries.histories import Input, Insert
 
@@ -43,7 +43,7 @@ def reproduction(case: Case) -> str:
         "    history = [",
         *(f"        [{', '.join(map(_insert, step))}]," for step in case.history),
         "    ]",
-        "    check(spark, queries, inputs, history)",
+        f"    check(spark, queries, inputs, history{_scale(case)})",
     ]
     return "\n".join(lines)
 
@@ -61,6 +61,10 @@ def _input(channel: Input) -> str:
 def _insert(insert: Insert) -> str:
     base = ", Kind.BASE" if insert.kind is Kind.BASE else ""
     return f"Insert({insert.channel!r}, {insert.rows!r}{base})"
+
+
+def _scale(case: Case) -> str:
+    return "" if case.scale is Scale.SMALL else f", Scale.{case.scale.name}"
 
 
 def _only(side: str, rows: list[dict[str, Any]]) -> str:

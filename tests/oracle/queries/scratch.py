@@ -1,8 +1,9 @@
-"""What Spark makes of queries from scratch, and how to fetch many small results at the price of one job."""
+"""What Spark makes of queries from scratch, and how to fetch many small results at the price of few jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import reduce
 
@@ -12,8 +13,21 @@ from pyspark.sql import functions as F
 
 from tidemill.model.change import Rows
 
+TOGETHER = 6
+"""Results that one job fetches: planning many together takes Spark longer than planning them apart."""
 
-def from_scratch(spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> dict[str, Rows]:
+
+def judge(spark: SparkSession) -> SparkSession:
+    """A session for tiny tables."""
+    beside = spark.newSession()
+    for setting in ("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"):
+        beside.conf.set(setting, "1")
+    return beside
+
+
+def from_scratch(
+    spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
+) -> dict[str, Rows]:
     """The result of each query over these tables; later queries may read earlier ones."""
     frames: dict[str, DataFrame] = {}
     with _dropped(spark, [*tables, *queries]):
@@ -22,11 +36,18 @@ def from_scratch(spark: SparkSession, queries: Mapping[str, str], tables: Mappin
         for name, text in queries.items():
             frames[name] = spark.sql(text)
             frames[name].createOrReplaceTempView(name)
-        return fetched(frames)
+        return fetched(frames, pool)
 
 
-def fetched(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
-    """The rows of all frames with one Spark job: each frame's rows in a column of its own."""
+def fetched(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Rows]:
+    """The rows of all frames, a few of them with each Spark job."""
+    names = list(frames)
+    some = [{n: frames[n] for n in names[at : at + TOGETHER]} for at in range(0, len(names), TOGETHER)]
+    return {name: rows for made in pool.map(_fetched, some) for name, rows in made.items()}
+
+
+def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
+    """The rows of frames with one job: each frame's in a column of its own."""
     # Spelled as text, a type holds NULLs everywhere, as Arrow wants it of the boxes that are empty.
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
     boxed = [_boxed(name, frame, types) for name, frame in frames.items()]

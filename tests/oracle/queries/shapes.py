@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tests.oracle.queries import subqueries
 from tests.oracle.queries.aggregates import aggregate, having
 from tests.oracle.queries.columns import SCALARS, Column, Columns, Type
 from tests.oracle.queries.expressions import INEXACT, apt, expression, filled, form
 from tests.oracle.queries.pen import Pen, Query, exact
 from tests.oracle.queries.sources import Source, source
-from tests.oracle.queries.subqueries import restriction, scalar
+from tests.oracle.queries.subqueries import membership, restriction, scalar
 
 Shape = Callable[[Pen, int], Query]
 Item = tuple[str, Column]
@@ -27,13 +28,16 @@ def plain(pen: Pen, depth: int) -> Query:
     items = _carried(pen, read.scope) + [_computed(pen, read.scope) for _ in range(pen.one((0, 1, 2)))]
     if pen.chance(15):
         items.append((scalar(pen, read.scope, query, depth), Column(pen.name("c"), Type.BIGINT)))
+    if pen.chance(5):
+        tested = membership(pen, read.scope, query, depth)
+        items.append((f"CASE WHEN {tested} THEN 1 ELSE 0 END", Column(pen.name("c"), Type.INT)))
     return _select(items, f"{read.text}{_where(pen, read, depth)}")
 
 
 def whole(pen: Pen, depth: int) -> Query:
     """All columns of one table, some of its rows."""
     table = pen.one(sorted(pen.tables))
-    alias = pen.name("r")
+    alias = pen.alias()
     read = Source(f"{table} {alias}", tuple(replace(c, within=alias) for c in pen.tables[table]))
     return Query(f"SELECT * FROM {read.text}{_where(pen, read, depth)}", pen.tables[table])
 
@@ -49,7 +53,8 @@ def grouped(pen: Pen, depth: int) -> Query:
     keys = _keys(pen, read.scope, least=0)
     items = keys + [_aggregated(pen, read.scope) for _ in range(pen.one((1, 2, 3)))]
     by = _grouping(pen, [text for text, _ in keys])
-    return _select(items, f"{read.text}{_where(pen, read, depth)}{by}{_having(pen, read.scope, by)}")
+    kept = _having(pen, read.scope, tuple(_seen(keys)), by, depth)
+    return _select(items, f"{read.text}{_where(pen, read, depth)}{by}{kept}")
 
 
 def combined(pen: Pen, depth: int) -> Query:
@@ -63,23 +68,34 @@ def combined(pen: Pen, depth: int) -> Query:
 
 
 def windowed(pen: Pen, depth: int) -> Query:
-    """Columns with a place or a running value among those of their partition, ordered by all of them."""
+    """Columns with places or running values among those of their partition, ordered by all of them."""
     read = source(pen, query, depth)
     items = _scalars(pen, read.scope)
-    order = _order(pen, items)
-    part = pen.some([t for t, _ in items], 0, 2)
-    partition = f"PARTITION BY {', '.join(dict.fromkeys(part))} " if part else ""
-    call, type = pen.one(WINDOWS)
-    over = f"{filled(pen, tuple(_seen(items)), call, type, depth=0)} OVER ({partition}ORDER BY {order})"
-    placed = [*items, (over, Column(pen.name("c"), type))]
+    placed = [*items, *(_placed(pen, items) for _ in range(pen.one((1, 1, 2))))]
     return _select(placed, f"{read.text}{_where(pen, read, depth)}")
+
+
+def foremost(pen: Pen, depth: int) -> Query:
+    """The first so many rows of each partition."""
+    read = source(pen, query, depth)
+    items = _scalars(pen, read.scope)
+    number = f"{pen.one(('row_number', 'row_number', 'rank'))}() OVER ({_partition(pen, items)}{_order(pen, items)})"
+    few = f"<= {pen.one((1, 2, 3))}"
+    where = _where(pen, read, depth)
+    if pen.chance(40):
+        return _select(items, f"{read.text}{where} QUALIFY {number} {few}")
+    place, alias = Column(pen.name("c"), Type.INT), pen.alias()
+    ranked = _select([*items, (number, place)], f"{read.text}{where}")
+    columns = ranked.columns if pen.chance(50) else ranked.columns[:-1]
+    shown = [(f"{alias}.{c.name}", c) for c in columns]
+    return _select(shown, f"({ranked.text}) {alias} WHERE {alias}.{place.name} {few}")
 
 
 def best(pen: Pen, depth: int) -> Query:
     """The first so many in a total order: ties are equal rows."""
     read = source(pen, query, depth)
     items = _scalars(pen, read.scope)
-    limit = f"ORDER BY {_order(pen, items)} LIMIT {pen.one((1, 2, 3, 5))}"
+    limit = f"{_order(pen, items)} LIMIT {pen.one((1, 2, 3, 5))}"
     return _select(items, f"{read.text}{_where(pen, read, depth)} {limit}")
 
 
@@ -110,6 +126,7 @@ SHAPES: tuple[Shape, ...] = (
     combined,
     combined,
     windowed,
+    foremost,
     best,
     named,
     unnested,
@@ -123,9 +140,25 @@ WINDOWS: tuple[tuple[str, Type], ...] = (
     ("sum({int})", Type.BIGINT),
     ("count({string})", Type.BIGINT),
     ("max({this})", Type.DATE),
+    ("min({this})", Type.STRING),
     ("lag({this})", Type.STRING),
     ("lead({this})", Type.INT),
+    ("lag({this}, 2, 7)", Type.INT),
+    ("ntile(2)", Type.INT),
+    ("first_value({this})", Type.STRING),
+    ("last_value({this})", Type.INT),
 )
+FRAMED = ("sum", "count", "max", "min", "first_value", "last_value")
+FRAMES = (
+    "",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+    " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+)
+"""Rows that are equal in the order are equal altogether, so that their order in a frame of rows does not matter."""
 
 
 def _select(items: Sequence[Item], tail: str, head: str = "SELECT") -> Query:
@@ -187,15 +220,35 @@ def _grouping(pen: Pen, keys: Sequence[str]) -> str:
     return f" GROUP BY {pen.one((f'ROLLUP ({listed})', f'GROUPING SETS (({listed}), ({keys[0]}), ())'))}"
 
 
-def _having(pen: Pen, scope: Columns, by: str) -> str:
+def _having(pen: Pen, scope: Columns, keys: Columns, by: str, depth: int) -> str:
     """Of no rows at all, Spark's grouping sets have no grand total, and DuckDB's one: it is never wanted."""
     if by.startswith((" GROUP BY ROLLUP", " GROUP BY GROUPING SETS")):
         return " HAVING count(*) > 0"
-    return f" HAVING {having(pen, scope)}" if pen.chance(25) else ""
+    if not pen.chance(35):
+        return ""
+    return f" HAVING {subqueries.having(pen, scope, keys, query, depth) if pen.chance(40) else having(pen, scope)}"
+
+
+def _placed(pen: Pen, items: Sequence[Item]) -> Item:
+    """A window over the partition that some of the items make."""
+    call, type = pen.one(WINDOWS)
+    seen = tuple(_seen(items))
+    value = filled(pen, seen, call, type, depth=0)
+    framed = call.startswith(FRAMED)
+    if framed and not call.startswith(("first", "last")) and pen.chance(15):
+        over = _partition(pen, items).strip()
+    else:
+        over = f"{_partition(pen, items)}{_order(pen, items)}{pen.one(FRAMES) if framed else ''}"
+    return f"{value} OVER ({over})", Column(pen.name("c"), type)
+
+
+def _partition(pen: Pen, items: Sequence[Item]) -> str:
+    part = pen.some([t for t, _ in items], 0, 2)
+    return f"PARTITION BY {', '.join(dict.fromkeys(part))} " if part else ""
 
 
 def _order(pen: Pen, items: Sequence[Item]) -> str:
-    return ", ".join(f"{text}{pen.one(('', ' DESC', ' DESC NULLS FIRST'))}" for text, _ in items)
+    return "ORDER BY " + ", ".join(f"{text}{pen.one(('', ' DESC', ' DESC NULLS FIRST'))}" for text, _ in items)
 
 
 def _seen(items: Sequence[Item]) -> list[Column]:

@@ -31,12 +31,17 @@ def source(pen: Pen, inner: Inner, depth: int) -> Source:
 
 
 def relation(pen: Pen, inner: Inner, depth: int) -> Source:
-    alias = pen.name("r")
+    alias = pen.alias()
     if depth > 0 and pen.chance(50):
-        query = inner(pen, depth - 1)
-        return Source(f"({query.text}) {alias}", renamed(query.columns, alias))
+        query = inner(pen.apart(), depth - 1)
+        return Source(f"({query.text}) {alias}", _opened(renamed(query.columns, alias)))
     table = pen.one(sorted(pen.tables))
-    return Source(f"{table} {alias}", renamed(pen.tables[table], alias))
+    return Source(f"{table} {alias}", _opened(renamed(pen.tables[table], alias)))
+
+
+def _opened(columns: Columns) -> Columns:
+    """The columns, and the fields of structs among them."""
+    return (*columns, *(f for c in columns for f in c.fields))
 
 
 def joined(pen: Pen, left: Source, right: Source) -> Source:
@@ -64,8 +69,9 @@ def matched(pen: Pen, left: Columns, right: Columns) -> str | None:
 
 def joined_using(pen: Pen, left: Source, right: Source) -> Source:
     """The shared columns become one each, which no relation owns."""
-    theirs = {c.name: c for c in exact(right.scope)}
-    shared = [c for c in exact(left.scope) if c.name in theirs and theirs[c.name].type is c.type]
+    theirs = {c.name: c for c in exact(right.scope) if not c.is_field}
+    mine = [c for c in exact(left.scope) if not c.is_field]
+    shared = [c for c in mine if c.name in theirs and theirs[c.name].type is c.type]
     if not shared:
         return joined(pen, left, right)
     key = pen.one(shared)

@@ -13,13 +13,38 @@ Rule = Callable[[Pen, Columns, Inner, int], str]
 
 
 def restriction(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
-    """A WHERE condition; a sub-query in it is never under a NOT, where Spark's own answer to NULLs is doubtful."""
+    """A WHERE condition, perhaps with a sub-query.
+
+    An IN among other conditions is never under a NOT: there Spark's own answer to NULLs is doubtful.
+    """
     plain = condition(pen, scope)
     if not pen.chance(35):
         return plain
     rule = pen.one(RULES)
     tested = rule(pen, scope, inner, depth)
-    return tested if pen.chance(60) else f"({plain}) {pen.one(('AND', 'OR'))} {tested}"
+    if pen.chance(20):
+        tested = f"NOT ({tested})"
+    if pen.chance(60):
+        return tested
+    both = f"({plain}) {pen.one(('AND', 'OR'))} {tested}"
+    return f"NOT ({both})" if rule is not membership and pen.chance(25) else both
+
+
+def having(pen: Pen, scope: Columns, keys: Columns, inner: Inner, depth: int) -> str:
+    """A condition on groups by another relation: the groups' keys and aggregates are what it may name from outside."""
+    other = relation(pen, inner, depth - 1)
+    own = expression(pen, scope, Type.INT, depth=0)
+    match pen.one(("exists", "in", "scalar")):
+        case "exists" if matching := matched(pen, keys, other.scope):
+            return f"{pen.one(('EXISTS', 'NOT EXISTS'))} (SELECT 1 FROM {other.text} WHERE {matching})"
+        case "in":
+            found = expression(pen, other.scope, Type.INT, depth=0)
+            return f"{pen.one(('max', 'min'))}({own}) {pen.one(('IN', 'NOT IN'))} (SELECT {found} FROM {other.text})"
+    call = pen.one(("count(*)", f"sum({own})", f"max({own})"))
+    matching = matched(pen, keys, other.scope) if pen.chance(40) else None
+    where = f" WHERE {matching}" if matching else ""
+    value = pen.one(("count(*)", f"max({expression(pen, other.scope, Type.INT, depth=0)})"))
+    return f"{call} {pen.one(('>=', '<', '<>'))} (SELECT {value} FROM {other.text}{where})"
 
 
 def existence(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:

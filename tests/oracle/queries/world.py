@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from tests.oracle.queries import duck, scratch
-from tests.oracle.queries.case import Case
+from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.compare import difference
 from tests.oracle.queries.histories import Input, Insert, Step, contents
 from tests.oracle.queries.reduce import reduced
@@ -29,6 +31,13 @@ from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.project import Project
 from tidemill.settings import Settings
+from tidemill.spark import local, programs, reading
+
+THREADS = 4
+"""A refresh of a few rows is mostly planning, which Spark does in one thread."""
+
+Refreshes = Mapping[str, Sequence[str]]
+"""The way of every refresh of each table, in their order."""
 
 
 def refresh(mill: Tidemill, table: str) -> str:
@@ -41,59 +50,73 @@ def refresh(mill: Tidemill, table: str) -> str:
 
 
 def check(
-    spark: SparkSession, queries: Mapping[str, str], inputs: Sequence[Input], history: Sequence[Step]
+    spark: SparkSession,
+    queries: Mapping[str, str],
+    inputs: Sequence[Input],
+    history: Sequence[Step],
+    scale: Scale = Scale.SMALL,
 ) -> Counter[str]:
     """Keep the queries fresh through the history and compare after every step.
 
     Queries run in the order given; later ones may read earlier ones. Returns how many comparisons were made,
     one per query and step, by the way of the refresh before it; raises `Different` at the first that fails.
     """
-    case = Case(queries, inputs, history)
-    ways: Counter[str] = Counter()
-    with _project(case) as mill:
-        for number, held in enumerate(contents(inputs, history)):
-            for insert in history[number]:
+    refreshes = kept_fresh(spark, Case(queries, inputs, history, scale))
+    return Counter(way for ways in refreshes.values() for way in ways)
+
+
+def kept_fresh(spark: SparkSession, case: Case) -> Refreshes:
+    """Check a case."""
+    ways: dict[str, list[str]] = {table: [] for table in case.queries}
+    judge = scratch.judge(spark)
+    with _sized(case.scale), _project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
+        for number, held in enumerate(contents(case.inputs, case.history)):
+            for insert in case.history[number]:
                 _arrive(mill, case.schemas[insert.channel], insert)
-            ways.update(_fresh(mill, case.until(number + 1)))
-            _compare(spark, mill, case.until(number + 1), held)
+            for table, way in _fresh(mill, case.until(number + 1), pool):
+                ways[table].append(way)
+            _compare(judge, mill, case.until(number + 1), held, pool)
     return ways
 
 
-def search(spark: SparkSession, case: Case) -> Counter[str]:
+def search(spark: SparkSession, case: Case) -> Refreshes:
     """Check a case, and fail with the smallest like it that can be found in reasonable time."""
     try:
-        return check(spark, case.queries, case.inputs, case.history)
+        return kept_fresh(spark, case)
     except Different as found:
         first = found
     small = reduced(first.case, lambda smaller: _goes_wrong(spark, smaller, first.kind))
-    check(spark, small.queries, small.inputs, small.history)
+    kept_fresh(spark, small)
     raise AssertionError("it failed once and then no more: what it depends on is not in the case") from first
 
 
 def _goes_wrong(spark: SparkSession, case: Case, kind: str) -> bool:
     try:
-        check(spark, case.queries, case.inputs, case.history)
+        kept_fresh(spark, case)
     except Different as found:
         return found.kind == kind
     return False
 
 
-def _fresh(mill: Tidemill, case: Case) -> Iterator[str]:
-    for table in case.queries:
-        try:
-            yield refresh(mill, table)
-        except TidemillError as error:
-            raise Different(case, table, "its run failed", str(error)) from error
+def _fresh(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[str, str]]:
+    """Refresh every table, side by side those that do not wait for each other."""
+    for level in case.levels():
+        runs = {table: pool.submit(refresh, mill, table) for table in level}
+        for table, run in runs.items():
+            try:
+                yield table, run.result()
+            except TidemillError as error:
+                raise Different(case, table, "its run failed", str(error)) from error
 
 
-def _compare(spark: SparkSession, mill: Tidemill, case: Case, held: Mapping[str, Rows]) -> None:
+def _compare(spark: SparkSession, mill: Tidemill, case: Case, held: Mapping[str, Rows], pool: Executor) -> None:
     """The two judges must agree with each other first, or they cannot judge."""
     tables = {name: _arrow(schema, held[name]) for name, schema in case.schemas.items()}
-    by_spark = scratch.from_scratch(spark, case.queries, tables)
-    by_duck = duck.from_scratch(case.queries, tables)
-    kept = scratch.fetched({table: mill.read(table) for table in case.queries})
+    by_duck = pool.submit(duck.from_scratch, case.queries, tables)
+    by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
+    kept = scratch.fetched({table: mill.read(table) for table in case.queries}, pool)
     for table in case.queries:
-        _hold(case, table, ("Spark from scratch", by_spark[table]), ("DuckDB", by_duck[table]))
+        _hold(case, table, ("Spark from scratch", by_spark[table]), ("DuckDB", by_duck.result()[table]))
         _hold(case, table, ("the table", kept[table]), ("Spark from scratch", by_spark[table]))
 
 
@@ -113,7 +136,24 @@ def _project(case: Case) -> Iterator[Tidemill]:
     declared = Project((workflow.declared(),))
     with TemporaryDirectory() as directory, Tidemill(Path(directory), Settings(), declared) as mill:
         mill.apply()
+        assert mill.engine.quick is not mill.engine.spark
         yield mill
+
+
+@contextmanager
+def _sized(scale: Scale) -> Iterator[None]:
+    """Let what there is count as so large."""
+    if scale is Scale.SMALL:
+        yield
+        return
+    limits = (reading.changes_little, 0)  # of what a reader reads by itself: nothing
+    with (
+        patch.object(local, "FEW", -1),
+        patch.object(reading, "WORTH_IT", 0),
+        patch.object(reading.Reader.__init__, "__defaults__", limits),
+        patch.object(programs, "SMALL", -1 if scale is Scale.HUGE else programs.SMALL),
+    ):
+        yield
 
 
 def _arrive(mill: Tidemill, schema: Schema, insert: Insert) -> None:

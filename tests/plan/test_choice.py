@@ -1,0 +1,57 @@
+"""Which way a declared table is refreshed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.plan.refresh import PRIORS, Choice, Past, Reading, choose
+
+MILLION = 1_000_000
+
+
+def way(content: int, change: int, *past: Past) -> str:
+    return choose([Reading("clicks", content, change)], past).way
+
+
+def ran(name: str, seconds: float, content: int = MILLION, change: int = 1_000) -> Past:
+    return Past(name, content, change, seconds)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.001, "incremental"), (0.1, "incremental"), (0.5, "batch"), (1.0, "batch")]
+)
+def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, expected: str) -> None:
+    before = 5 * MILLION
+    change = int(before * share)
+    assert way(before + change, change) == expected
+
+
+def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:
+    cold = ran("batch", 10 * PRIORS["batch"].seconds(MILLION, MILLION), change=MILLION)
+    assert way(2 * MILLION, MILLION, cold) == way(2 * MILLION, MILLION) == "batch"
+
+
+def test_several_runs_of_a_way_speak_for_it() -> None:
+    usual = PRIORS["incremental"].seconds(MILLION, 1_000)
+    slow = [ran("incremental", 9 * usual)] * 3
+    quick = [ran("batch", PRIORS["batch"].seconds(MILLION, 1_000) / 5)] * 3
+    assert way(MILLION, 1_000) == "incremental"
+    assert way(MILLION, 1_000, *slow, *quick) == "batch"
+
+
+def because(*readings: Reading, only_batch: str | None = None) -> Choice:
+    return choose(readings, (), only_batch=only_batch)
+
+
+def test_what_stands_in_the_way_is_named() -> None:
+    never = because(Reading("clicks", 5, 5, consumed=False))
+    assert (never.way, "never consumed" in never.why) == ("batch", True)
+    replaced = because(Reading("clicks", 5, 5, replaced=True, grows=True))
+    assert (replaced.way, replaced.why) == ("batch", "the content of clicks was replaced")
+    assert because(only_batch="rand() differs each time").why == "rand() differs each time"
+
+
+def test_the_users_word_decides() -> None:
+    reading = Reading("clicks", MILLION, MILLION)
+    assert choose([reading], (), wanted="incremental_strict").way == "incremental"
+    assert choose([Reading("clicks", MILLION, 1)], (), wanted="batch").way == "batch"
