@@ -37,9 +37,9 @@ def test_explain_for_people(shop: Program) -> None:
     assert "written by   task totals of flow totals" in out
     assert "runs now     batch: there is nothing to go on from: orders was never consumed by this query" in out
     assert "scan orders new append: " in out
-    assert "totals.state1   increment (" in out
+    assert "totals.state1   upsert (" in out
     assert "groups of totals.state1 " in out
-    assert "totals.state1 (delta, increment)" in out
+    assert "totals.state1 (delta, upsert)" in out
     assert "\x1b" not in out
 
 
@@ -47,7 +47,11 @@ def test_every_variant_has_its_verdict(shop: Program) -> None:
     shop.well("run", "totals")
     shop.insert_sample()
     verdicts = _verdicts(shop, "totals")
-    assert verdicts == {"batch": "possible, with run totals --variant batch", "incremental": "would run"}
+    assert verdicts == {
+        "batch": "possible, with run totals --variant batch",
+        "recompute": "possible, with run totals --variant recompute",
+        "incremental": "would run",
+    }
 
 
 def test_a_batch_only_table_says_why(shop: Program) -> None:
@@ -108,7 +112,7 @@ def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
     ("flow", "variant", "complaint"),
     [
         ("totals", "incremental", "cannot be refreshed by variant 'incremental' now: there is nothing to go on from"),
-        ("totals", "sideways", "has no variant 'sideways'; its variants are batch, incremental"),
+        ("totals", "sideways", "has no variant 'sideways'; its variants are batch, recompute, incremental"),
         ("copied", "batch", "flow 'copied' has no declared table, so there is no variant 'batch' to choose"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.plan.refresh import PRIORS, Choice, Past, Reading, choose
+from tidemill.plan.refresh import PRIORS, Choice, Past, Reading, State, choose
 
 MILLION = 1_000_000
 
@@ -55,3 +55,21 @@ def test_the_users_word_decides() -> None:
     reading = Reading("clicks", MILLION, MILLION)
     assert choose([reading], (), wanted="incremental_strict").way == "incremental"
     assert choose([Reading("clicks", MILLION, 1)], (), wanted="batch").way == "batch"
+
+
+def test_state_that_would_not_be_used_is_not_made() -> None:
+    large = [Reading("clicks", 10 * MILLION, 5 * MILLION)]
+    assert choose(large, (), state=State.NONE).way == "batch"
+    assert choose(large, (), state=State.KEPT).way == "recompute"
+    assert choose(large, (), state=State.DROPPED).way == "recompute"
+
+
+def test_state_is_made_again_when_changes_are_small_again() -> None:
+    small = choose([Reading("clicks", 10 * MILLION, 5_000)], (), state=State.DROPPED)
+    assert small.way == "batch"
+    assert small.why == "its state was dropped when everything was last computed anew"
+
+
+def test_state_of_a_small_table_stays() -> None:
+    """What it costs to keep is less than what it would cost to make again."""
+    assert choose([Reading("clicks", 100, 60)], (), state=State.KEPT).way != "recompute"

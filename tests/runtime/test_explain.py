@@ -79,7 +79,7 @@ def test_the_first_refresh_is_in_batch(applied: Driver) -> None:
     found = only(applied, "totals")
     assert (found.way, found.refresh) == ("batch", "auto")
     assert "orders was never consumed" in found.why
-    batch, incremental = found.variants
+    batch, _, incremental = found.variants
     assert (batch.rows, batch.obstacle) == (2, "")
     assert batch.seconds is not None
     assert (incremental.seconds, incremental.obstacle) == (None, found.why)
@@ -92,7 +92,7 @@ def test_then_a_small_change_is_taken_in(applied: Driver) -> None:
     applied.insert("orders")
     found = only(applied, "totals")
     assert (found.way, found.why) == ("incremental", "2 of 8 rows changed")
-    batch, incremental = found.variants
+    batch, _, incremental = found.variants
     assert (batch.rows, incremental.rows) == (8, 2)
     assert batch.seconds is not None
     assert incremental.seconds is not None
@@ -143,7 +143,7 @@ def test_before_apply_the_ways_are_known_but_not_which_would_run(driver: Driver)
     found = only(driver, "totals")
     assert found.way is None
     assert "after apply" in found.why
-    assert [(v.rows, v.seconds, v.obstacle) for v in found.variants] == [(None, None, "")] * 2
+    assert [(v.rows, v.seconds, v.obstacle) for v in found.variants] == [(None, None, "")] * 3
     assert found.program
     assert "rand()" in only(driver, "noise").variants[1].obstacle
 

@@ -68,7 +68,8 @@ def with_variants(task: Task, query: Query, schema: Schema | None) -> Task:
     """The task with a variant for each way to run the query."""
     all_of_it = _incremental(query, schema, query.channels)
     sides = [_incremental(query, schema, (c,)) for c in query.channels] if len(query.channels) > 1 else []
-    return replace(task, variants=(_batch(query, schema), all_of_it, *sides))
+    recompute = [_recompute(query, schema)] if query.states() else []
+    return replace(task, variants=(_batch(query, schema), *recompute, all_of_it, *sides))
 
 
 def state_channels(task: Task, query: Query) -> tuple[Channel, ...]:
@@ -144,6 +145,13 @@ def _batch(query: Query, schema: Schema | None) -> Variant:
     kept = tuple(Write(s.channel, s.channel, Kind.BASE) for s in query.states().values())
     code = Refresh(query, query.table, Way.BATCH, described(query.root), schema)
     return Variant(Way.BATCH, reads, (*kept, Write(query.table, query.table, Kind.BASE)), code)
+
+
+def _recompute(query: Query, schema: Schema | None) -> Variant:
+    batch = _batch(query, schema)
+    writes = tuple(replace(w, void=w.port != query.table) for w in batch.writes)
+    code = Refresh(query, query.table, Way.RECOMPUTE, described(query.root), schema)
+    return Variant(Way.RECOMPUTE, batch.reads, writes, code)
 
 
 def only(channel: str) -> str:

@@ -35,8 +35,9 @@ from tidemill.model.change import COUNT, DELETED, PATCH, Append, Patch, Signed, 
 class Way(StrEnum):
     """How a declared query is run."""
 
-    BATCH = "batch"
+    BATCH = "batch"  # everything anew, the state too
     INCREMENTAL = "incremental"
+    RECOMPUTE = "recompute"  # everything anew, the state dropped: quicker, but the next refresh has none to go on from
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,10 @@ class Query:
         outputs = [Output(s.channel, Ref(s.channel, steps[s.channel].columns), s.updates) for s in states.values()]
         result = _from_states(self.root, states, steps)
         return Program(steps, (*outputs, Output(self.table, result, self.updates)))
+
+    def recompute(self) -> Program:
+        """The result anew, and nothing else."""
+        return Program({}, (Output(self.table, self.root, self.updates),))
 
     def incremental(self, changed: Collection[str], held: Collection[str] = ()) -> Program:
         """What changed, given the channels that did; `held` ones are left as they were when last consumed."""

@@ -205,6 +205,10 @@ def provenance(task: Task, kind: Kind, reads: tuple[Consumed, ...]) -> tuple[Pro
     return union(r.before() for r in telling), target
 
 
+VOID = identity("void")
+"""The identity of a base that stands for nothing: what was there was dropped, and must be made anew."""
+
+
 def output_identity(task: Task, argument: str, reads: tuple[Consumed, ...]) -> Identity:
     """Identity of a block that `task` writes as `argument` from `reads`, in port order."""
     return identity(task.identity(), argument, [r.identity() for r in reads])

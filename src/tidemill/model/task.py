@@ -50,6 +50,7 @@ class Write:
     port: str
     kind: Kind
     updates: Updates | None = None
+    void: bool = False  # nothing is written, and what was there counts no more
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,8 @@ def _variants(task: Task, choice: Choice | None) -> Iterator[Weighed]:
     options = {o.way: o for o in choice.options} if choice is not None and query_of(task) is not None else {}
     obstacle = options[Way.INCREMENTAL].reason if options else task.batch_because or ""
     for variant in task.variants:
-        yield _weighed(variant, options.get(variant.name), "" if variant.name == task.variant.name else obstacle)
+        anew = variant.name in (Way.BATCH, Way.RECOMPUTE)
+        yield _weighed(variant, options.get(variant.name), "" if anew else obstacle)
     if task.batch_because is not None:
         yield Weighed(Way.INCREMENTAL, (), (), obstacle=task.batch_because)
 
@@ -124,7 +125,7 @@ def _variants(task: Task, choice: Choice | None) -> Iterator[Weighed]:
 def _weighed(variant: Variant, option: Option | None, obstacle: str) -> Weighed:
     ports = dict.fromkeys(r.port for r in variant.reads)
     reads = tuple((port, tuple(r.mode for r in variant.reads if r.port == port)) for port in ports)
-    writes = tuple((w.port, w.kind, _encoding(w)) for w in variant.writes)
+    writes = tuple((w.port, w.kind, _encoding(w)) for w in variant.writes if not w.void)
     if option is None:
         return Weighed(variant.name, reads, writes, obstacle=obstacle)
     return Weighed(variant.name, reads, writes, option.rows, option.seconds, obstacle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from statistics import median
 
 from tidemill.algebra.program import Way
@@ -48,10 +49,23 @@ class Rates:
 
 
 PRIORS: Mapping[str, Rates] = {
-    Way.BATCH: Rates(start=0.3, change=0.0, content=1.2e-6),
+    Way.BATCH: Rates(start=0.3, change=0.0, content=1.4e-6),
+    Way.RECOMPUTE: Rates(start=0.3, change=0.0, content=1.1e-6),
     Way.INCREMENTAL: Rates(start=0.3, change=4.5e-6, content=0.08e-6),
 }
 """Before a way was ever tried (docs/benchmarks.md)."""
+
+
+WORTH = 0.25
+"""Seconds that dropping the state must save: the next refresh may have to make it again."""
+
+
+class State(Enum):
+    """Of what a refresh keeps besides its result."""
+
+    NONE = "none"  # it keeps nothing
+    KEPT = "kept"
+    DROPPED = "dropped"  # by a refresh that computed everything anew, and the result alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +88,36 @@ class Choice:
 
 
 def choose(
-    readings: Iterable[Reading], past: Iterable[Past], *, wanted: str = "auto", only_batch: str | None = None
+    readings: Iterable[Reading],
+    past: Iterable[Past],
+    *,
+    wanted: str = "auto",
+    only_batch: str | None = None,
+    state: State = State.NONE,
 ) -> Choice:
     """The cheapest possible way; `wanted` is what the user chose, `only_batch` why there is no other way."""
     found, runs = list(readings), list(past)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
-    batch = Option(Way.BATCH, content, _estimate(Way.BATCH, content, change, runs))
-    obstacle = only_batch or _obstacle(found)
+    cost = {way: _estimate(way, content, change, runs) for way in PRIORS}
+    anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
+    options = tuple(Option(way, content, cost[way]) for way in anew)
+    obstacle = only_batch or _obstacle(found) or (_DROPPED if state is State.DROPPED else None)
     if obstacle is not None:
-        return Choice(Way.BATCH, obstacle, (batch, Option(Way.INCREMENTAL, change, None, obstacle)))
-    incremental = Option(Way.INCREMENTAL, change, _estimate(Way.INCREMENTAL, content, change, runs))
-    options = (batch, incremental)
+        impossible = (*options, Option(Way.INCREMENTAL, change, None, obstacle))
+        if wanted == Way.RECOMPUTE and Way.RECOMPUTE in anew:
+            return Choice(Way.RECOMPUTE, f"refresh is {wanted!r}", impossible)
+        again = obstacle is _DROPPED and wanted == "auto" and cost[Way.RECOMPUTE] + WORTH < cost[Way.INCREMENTAL]
+        return Choice(Way.RECOMPUTE if again else Way.BATCH, obstacle, impossible)
+    options = (*options, Option(Way.INCREMENTAL, change, cost[Way.INCREMENTAL]))
     if wanted != "auto":
         way = Way.INCREMENTAL if wanted == "incremental_strict" else wanted
         return Choice(way, f"refresh is {wanted!r}", options)
-    cheaper = min(options, key=lambda o: (o.seconds or 0.0, o.way == Way.BATCH))
-    return Choice(cheaper.way, f"{change} of {content} rows changed", options)
+    paid = {Way.RECOMPUTE: WORTH}
+    cheapest = min(options, key=lambda o: ((o.seconds or 0.0) + paid.get(Way(o.way), 0.0), o.way == Way.BATCH))
+    return Choice(cheapest.way, f"{change} of {content} rows changed", options)
+
+
+_DROPPED = "its state was dropped when everything was last computed anew"
 
 
 def _obstacle(readings: list[Reading]) -> str | None:

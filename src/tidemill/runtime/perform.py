@@ -12,6 +12,7 @@ from tidemill.model.change import Updates
 from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.run import (
+    VOID,
     Claim,
     Consumed,
     Consumption,
@@ -72,15 +73,19 @@ class Performance:
         views = Views(self.catalog, self.updates)
         consumed = tuple(self._consumed(task, r) for r in task.reads)
         inputs = {r.argument: self._view(views, r, c) for r, c in zip(task.reads, consumed, strict=True)}
-        targets = {w.argument: self._target(task, views, w) for w in task.writes}
+        targets = {w.argument: self._target(task, views, w) for w in task.writes if not w.void}
         began = time.monotonic()
         schemas = self._invoke(task, inputs, targets)
         for write in task.writes:
             slot = self.claim.slots[task.name, write.port]
-            files = self.store.publish(directory_of(self.claim, slot.block))
             source, target = provenance(task, write.kind, consumed)
-            identity = output_identity(task, write.argument, consumed)
-            filled = Filled(slot, schemas[write.argument], files, identity, source, target)
+            if write.void:
+                schema = self.catalog.channel(write.port).channel.schema or Schema(())
+                filled = Filled(slot, schema, (), VOID, source, target)
+            else:
+                files = self.store.publish(directory_of(self.claim, slot.block))
+                identity = output_identity(task, write.argument, consumed)
+                filled = Filled(slot, schemas[write.argument], files, identity, source, target)
             self._fill(task, filled, views)
         self._consume(task, consumed)
         self._count(task, inputs, time.monotonic() - began)

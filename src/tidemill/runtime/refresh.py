@@ -10,9 +10,10 @@ from tidemill.algebra.program import Query, Way
 from tidemill.errors import ConfigError
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
+from tidemill.model.run import VOID
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import Chain, Converted, Difference, blocks_of
-from tidemill.plan.refresh import Choice, Past, Reading, choose
+from tidemill.plan.refresh import Choice, Past, Reading, State, choose
 from tidemill.ports import CatalogReader
 from tidemill.runtime.views import Views
 
@@ -34,7 +35,7 @@ def chosen(
         choice = weigh(catalog, binding.name, task, updates, anew=anew, variant=variant)
         choices[task.name] = choice
         tasks.append(task.choosing(choice.way) if len(task.variants) > 1 else task)
-        if choice.way == Way.BATCH:
+        if choice.way in (Way.BATCH, Way.RECOMPUTE):
             anew |= {w.port for w in tasks[-1].writes}
     return replace(binding, tasks=tuple(tasks)), choices
 
@@ -54,11 +55,17 @@ def weigh(
         why = f" ({task.batch_because})" if task.batch_because else ""
         raise ConfigError(f"table {task.name!r} has no variant {variant!r}{why}; its variants are {', '.join(names)}")
     code = task.variant.code
-    readings = []
+    readings, states = list[Reading](), list[str]()
     if isinstance(code, Refresh):
         readings = list(_readings(catalog, flow, task, code.query, updates, anew or set()))
-    choice = choose(readings, _past(catalog, flow, task), wanted=variant or task.refresh or "auto",
-                    only_batch=task.batch_because)  # fmt: skip
+        states = [s.channel for s in code.query.states().values()]
+    choice = choose(
+        readings,
+        _past(catalog, flow, task),
+        wanted=variant or task.refresh or "auto",
+        only_batch=task.batch_because,
+        state=_state(catalog, updates, states),
+    )
     if variant is not None and choice.way != variant:
         raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
     return choice if variant is None else replace(choice, why=f"variant {variant!r} was asked for")
@@ -80,6 +87,15 @@ def _readings(
         change = content if isinstance(view, Difference) else _rows(view)
         replaced = isinstance(view, Difference) or channel in anew
         yield Reading(channel, content, change, replaced=replaced, grows=channel in growing)
+
+
+def _state(catalog: CatalogReader, updates: Mapping[str, Updates], channels: list[str]) -> State:
+    if not channels:
+        return State.NONE
+    views = Views(catalog, updates)
+    known = [(name, catalog.channel(name)) for name in channels]
+    bases = [views.snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None]
+    return State.DROPPED if any(b is not None and b.identity == VOID for b in bases) else State.KEPT
 
 
 def _rows(view: Chain | Converted) -> int:

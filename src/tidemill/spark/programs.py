@@ -63,9 +63,10 @@ def refresh(
 ) -> Mapping[str, Schema]:
     """Run a declared query in one of its ways and write its outputs; returns the content schema of each."""
     query: Query = code.query
-    if code.way == Way.BATCH:
+    if code.way in (Way.BATCH, Way.RECOMPUTE):
         channels = Channels(Reader(sessions.spark, locate), query, inputs)
-        return Running(sessions.spark, channels, query.batch(), outputs).run()
+        program = query.batch() if code.way == Way.BATCH else query.recompute()
+        return Running(sessions.spark, channels, program, outputs).run()
     rows = _change_rows(query, inputs)
     small = rows <= SMALL and all(t.directory.startswith("/") for t in outputs.values())
     spark = sessions.quick if small else sessions.spark
