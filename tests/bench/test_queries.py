@@ -21,7 +21,7 @@ def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
     document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
     (point,) = document["points"]
-    assert (point["query"], point["variants"], point["equal"]) == (6, "batch, incremental", True)
+    assert (point["query"], point["variants"], point["equal"]) == (6, "batch, recompute, incremental", True)
     assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
     assert "forced_variant" not in point
     assert [line.partition(",")[0] for line in said if line.startswith("RF")] == ["RF1", "RF2"]

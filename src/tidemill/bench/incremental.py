@@ -45,6 +45,7 @@ def measure(
     pages: int,
     delta: float,
     rounds: int,
+    warm_up: int = WARM_UP,
     variant: str | None = None,
     settings: Settings | None = None,
     tell: Callable[[str], None],
@@ -54,13 +55,13 @@ def measure(
         bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), variant)
         tell(f"preparing {pages} pages and {bench.web.clicks} clicks")
         bench.prepare()
-        done = [_told(tell, number, rounds, bench.round) for number in range(1, WARM_UP + rounds + 1)]
-    return _summary(pages, delta, done[WARM_UP:])
+        done = [_told(tell, number - warm_up, rounds, bench.round, number) for number in range(1, warm_up + rounds + 1)]
+    return _summary(pages, delta, done[warm_up:])
 
 
-def _told(tell: Callable[[str], None], number: int, rounds: int, work: Callable[[int], Round]) -> Round:
+def _told(tell: Callable[[str], None], counted: int, rounds: int, work: Callable[[int], Round], number: int) -> Round:
     done = work(number)
-    name = "warm-up" if number <= WARM_UP else f"round {number - WARM_UP} of {rounds}"
+    name = "warm-up" if counted <= 0 else f"round {counted} of {rounds}"
     tell(f"{name}: refresh {done.incremental.seconds:.2f} s, recomputing {done.full.seconds:.2f} s")
     return done
 

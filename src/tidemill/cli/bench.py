@@ -65,12 +65,15 @@ def incremental(
     pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
     delta: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that each delta changes.")] = 0.001,
     rounds: Rounds = 5,
+    warm_up: Annotated[int, typer.Option(min=0, help="Rounds before those: Java compiles what runs often.")] = 6,
     variant: Annotated[str | None, typer.Option(help="Refresh in this way, whatever Tidemill would choose.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
     with _scratch() as directory:
-        point = measure_incremental(directory, pages=pages, delta=delta, rounds=rounds, variant=variant, tell=tell)
+        point = measure_incremental(
+            directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=tell
+        )
     _print(as_json, point, [point])
 
 
