@@ -21,16 +21,16 @@ from tests.oracle.queries.tally import CONSTRUCTS, LEAST, Tally
 from tidemill.app import Tidemill
 from tidemill.model.change import Signed
 
-EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
-QUERIES = 24
-STEPS = 6
+CAMPAIGN = "TIDEMILL_EXAMPLES" in os.environ
+EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
+QUERIES, STEPS = (24, 6) if CAMPAIGN else (12, 3)
 
 
 @pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
 def test_declared_queries_stay_fresh(spark: SparkSession, record_property: Callable[[str, object], None]) -> None:
     tally = Tally()
 
-    @settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+    @settings(max_examples=EXAMPLES, derandomize=not CAMPAIGN, phases=(Phase.explicit, Phase.reuse, Phase.generate))
     @given(seed=st.integers(0, 2**64))
     def search(seed: int) -> None:
         made = case(seed, QUERIES, STEPS)

@@ -15,7 +15,9 @@ from tests.oracle.queries.shapes import query
 DEPTHS = (0, 0, 1, 1, 2)
 """How many queries deep a query may read, below itself: what is deep costs much and rarely finds more."""
 
-SCALES = (Scale.SMALL, Scale.SMALL, Scale.LARGE, Scale.HUGE)
+SCALES = (*(Scale.SMALL,) * 6, Scale.LARGE, Scale.HUGE)
+DEARER = 4
+"""So many times as dear as others is what counts as large, and so many times fewer are the queries."""
 
 
 def case(seed: int, queries: int, steps: int) -> Case:
@@ -26,8 +28,10 @@ def case(seed: int, queries: int, steps: int) -> Case:
     """
     random = Random(seed)
     found = channels(random)
-    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, queries)
-    return Case(tables, inputs_of(found), histories(random, found, steps), random.choice(SCALES))
+    scale = random.choice(SCALES)
+    many = queries if scale is Scale.SMALL else queries // DEARER
+    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, many)
+    return Case(tables, inputs_of(found), histories(random, found, steps), scale)
 
 
 def one_query(random: Random, tables: Mapping[str, Columns]) -> Query:

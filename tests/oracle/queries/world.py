@@ -148,7 +148,7 @@ def _sized(scale: Scale) -> Iterator[None]:
         return
     limits = (reading.changes_little, 0)  # of what a reader reads by itself: nothing
     with (
-        patch.object(local, "FEW", -1),
+        patch.object(local, "FEW", 1),  # it is also how many rows a group of rows in a file has
         patch.object(reading, "WORTH_IT", 0),
         patch.object(reading.Reader.__init__, "__defaults__", limits),
         patch.object(programs, "SMALL", -1 if scale is Scale.HUGE else programs.SMALL),
