@@ -82,7 +82,8 @@ class _Fusing:
         """The operator as part of a step, if all it does is pick and compute from single rows of one."""
         match op:
             case Ref():
-                return self.parts.get(op.step) or Part(op.step, (), {c: c for c in op.columns})
+                known = self.parts.get(op.step) or Part(op.step, (), {c: c for c in op.columns})
+                return Part(known.step, known.keep, {c: known.columns[c] for c in op.columns})
             case Project():
                 below = self.part(op.child)
                 return below and Part(below.step, below.keep, {i.name: self._column(below, i) for i in op.items})

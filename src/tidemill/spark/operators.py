@@ -1,8 +1,8 @@
 """Operators as one Spark SQL statement, with the meaning that `algebra.evaluate` gives them.
 
 Every operator becomes a query over those below it, so that Spark parses and analyses a whole step at once: built call
-by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames,
-and so is what only the DataFrame API can say (a user's function of a group); the statement sees them as views.
+by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames, and so is what only
+the DataFrame API can say (a user's function of a group); the statement sees them as views.
 """
 
 from __future__ import annotations
@@ -164,9 +164,7 @@ class _Statement:
             case Join():
                 return self._join(op)
             case Group():
-                return (
-                    f"SELECT {_grouped(op)} FROM {self._one_task(op.child)} GROUP BY {', '.join(map(quoted, op.keys))}"
-                )
+                return f"SELECT {_grouped(op)} FROM {self._one_task(op.child)} GROUP BY {_names(op.keys)}"
             case Window():
                 return f"SELECT *, {_list(op.items)} FROM {self._one_task(op.child)}"
             case Top():
