@@ -49,6 +49,9 @@ _JOIN = {
     JoinKind.ANTI: "LEFT ANTI JOIN",
 }
 
+_FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
+"""Types of a fixed width, of which few values are the same."""
+
 
 class Sources(Protocol):
     """Where scans get their rows."""
@@ -192,13 +195,20 @@ class _Statement:
         return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
     def _likely(self, op: Join) -> str:
-        """The left rows whose keys hash like some of the few: nearly all others go after one look-up of a number."""
-        left, right = self.table(op.left), self.table(op.right)
+        """The left rows whose keys hash like some of the few: nearly all others go after one look-up of a number.
+
+        Where some of the key is fixed in width, that is asked first: hashing a text costs as much as all the rest.
+        """
         mine, theirs = self._compiler.types(op.left), self._compiler.types(op.right)
         if not all(hashed_alike(mine[c], theirs[k]) for c, k in op.keys):
-            return left
-        hashes = f"(SELECT XXHASH64({_names(op.right_keys)}) AS _tidemill_hash FROM {right})"
-        return f"{left} LEFT SEMI JOIN {hashes} ON XXHASH64({_names(op.left_keys)}) = _tidemill_hash"
+            return self.table(op.left)
+        quick = tuple((c, k) for c, k in op.keys if mine[c] in _FIXED)
+        filters = [quick, op.keys] if 0 < len(quick) < len(op.keys) else [op.keys]
+        return self.table(op.left) + "".join(self._hashed_like(op.right, keys, i) for i, keys in enumerate(filters))
+
+    def _hashed_like(self, few: Operator, keys: tuple[tuple[str, str], ...], number: int) -> str:
+        hashes = f"(SELECT XXHASH64({_names(k for _, k in keys)}) AS _tidemill_hash{number} FROM {self.table(few)})"
+        return f" LEFT SEMI JOIN {hashes} ON XXHASH64({_names(c for c, _ in keys)}) = _tidemill_hash{number}"
 
 
 def _is_lookup(op: Join) -> bool:

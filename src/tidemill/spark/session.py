@@ -41,6 +41,9 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Compiled code is kept for so many queries' worth of classes; Spark's 100 are fewer than one refresh needs.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Every task that groups and every broadcast takes a page or two at once. Spark's default, up to 64 MB each, is made
+    # for large tasks; small ones would spend their time in clearing memory and collecting it.
+    "spark.buffer.pageSize": "1m",
     # A listing in the driver is quicker than a job up to many more files than 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
