@@ -19,7 +19,12 @@ def test_a_point_has_every_figure_and_equal_results(spark: SparkSession, tmp_pat
     timed = ("full_s", "incremental_s", "full_cpu_s", "incremental_cpu_s", "read_s", "read_compacted_s", "peak_mb")
     assert all(point[name] > 0 for name in timed)
     assert point["variant"]
-    assert [line.partition(":")[0] for line in said[1:]] == ["warm-up", "round 1 of 1"]
+    assert [line.partition(":")[0] for line in said[1:]] == [
+        "warming up with 1 refreshes",
+        "warm-up",
+        "warm-up",
+        "round 1 of 1",
+    ]
 
 
 def test_batches_are_the_same_every_time(spark: SparkSession) -> None:

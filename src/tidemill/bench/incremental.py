@@ -20,8 +20,14 @@ from tidemill.bench.search import INPUTS, TABLES, Web, recompute, workflow
 from tidemill.settings import Settings
 
 T = TypeVar("T")
-WARM_UP = 6
-"""Rounds before those that count: Java goes on compiling what runs often for that long."""
+WARM_UP = 30
+"""Refreshes before the rounds: Java goes on compiling what runs often for that long."""
+
+LEAD = 2
+"""Whole rounds before those that count."""
+
+_LITTLE = 0.001  # of the data comes with each refresh that warms up, or less
+_FAR = 100_000  # batches of the warm-up have numbers that no round reaches
 
 FILES = 2
 """Of a fully compacted table."""
@@ -55,8 +61,10 @@ def measure(
         bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), variant)
         tell(f"preparing {pages} pages and {bench.web.clicks} clicks")
         bench.prepare()
-        done = [_told(tell, number - warm_up, rounds, bench.round, number) for number in range(1, warm_up + rounds + 1)]
-    return _summary(pages, delta, done[warm_up:])
+        tell(f"warming up with {warm_up} refreshes")
+        bench.warm_up(warm_up)
+        done = [_told(tell, number - LEAD, rounds, bench.round, number) for number in range(1, LEAD + rounds + 1)]
+    return _summary(pages, delta, done[LEAD:])
 
 
 def _told(tell: Callable[[str], None], counted: int, rounds: int, work: Callable[[int], Round], number: int) -> Round:
@@ -100,14 +108,21 @@ class _Bench:
         return self.mill.engine.spark
 
     def prepare(self) -> None:
-        self._insert(0)
+        self._insert(self.web.batch(0))
         for table in TABLES:
             refresh(self.mill, table)
         self._compact()
 
+    def warm_up(self, refreshes: int) -> None:
+        few = Web(self.spark, self.web.pages, min(self.web.share, _LITTLE))
+        for number in range(_FAR, _FAR + refreshes):
+            self._insert(few.batch(number))
+            self._refresh()
+        self._compact()
+
     def round(self, number: int) -> Round:
         """Ways are measured in one order in odd rounds and in the other in even ones."""
-        self._insert(number)
+        self._insert(self.web.batch(number))
         inputs, output, compacted = self._scratch("inputs"), self._scratch("output"), self._scratch("compacted")
         for channel in INPUTS:
             self.mill.read(channel).write.parquet(str(inputs / channel))
@@ -131,8 +146,8 @@ class _Bench:
         self._compact()
         return Round(made["incremental"], made["full"], read["ranked"], read["compacted"], tuple(variants), equal)
 
-    def _insert(self, number: int) -> None:
-        for channel, rows in self.web.batch(number).items():
+    def _insert(self, batch: Mapping[str, DataFrame]) -> None:
+        for channel, rows in batch.items():
             self.mill.insert(channel, rows)
 
     def _refresh(self) -> list[str]:

@@ -65,7 +65,7 @@ def incremental(
     pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
     delta: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that each delta changes.")] = 0.001,
     rounds: Rounds = 5,
-    warm_up: Annotated[int, typer.Option(min=0, help="Rounds before those: Java compiles what runs often.")] = 6,
+    warm_up: Annotated[int, typer.Option(min=0, help="Refreshes before: Java compiles what runs often.")] = 30,
     variant: Annotated[str | None, typer.Option(help="Refresh in this way, whatever Tidemill would choose.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -17,15 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import RunFailed, TidemillError
 from tidemill.model.schema import Schema
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
-from tidemill.model.view import Chain, Snapshot, View
+from tidemill.model.view import Chain, Snapshot, View, blocks_of
 from tidemill.ports import Log, Target
+from tidemill.spark import local
 from tidemill.spark.commands import Commands
 from tidemill.spark.compaction import touched, write_files
 from tidemill.spark.programs import refresh
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
-from tidemill.spark.session import cancel, first_line, quick, running, tagged
-from tidemill.spark.writing import write
+from tidemill.spark.session import cancel, first_line, quick, running, spread, tagged
+from tidemill.spark.writing import fresh, write
 
 Frames = Mapping[str, DataFrame]
 
@@ -94,7 +95,12 @@ class SparkEngine:
 
     def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
         with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
-            write_files(self.frame(view), directory, files)
+            if local.few(blocks_of(view), local.FEW) and directory.startswith("/"):
+                spread(self.quick, over=1)
+                rows = Reader(self.quick, self._locate).frame(view)
+                local.write(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
+            else:
+                write_files(self.frame(view), directory, files)
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):

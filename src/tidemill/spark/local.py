@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +45,15 @@ def read(spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: s
         return None
     struct = StructType([*wanted.fields]).add(order, IntegerType()) if order else wanted
     return spark.createDataFrame(pa.concat_tables(tables).rename_columns(struct.names), struct)
+
+
+def write(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> None:
+    """Write rows as the file of a block; without any there is none."""
+    arrow = arrow_schema(struct)
+    table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
+    if table.num_rows:
+        directory.mkdir(parents=True)
+        pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
 
 
 def arrow_schema(struct: StructType) -> pa.Schema:

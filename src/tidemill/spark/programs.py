@@ -336,7 +336,7 @@ class RunningSmall:
             content = target.schema or _content_schema(rows[-1].struct)
             wanted = local.schema_of(str(target.physical(content)))
             table = pa.concat_tables([self._shaped(r, wanted) for r in rows])
-        _write_here(table, Path(fresh(target.directory)))
+        local.write(table.columns, wanted, Path(fresh(target.directory)))
         return content
 
     def _shaped(self, rows: _Rows, wanted: StructType) -> pa.Table:
@@ -372,12 +372,6 @@ def _written(frame: DataFrame, target: Target) -> Schema:
     shaped = frame.select(*(column(f.name).cast(f.type).alias(f.name) for f in target.physical(content)))
     shaped.write.mode("errorifexists").parquet(fresh(target.directory))
     return content
-
-
-def _write_here(table: pa.Table, directory: Path) -> None:
-    if table.num_rows:
-        directory.mkdir(parents=True)
-        pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
 
 
 def _content_schema(struct: StructType) -> Schema:

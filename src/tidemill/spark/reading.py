@@ -141,11 +141,29 @@ class Reader:
         updates, order = blocks[0].updates, Field(merge.ORDER, "int")
         want = updates.delta_schema(schema)
         have = {updates.delta_schema(b.schema) for b in blocks}
-        rows = self._here(blocks, next(iter(have)), merge.ORDER) if len(have) == 1 else None
-        if rows is not None:
-            return merge.Deltas(adapt(rows, have.pop().plus(order), want.plus(order)), len(blocks))
-        scans = [self._scan([b], updates.delta_schema(b.schema), want) for b in blocks]
-        return merge.Deltas(merge.in_order(scans), len(blocks))
+        if len(have) > 1:
+            scans = [self._scan([b], updates.delta_schema(b.schema), want) for b in blocks]
+            return merge.Deltas(merge.in_order(scans), len(blocks))
+        found = have.pop()
+        rows = self._here(blocks, found, merge.ORDER)
+        if rows is None:
+            rows = self._numbered(blocks, found)
+        return merge.Deltas(adapt(rows, found.plus(order), want.plus(order)), len(blocks))
+
+    def _numbered(self, blocks: list[Block], schema: Schema) -> DataFrame:
+        """One scan of all blocks, each row with the number of its block, which follows from its file.
+
+        Spark shows a file's whole path, with what is special in it written in another way; nothing is in the part of it
+        that the store chose.
+        """
+        numbers = {f.path.strip("/"): number for number, b in enumerate(blocks, 1) for f in b.files}
+        parts = min(path.count("/") for path in numbers) + 1
+        known = ", ".join(f"'{'/'.join(path.split('/')[-parts:])}', {n}" for path, n in numbers.items())
+        paths = [path for b in blocks for path in self._paths(b)]
+        rows = self._spark.read.schema(_nullable(schema)).parquet(*paths)
+        file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -parts)
+        unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), file)).cast("int")
+        return rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
 
     def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
         """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
