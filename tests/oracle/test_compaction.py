@@ -98,7 +98,7 @@ class Parquet:
 
     def write_view(self, view: Snapshot | Chain) -> tuple[File, ...]:
         directory = next(self._names)
-        write_files(self._reader.frame(view), str(directory), 1)
+        write_files(self._reader.frame(view), str(directory), 1, sum(b.rows for b in blocks_of(view)))
         written = [(p, pq.read_metadata(p).num_rows) for p in sorted(directory.rglob("*.parquet"))]
         return tuple(File(str(p), rows, 10 * rows) for p, rows in written if rows)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from tidemill.model.block import Block, File
+from tidemill.model.block import Block, File, Kind
 from tidemill.model.change import Append
 from tidemill.model.view import Chain, Snapshot, blocks_of
 
@@ -49,6 +49,14 @@ class Rebase:
 
 
 Compaction = Fold | Rebase
+
+
+def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
+    """May something be due on a channel now that it has this block?
+
+    Small deltas make something due once in `fan` at most. So whoever writes many of them looks as seldom.
+    """
+    return block.kind is Kind.BASE or block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
 
 def due(content: Snapshot, limits: Limits = LIMITS) -> Compaction | None:

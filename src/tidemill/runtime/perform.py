@@ -71,7 +71,7 @@ class Performance:
 
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
-        consumed = tuple(self._consumed(task, r) for r in task.reads)
+        consumed = tuple(self._consumed(task, views, r) for r in task.reads)
         inputs = {r.argument: self._view(views, r, c) for r, c in zip(task.reads, consumed, strict=True)}
         targets = {w.argument: self._target(task, views, w) for w in task.writes if not w.void}
         began = time.monotonic()
@@ -80,7 +80,7 @@ class Performance:
             slot = self.claim.slots[task.name, write.port]
             source, target = provenance(task, write.kind, consumed)
             if write.void:
-                schema = self.catalog.channel(write.port).channel.schema or Schema(())
+                schema = views.channel(write.port).channel.schema or Schema(())
                 filled = Filled(slot, schema, (), VOID, source, target)
             else:
                 files = self.store.publish(directory_of(self.claim, slot.block))
@@ -114,11 +114,11 @@ class Performance:
                 except BlockDamaged as damage:
                     raise BlockDamaged(f"block {block.id} of channel {block.channel}: {damage}") from error
 
-    def _consumed(self, task: Task, read: Read) -> Consumed:
+    def _consumed(self, task: Task, views: Views, read: Read) -> Consumed:
         span = self.claim.spans[task.name, read.port]
         if read.port not in task.states:
             span = Span(span.since, self.positions.get(read.port, span.upto))
-        role = self.catalog.channel(read.port).channel.role
+        role = views.channel(read.port).channel.role
         return Consumed(read.port, read.mode, span, role is Role.INPUT, read.advance)
 
     def _view(self, views: Views, read: Read, consumed: Consumed) -> View:
@@ -132,7 +132,7 @@ class Performance:
                 return views.snapshot(read.port, span.since.seq)
 
     def _target(self, task: Task, views: Views, write: Write) -> Target:
-        channel = self.catalog.channel(write.port).channel
+        channel = views.channel(write.port).channel
         slot = self.claim.slots[task.name, write.port]
         directory = self.store.stage(directory_of(self.claim, slot.block))
         return Target(

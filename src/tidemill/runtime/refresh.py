@@ -54,31 +54,28 @@ def weigh(
     if variant is not None and variant not in names:
         why = f" ({task.batch_because})" if task.batch_because else ""
         raise ConfigError(f"table {task.name!r} has no variant {variant!r}{why}; its variants are {', '.join(names)}")
-    code = task.variant.code
+    code, views = task.variant.code, Views(catalog, updates)
     readings, states = list[Reading](), list[str]()
     if isinstance(code, Refresh):
-        readings = list(_readings(catalog, flow, task, code.query, updates, anew or set()))
+        cursors = {c.channel: c.position.seq for c in catalog.cursors() if (c.binding, c.task) == (flow, task.name)}
+        readings = list(_readings(views, code.query, cursors, anew or set()))
         states = [s.channel for s in code.query.states().values()]
     choice = choose(
         readings,
         _past(catalog, flow, task),
         wanted=variant or task.refresh or "auto",
         only_batch=task.batch_because,
-        state=_state(catalog, updates, states),
+        state=_state(views, states),
     )
     if variant is not None and choice.way != variant:
         raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
     return choice if variant is None else replace(choice, why=f"variant {variant!r} was asked for")
 
 
-def _readings(
-    catalog: CatalogReader, flow: str, task: Task, query: Query, updates: Mapping[str, Updates], anew: set[str]
-) -> Iterator[Reading]:
-    cursors = {c.channel: c.position.seq for c in catalog.cursors() if (c.binding, c.task) == (flow, task.name)}
+def _readings(views: Views, query: Query, cursors: Mapping[str, int], anew: set[str]) -> Iterator[Reading]:
     growing = {s.channel for s in scans(query.root) if s.append}
-    views = Views(catalog, updates)
     for channel in query.channels:
-        known = catalog.channel(channel)
+        known = views.channel(channel)
         if known.channel.schema is None or channel not in cursors:
             yield Reading(channel, known.rows, known.rows, consumed=False)
             continue
@@ -89,11 +86,10 @@ def _readings(
         yield Reading(channel, content, change, replaced=replaced, grows=channel in growing)
 
 
-def _state(catalog: CatalogReader, updates: Mapping[str, Updates], channels: list[str]) -> State:
+def _state(views: Views, channels: list[str]) -> State:
     if not channels:
         return State.NONE
-    views = Views(catalog, updates)
-    known = [(name, catalog.channel(name)) for name in channels]
+    known = [(name, views.channel(name)) for name in channels]
     bases = [views.snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None]
     return State.DROPPED if any(b is not None and b.identity == VOID for b in bases) else State.KEPT
 

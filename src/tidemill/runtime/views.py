@@ -10,12 +10,13 @@ from tidemill.model.block import Block
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, chain, snapshot
-from tidemill.ports import CatalogReader
+from tidemill.ports import CatalogReader, RegisteredChannel
 
 
 class Views:
     """Finds the blocks that make up a content or a change.
 
+    It asks the catalog for each thing once and serves for one piece of work: what happens meanwhile it does not see.
     `updates` gives the merge kinds as the workflow declares them: the user's own functions are in its
     files, not in the catalog.
     """
@@ -23,6 +24,13 @@ class Views:
     def __init__(self, catalog: CatalogReader, updates: Mapping[str, Updates]) -> None:
         self._catalog = catalog
         self._updates = updates
+        self._channels: dict[str, RegisteredChannel] = {}
+        self._committed: dict[tuple[str, int], list[Block]] = {}
+
+    def channel(self, name: str) -> RegisteredChannel:
+        if name not in self._channels:
+            self._channels[name] = self._catalog.channel(name)
+        return self._channels[name]
 
     def snapshot(self, channel: str, at: int, pending: Sequence[Block] = ()) -> Snapshot:
         """The content at `at`; `pending` are blocks of the run at hand, not yet committed."""
@@ -44,7 +52,7 @@ class Views:
         return Difference(before, self._snapshot(channel, schema, upto, pending), updates)
 
     def schema(self, channel: str, pending: Sequence[Block] = ()) -> Schema:
-        schema = pending[-1].schema if pending else self._catalog.channel(channel).channel.schema
+        schema = pending[-1].schema if pending else self.channel(channel).channel.schema
         if schema is None:
             raise ConfigError(
                 f"channel {channel} has no schema yet: nothing was written to it; run the task that writes it first, "
@@ -53,11 +61,12 @@ class Views:
         return schema
 
     def updates(self, channel: str) -> Updates:
-        return self._updates.get(channel) or self._catalog.channel(channel).channel.updates
+        return self._updates.get(channel) or self.channel(channel).channel.updates
 
     def _snapshot(self, channel: str, schema: Schema, at: int, pending: Sequence[Block]) -> Snapshot:
-        committed = self._catalog.base_and_after(channel, at)
-        return snapshot(channel, schema, self._loaded(channel, [*committed, *pending]), at)
+        if (channel, at) not in self._committed:
+            self._committed[channel, at] = self._catalog.base_and_after(channel, at)
+        return snapshot(channel, schema, self._loaded(channel, [*self._committed[channel, at], *pending]), at)
 
     def _loaded(self, channel: str, blocks: Sequence[Block]) -> list[Block]:
         declared = self._updates.get(channel)

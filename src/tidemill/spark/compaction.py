@@ -22,9 +22,14 @@ from tidemill.spark.writing import fresh
 _FILE = "_tidemill_file"
 
 
-def write_files(frame: DataFrame, directory: str, files: int) -> None:
-    """Write a frame that has the block's columns already; its rows were checked when they were first written."""
-    frame.coalesce(files).write.mode("errorifexists").parquet(fresh(directory))
+def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> None:
+    """Write a frame that has the block's columns already; its rows were checked when they were first written.
+
+    So many files, about: where most of the rows, `rows` at most, come to one task, that writes more than one file.
+    Otherwise what was once a single file would be read by a single task for ever.
+    """
+    writer = frame.coalesce(files).write.mode("errorifexists")
+    writer.option("maxRecordsPerFile", rows * 3 // (2 * files) + 1).parquet(fresh(directory))
 
 
 def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:

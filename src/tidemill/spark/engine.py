@@ -100,7 +100,7 @@ class SparkEngine:
                 rows = Reader(self.quick, self._locate).frame(view)
                 local.write(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
             else:
-                write_files(self.frame(view), directory, files)
+                write_files(self.frame(view), directory, files, sum(b.rows for b in blocks_of(view)))
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):

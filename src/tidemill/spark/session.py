@@ -44,6 +44,9 @@ DEFAULTS: Mapping[str, str] = {
     # Every task that groups and every broadcast takes a page or two at once. Spark's default, up to 64 MB each, is made
     # for large tasks; small ones would spend their time in clearing memory and collecting it.
     "spark.buffer.pageSize": "1m",
+    # What opening a file costs, in bytes read meanwhile. With Spark's 4 MB a few small files beside large ones make one
+    # task of most of the rows.
+    "spark.sql.files.openCostInBytes": "524288",
     # A listing in the driver is quicker than a job up to many more files than 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
