@@ -19,7 +19,7 @@ from tests.oracle.houses import House, Memory, is_append
 from tidemill.model.block import File, Kind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Snapshot, View
+from tidemill.model.view import Chain, Snapshot, View, blocks_of
 from tidemill.retain.compaction import Limits
 from tidemill.spark.compaction import touched, write_files
 from tidemill.spark.reading import Reader
