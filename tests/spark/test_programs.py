@@ -14,7 +14,7 @@ from tidemill.model.block import Kind
 from tidemill.model.change import Append
 from tidemill.ports import Target
 from tidemill.spark.merge import Keys
-from tidemill.spark.programs import RunningSmall
+from tidemill.spark.small import RunningSmall
 
 
 class NoScans:

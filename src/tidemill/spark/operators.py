@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -67,7 +68,7 @@ class Sources(Protocol):
 
 
 class Compiler:
-    """Makes DataFrames of operators. The views it needs live until it is closed."""
+    """Makes DataFrames of operators, one at a time. The views it needs live until it is closed."""
 
     def __init__(
         self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame], *, in_one: bool = False
@@ -80,12 +81,14 @@ class Compiler:
         self._views: dict[Operator, str] = {}
         self._types: dict[str, dict[str, str]] = {}
         self._prefix = f"tidemill_{uuid4().hex}"
+        self._lock = RLock()
 
     def frame(self, op: Operator) -> DataFrame:
         short = squashed(op)
-        statement = _Statement(self, short)
-        last = statement.table(short)
-        return self._spark.sql(f"{statement.with_clause()}SELECT {_names(op.columns)} FROM {last}")
+        with self._lock:
+            statement = _Statement(self, short)
+            last = statement.table(short)
+            return self._spark.sql(f"{statement.with_clause()}SELECT {_names(op.columns)} FROM {last}")
 
     def view(self, op: Operator) -> str | None:
         """The view of an operator that is no part of the statement; None if it is."""

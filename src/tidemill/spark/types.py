@@ -20,6 +20,11 @@ def from_struct(struct: StructType) -> Schema:
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
 
 
+def content_schema(struct: StructType) -> Schema:
+    """The schema of a content with these columns: any of them may be NULL some day."""
+    return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
+
+
 def _type_of(data_type: object) -> str:
     text: str = data_type.simpleString()  # type: ignore[attr-defined]
     return text

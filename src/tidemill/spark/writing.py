@@ -37,6 +37,12 @@ def fresh(directory: str) -> str:
     return f"{directory}/data"
 
 
+def kept_schema(target: Target) -> Schema:
+    """The schema of a channel that a run leaves as it is."""
+    assert target.schema is not None, f"nothing was ever written to {target.channel}, yet it has not changed"
+    return target.schema
+
+
 def _content_schema(frame: DataFrame, target: Target) -> Schema:
     schema = schema_of(frame)
     kept = [f for f in schema if f.name not in RESERVED]
