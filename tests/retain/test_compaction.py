@@ -11,7 +11,17 @@ from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Snapshot, snapshot
 from tidemill.retain.collection import Need, collectable
-from tidemill.retain.compaction import Fold, Limits, Rebase, due, file_count, must_merge, sharable, without
+from tidemill.retain.compaction import (
+    Fold,
+    Limits,
+    Rebase,
+    due,
+    file_count,
+    must_merge,
+    sharable,
+    without,
+    worth_a_look,
+)
 
 SCHEMA = Schema.parse("k int, v int")
 KEYED = Upsert(("k",))
@@ -140,3 +150,11 @@ def test_files_of_an_older_schema_are_written_anew() -> None:
     older = Schema.parse("k int")
     view = Snapshot("c", SCHEMA, 0, Block(0, "c", 0, Kind.BASE, older, files=(file("large", 100),)))
     assert sharable(view, LIMITS) == frozenset()
+
+
+def test_whoever_writes_small_deltas_looks_for_compactions_now_and_then() -> None:
+    limits = Limits(fan=4, floor=100)
+    one = [block(n, Kind.DELTA, n, n - 1, 1, KEYED) for n in range(1, 9)]
+    assert [b.seq for b in one if worth_a_look(b, limits)] == [4, 8]
+    assert worth_a_look(block(1, Kind.DELTA, 1, 0, 25, KEYED), limits), "four like this one are dear"
+    assert worth_a_look(block(1, Kind.BASE, 1, None, 1, KEYED), limits), "what it replaces can be collected"
