@@ -1,8 +1,8 @@
 """Merge, chain and diff on DataFrames, with the meaning that `algebra.reference` gives them.
 
 Every kind is a fold per key over rows tagged with the order of their blocks, the base first. Append needs
-no fold; for signed rows the key is the whole row. Where the change is small, only the base rows whose keys
-it touches are folded, and the rest of the base passes through without a shuffle.
+no fold, and upserts replace what they touch; for signed rows the key is the whole row. Where the change is small,
+only the base rows whose keys it touches are folded, and the rest of the base passes through without a shuffle.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ def merge(updates: Updates, base: DataFrame, deltas: Deltas, *, little: bool) ->
     if isinstance(updates, Patch):
         return _patched(updates, base, deltas)
     key = list(updates.key) or content
+    keys = deltas.rows.select(*columns(key))
+    if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be grouped
+        untouched = without(base, F.broadcast(keys) if little else keys, key)
+        return union([untouched, live(_last(deltas, updates.key), content)])
     fold = _content_fold(updates, base, deltas)
     if not little:
         return fold(base)
-    keys = F.broadcast(deltas.rows.select(*columns(key)).distinct())
-    untouched = base.join(keys, _same_key(base, keys, key), "left_anti")
-    if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be read
-        return union([untouched, live(_last(deltas, updates.key), content)])
-    touched = base.join(keys, _same_key(base, keys, key), "left_semi")
-    return union([untouched, fold(touched)])
+    few = F.broadcast(keys.distinct())
+    touched = base.join(few, _same_key(base, few, key), "left_semi")
+    return union([without(base, few, key), fold(touched)])
 
 
 def chain(updates: Updates, deltas: Deltas) -> DataFrame:
@@ -161,8 +162,6 @@ def _content_fold(updates: Updates, base: DataFrame, deltas: Deltas) -> Callable
             return lambda rows: _repeated(
                 _net(union([rows.withColumn(COUNT, one()), deltas.unordered]), content), content, _NOT_THERE
             )
-        case Upsert():
-            return lambda rows: live(_latest(_after(rows, deltas), updates.key), content)
         case Increment():
             kept = column(updates.columns[0]).isNotNull()
             return lambda rows: _summed(_after(rows, deltas), updates).filter(kept).select(*columns(content))
@@ -171,7 +170,7 @@ def _content_fold(updates: Updates, base: DataFrame, deltas: Deltas) -> Callable
             return lambda rows: _per_key(
                 updates, [("base", rows.withColumn(ORDER, F.lit(0))), *parts], base.schema, _merge_all(updates)
             )
-        case Append() | Patch():
+        case Append() | Upsert() | Patch():
             raise EngineError(f"{updates.name} channels need no fold")
 
 
