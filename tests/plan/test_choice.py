@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.plan.refresh import PRIORS, Choice, Past, Reading, State, choose
+from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Past, Reading, State, choose
+from tidemill.retain.compaction import LIMITS
 
 MILLION = 1_000_000
 
@@ -24,6 +25,15 @@ def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, exp
     before = 5 * MILLION
     change = int(before * share)
     assert way(before + change, change) == expected
+
+
+def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
+    assert LIMITS.share == REBASED
+    slow = [ran("batch", 3 * PRIORS["batch"].seconds(MILLION, 0), change=0)] * 3
+    rates = PRIORS["incremental"]
+    change = int(REBASED * MILLION)
+    costs = {n: choose([Reading("c", MILLION, n)], slow).options[-1].seconds or 0.0 for n in (change, change + 1)}
+    assert costs[change + 1] - costs[change] == pytest.approx(AFTERWARDS * MILLION + 3 * rates.change, rel=0.01)
 
 
 def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:

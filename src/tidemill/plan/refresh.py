@@ -56,6 +56,12 @@ PRIORS: Mapping[str, Rates] = {
 """Before a way was ever tried (docs/benchmarks.md)."""
 
 
+AFTERWARDS = 1.5e-6
+"""Seconds for each row of everything, if so much changed that compaction makes a new base of the result at once."""
+
+REBASED = 0.3
+"""The share of a content from which on that is so."""
+
 WORTH = 0.25
 """Seconds that dropping the state must save: the next refresh may have to make it again."""
 
@@ -99,6 +105,7 @@ def choose(
     found, runs = list(readings), list(past)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
     cost = {way: _estimate(way, content, change, runs) for way in PRIORS}
+    cost[Way.INCREMENTAL] += AFTERWARDS * content if change > REBASED * content else 0.0
     anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
     options = tuple(Option(way, content, cost[way]) for way in anew)
     obstacle = only_batch or _obstacle(found) or (_DROPPED if state is State.DROPPED else None)
