@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -146,8 +146,9 @@ class Tidemill:
         if tell is not None:
             tell(choices)
         done = self.executor.flow(binding, updates, progress)
-        if self.settings.upkeep.automatic:
-            self.tidy(sorted({b.channel for b in done[1] if worth_a_look(b)}))
+        due = sorted({b.channel for b in done[1] if worth_a_look(b)})
+        if due and self.settings.upkeep.automatic:
+            self.tidy(due)
         return done
 
     def explain(self, table: str) -> Explanation:
@@ -175,14 +176,12 @@ class Tidemill:
         """Delete blocks and files that nobody can need; `keep` ('7 days') says how far back to stay readable."""
         return Janitor(self.executor).collect(_since(keep))
 
-    def tidy(self, channels: Collection[str] | None = None) -> Tidied:
+    def tidy(self, channels: Iterable[str] | None = None) -> Tidied:
         """Do what is due on these channels, or on all: fold and rebase, collect what nobody needs, forget old runs.
 
         It costs a few queries a channel if nothing is due, and never fails for a compaction that did.
         """
         upkeep = self.settings.upkeep
-        if channels is not None and not channels:
-            return Tidied()
         names = [c.channel.name for c in self.catalog.channels()] if channels is None else channels
         janitor = Janitor(self.executor)
         return janitor.tidy(
