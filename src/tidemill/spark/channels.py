@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidemill.algebra.declare import CHANGE, NEW, OLD
@@ -52,12 +53,13 @@ class Channels:
             case _:
                 return False
 
-    def merged(self, scan: Scan) -> bool:
-        """Must blocks be merged for the rows?"""
+    def here(self, scan: Scan, names: tuple[str, ...]) -> pa.Table | None:
+        """Some columns of a change, if it is at hand and nothing has to be merged or computed for them."""
         view = self._inputs[_argument(scan)]
-        if not isinstance(view, Snapshot) or scan.channel.endswith(_SINCE):
-            return False
-        return any(d.files and not isinstance(d.updates, Append) for d in view.deltas)
+        change = view.chain if isinstance(view, Converted) else view
+        if not isinstance(change, Chain) or not self.at_hand(scan) or not set(names) <= set(change.schema.names):
+            return None
+        return self._reader.picked(change, names)
 
     def unfolded(self, op: Operator) -> Operator:
         """The operator with contents that are kept as a base and small upserts as what they mean in operators.
@@ -89,9 +91,9 @@ class Channels:
     def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
         match scan.at:
             case At.NEW | At.OLD if scan.channel.endswith(_SINCE):
-                return self._reader.ordered(self._content(scan))
+                return self._reader.ordered(self._content(scan), only)
             case At.NEW | At.OLD:
-                return self._reader.snapshot(self._content(scan), only)
+                return self._reader.snapshot(self._content(scan), only, scan.columns)
             case At.CHANGE:
                 return self._change(scan)
             case At.TOUCHED:

@@ -21,6 +21,9 @@ from tidemill.spark.writing import fresh
 
 _FILE = "_tidemill_file"
 
+GROUP = 500_000
+"""Rows that are read in one piece: of narrow rows a group of Parquet's own size would be a whole file."""
+
 
 def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> None:
     """Write a frame that has the block's columns already; its rows were checked when they were first written.
@@ -29,7 +32,8 @@ def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> None
     Otherwise what was once a single file would be read by a single task for ever.
     """
     writer = frame.coalesce(files).write.mode("errorifexists")
-    writer.option("maxRecordsPerFile", rows * 3 // (2 * files) + 1).parquet(fresh(directory))
+    writer = writer.option("maxRecordsPerFile", rows * 3 // (2 * files) + 1)
+    writer.option("parquet.block.row.count.limit", GROUP).parquet(fresh(directory))
 
 
 def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:

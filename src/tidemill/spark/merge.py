@@ -113,8 +113,22 @@ _LOST = "rows vanished from an append channel, and no append delta can say so; g
 _NOT_THERE = "a signed delta deletes a row that is not there"
 
 
-Keys = tuple[DataFrame, tuple[tuple[str, str], ...]]
-"""A few keys, and which columns must agree with which of theirs, NULL with NULL."""
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A few keys, and which columns must agree with which of theirs, NULL with NULL."""
+
+    on: tuple[tuple[str, str], ...]
+    rows: Callable[[], DataFrame]
+    here: Callable[[], pa.Table] | None = None  # the same rows, where they are few enough for the driver
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Those that must agree."""
+        return frozenset(c for c, _ in self.on)
+
+
+_FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
+"""Types of a fixed width, of which few values are the same."""
 
 
 def one() -> Column:
@@ -125,22 +139,28 @@ def among(rows: DataFrame, only: Keys | None) -> DataFrame:
     """The rows that agree with some of the keys."""
     if only is None:
         return rows
-    keys, on = only
-    apart = keys.select(*(column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(on)))
-    agree = reduce(Column.__and__, (column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(on)))
-    return _likely(rows, keys, on).join(apart, agree, "left_semi")
+    keys = only.rows()
+    apart = keys.select(*(column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(only.on)))
+    agree = [column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(only.on)]
+    return _likely(rows, keys, only.on).join(apart, reduce(Column.__and__, agree), "left_semi")
 
 
 def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -> DataFrame:
-    """The rows whose keys hash like some of the few: nearly all others are gone after one look-up of a number."""
-    types = [(rows.schema[c].dataType.simpleString(), keys.schema[k].dataType.simpleString()) for c, k in on]
-    if not all(hashed_alike(a, b) for a, b in types):
+    """The rows whose keys hash like some of the few: nearly all others are gone after one look-up of a number.
+
+    Where some of the key is fixed in width, that is asked first: hashing a text costs as much as all the rest.
+    """
+    mine = {c: rows.schema[c].dataType.simpleString() for c, _ in on}
+    if not all(_hashed_alike(mine[c], keys.schema[k].dataType.simpleString()) for c, k in on):
         return rows
-    hashes = keys.select(F.xxhash64(*columns([k for _, k in on])).alias(_N))
-    return rows.join(hashes, F.xxhash64(*columns([c for c, _ in on])) == column(_N), "left_semi")
+    fixed = tuple((c, k) for c, k in on if mine[c] in _FIXED)
+    for pairs in [fixed, on] if 0 < len(fixed) < len(on) else [on]:
+        hashes = keys.select(F.xxhash64(*columns([k for _, k in pairs])).alias(_N))
+        rows = rows.join(hashes, F.xxhash64(*columns([c for c, _ in pairs])) == column(_N), "left_semi")
+    return rows
 
 
-def hashed_alike(one: str, other: str) -> bool:
+def _hashed_alike(one: str, other: str) -> bool:
     """Do equal values of these types have equal hashes? 0.0 and -0.0 are the same key."""
     return one == other and "float" not in one and "double" not in one
 
@@ -299,9 +319,9 @@ def patch_rows(updates: Patch, before: DataFrame, delta: DataFrame) -> DataFrame
     rows = delta.withColumn(ORDER, F.lit(0))
     upserts = rows.filter(~_is(PATCH))
     keys = upserts.select(*columns(updates.key)).distinct()
-    replaced = among(before, (keys, tuple((k, k) for k in updates.key)))
+    replaced = among(before, Keys(tuple((k, k) for k in updates.key), lambda: keys))
     patches = _patches(updates, rows)
-    near = without(among(before, (patches, tuple((b, b) for b in updates.by))), keys, updates.key)
+    near = without(among(before, Keys(tuple((b, b) for b in updates.by), lambda: patches)), keys, updates.key)
     after = _apply_patches(updates, near, patches).filter(~column(_GONE)).select(*columns(before.columns))
     added = union([live(upserts, before.columns), after]).withColumn(COUNT, one())
     return union([added, union([replaced, near]).withColumn(COUNT, -one())])

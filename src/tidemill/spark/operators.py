@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from threading import RLock
 from typing import Any, Protocol
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.expression import Expression, quoted
@@ -35,10 +37,11 @@ from tidemill.algebra.operators import (
     Union,
     Window,
     children,
+    select,
     walk,
 )
 from tidemill.algebra.simplify import squashed
-from tidemill.spark.merge import Keys, hashed_alike
+from tidemill.spark.merge import Keys
 from tidemill.spark.types import columns
 
 _JOIN = {
@@ -50,9 +53,6 @@ _JOIN = {
     JoinKind.ANTI: "LEFT ANTI JOIN",
 }
 
-_FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
-"""Types of a fixed width, of which few values are the same."""
-
 
 class Sources(Protocol):
     """Where scans get their rows."""
@@ -63,23 +63,29 @@ class Sources(Protocol):
     def at_hand(self, scan: Scan) -> bool:
         """Can the rows be had for nearly nothing, and as they are asked for?"""
 
-    def merged(self, scan: Scan) -> bool:
-        """Must blocks be merged for the rows? Then few keys are better looked up before that."""
+    def here(self, scan: Scan, names: tuple[str, ...]) -> pa.Table | None:
+        """Some columns of the rows, if the driver can have them without Spark."""
 
 
 class Compiler:
     """Makes DataFrames of operators, one at a time. The views it needs live until it is closed."""
 
     def __init__(
-        self, spark: SparkSession, sources: Sources, steps: Mapping[str, DataFrame], *, in_one: bool = False
+        self,
+        spark: SparkSession,
+        sources: Sources,
+        steps: Mapping[str, DataFrame],
+        *,
+        in_one: bool = False,
+        collected: Callable[[Operator], pa.Table] | None = None,
     ) -> None:
-        """`in_one`: steps have so few rows that one task will do."""
+        """`in_one`: steps have so few rows that one task will do; `collected`: and the driver can have them."""
         self._spark = spark
         self.sources = sources
         self.in_one = in_one
+        self._collected = collected
         self._steps = steps
         self._views: dict[Operator, str] = {}
-        self._types: dict[str, dict[str, str]] = {}
         self._prefix = f"tidemill_{uuid4().hex}"
         self._lock = RLock()
 
@@ -101,14 +107,6 @@ class Compiler:
             self._views[op] = name
         return self._views[op]
 
-    def types(self, op: Operator) -> dict[str, str]:
-        """The types of an operator's columns."""
-        text = str(op)
-        if text not in self._types:
-            fields = self.frame(op).schema.fields
-            self._types[text] = {f.name: f.dataType.simpleString() for f in fields}
-        return self._types[text]
-
     def _apart(self, op: Operator) -> DataFrame | None:
         match op:
             case Scan():
@@ -117,8 +115,10 @@ class Compiler:
                 return self._steps[op.step]
             case Apply():
                 return _applied(self.frame(op.child), op)
-            case Join(left=Scan() as scan) if _is_lookup(op) and self.sources.merged(scan):
-                return self.sources(scan, (self.frame(op.right), op.keys))
+            case Join(left=Scan() as scan) if _is_lookup(op) and (self._collected or not self.sources.at_hand(scan)):
+                keys = select(op.right, list(dict.fromkeys(k for _, k in op.keys)))
+                here = self._collected and partial(self._collected, keys)
+                return self.sources(scan, Keys(op.keys, partial(self.frame, keys), here))
         return None
 
     def close(self) -> None:
@@ -186,8 +186,6 @@ class _Statement:
 
     def _join(self, op: Join) -> str:
         left, right, keys = self.table(op.left), self.table(op.right), op.keys
-        if _is_lookup(op) and isinstance(op.left, Scan) and not self._compiler.sources.at_hand(op.left):
-            left = self._likely(op)
         if set(op.left.columns) & set(op.right.columns):  # only keys are asked of a semi join's other side
             again = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
             right = f"(SELECT {', '.join(f'{quoted(r)} AS {n}' for r, n in again.items())} FROM {right})"
@@ -196,22 +194,6 @@ class _Statement:
         on = [f"{quoted(a)} {same} {quoted(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
         return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
-
-    def _likely(self, op: Join) -> str:
-        """The left rows whose keys hash like some of the few: nearly all others go after one look-up of a number.
-
-        Where some of the key is fixed in width, that is asked first: hashing a text costs as much as all the rest.
-        """
-        mine, theirs = self._compiler.types(op.left), self._compiler.types(op.right)
-        if not all(hashed_alike(mine[c], theirs[k]) for c, k in op.keys):
-            return self.table(op.left)
-        quick = tuple((c, k) for c, k in op.keys if mine[c] in _FIXED)
-        filters = [quick, op.keys] if 0 < len(quick) < len(op.keys) else [op.keys]
-        return self.table(op.left) + "".join(self._hashed_like(op.right, keys, i) for i, keys in enumerate(filters))
-
-    def _hashed_like(self, few: Operator, keys: tuple[tuple[str, str], ...], number: int) -> str:
-        hashes = f"(SELECT XXHASH64({_names(k for _, k in keys)}) AS _tidemill_hash{number} FROM {self.table(few)})"
-        return f" LEFT SEMI JOIN {hashes} ON XXHASH64({_names(c for c, _ in keys)}) = _tidemill_hash{number}"
 
 
 def _is_lookup(op: Join) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,14 +50,15 @@ def refresh(
     rows = _change_rows(query, inputs)
     small = rows <= SMALL and all(t.directory.startswith("/") for t in outputs.values())
     spark = sessions.quick if small else sessions.spark
-    channels = Channels(Reader(spark, locate), query, inputs)
+    hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps") if small else None
+    channels = Channels(Reader(spark, locate, hand=hand), query, inputs)
     program = query.incremental(channels.changed(), channels.held())
-    if not small:
+    if hand is None:
         return Running(spark, channels, program, outputs).run()
     shorter = fused(inlined(program.over(channels.unfolded), channels.at_hand))
     in_one = rows <= local.FEW
     spread(spark, over=1 if in_one else None)
-    return RunningSmall(spark, channels, shorter, outputs, tag, in_one=in_one).run()
+    return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
 
 
 def _change_rows(query: Query, inputs: Views) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,6 +24,8 @@ Locate = Callable[[str], str]
 
 Little = Callable[[int, int], bool]
 """Given the rows of a content and of its change: is the change little?"""
+
+_NUMBER = Field(merge.ORDER, "int")
 
 WORTH_IT = 100_000
 BROADCAST = 400_000
@@ -40,21 +44,42 @@ class Reader:
     """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
 
     def __init__(
-        self, spark: SparkSession, locate: Locate, little: Little = changes_little, driver: int = local.ROWS
+        self,
+        spark: SparkSession,
+        locate: Locate,
+        little: Little = changes_little,
+        driver: int = local.ROWS,
+        hand: local.Hand | None = None,
     ) -> None:
-        """`driver`: how many rows may be read by the driver itself."""
+        """`driver`: how many rows may be read by the driver itself; `hand`: gives Spark what it has looked up."""
         self._spark = spark
         self._locate = locate
         self._little = little
         self._driver = driver
+        self._hand = hand
 
     def at_hand(self, view: Chain | Snapshot) -> bool:
         """Is it so small that it need not be kept to be read twice?"""
         return local.few(blocks_of(view), local.FEW)
 
-    def ordered(self, view: Snapshot) -> DataFrame:
-        """The rows of the deltas, which are of one kind, with their order."""
-        return self._deltas([d for d in view.deltas if d.files], view.schema).rows
+    def ordered(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
+        """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
+        blocks = [d for d in view.deltas if d.files]
+        schema = blocks[0].updates.delta_schema(blocks[0].schema)
+        if only is not None and only.here is not None and blocks[0].schema == view.schema:
+            rows = local.rows([self._paths(b) for b in blocks], local.schema_of(_nullable(schema)), merge.ORDER)
+            if rows is not None and (near := self._found(ds.dataset(rows), schema.plus(_NUMBER), only)) is not None:
+                return near
+        return merge.among(self._deltas(blocks, view.schema).rows, only)
+
+    def picked(self, view: Chain, names: tuple[str, ...]) -> pa.Table | None:
+        """Some columns of the rows of a change, without Spark; None if they have to be merged or cast."""
+        filled = [d for d in view.deltas if d.files]
+        have = {d.schema.select(names) for d in filled if set(names) <= set(d.schema.names)}
+        one = len(filled) == 1 or isinstance(view.updates, Append)
+        if not one or have != {view.schema.select(names)}:
+            return None
+        return local.rows([self._paths(b) for b in filled], local.schema_of(_nullable(have.pop())))
 
     def frame(self, view: View) -> DataFrame:
         match view:
@@ -82,8 +107,7 @@ class Reader:
                 content = view.before if isinstance(view, Converted) else (before or _unknown(kept))
                 return merge.patch_rows(patch, self.snapshot(content), rows)
         changed = view if isinstance(view, Converted) else Converted(kept, before or _unknown(kept))
-        key = tuple((k, k) for k in kept.updates.key)
-        only = (rows.select(*columns(kept.updates.key)), key)
+        only = self._keys(rows, kept.updates.key)
         old = self.snapshot(changed.before, only).withColumn(COUNT, -merge.one())
         if isinstance(kept.updates, Upsert):
             new = merge.live(rows, kept.schema.names)
@@ -100,24 +124,30 @@ class Reader:
         if isinstance(kept.updates, Upsert):
             return rows.withColumn(DELETED, F.coalesce(column(DELETED), F.lit(False)))
         keys = rows.select(*columns(key)).distinct()
-        found = self.snapshot(after, (keys, tuple((k, k) for k in key))).withColumn(DELETED, F.lit(False))
+        found = self.snapshot(after, self._keys(keys, key)).withColumn(DELETED, F.lit(False))
         gone = merge.without(keys, found, key).withColumn(DELETED, F.lit(True))
         return found.unionByName(gone, allowMissingColumns=True)
 
-    def snapshot(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
-        """The content; with `only`, the rows that agree with some of a few keys, found before anything is merged."""
+    def snapshot(self, view: Snapshot, only: Keys | None = None, names: Sequence[str] | None = None) -> DataFrame:
+        """The content; with `only`, the rows that agree with some of a few keys, found before anything is merged.
+
+        With `names`, no more than these columns are needed.
+        """
         early = only is not None and all(_decides(d.updates, only) for d in view.deltas)
-        content = self._snapshot(view, only if early else None)
+        content = self._snapshot(view, only if early else None, names)
         return content if only is None or early else merge.among(content, only)
 
-    def _snapshot(self, view: Snapshot, only: Keys | None) -> DataFrame:
+    def _snapshot(self, view: Snapshot, only: Keys | None, names: Sequence[str] | None) -> DataFrame:
         base = [view.base] if view.base is not None and view.base.files else []
         deltas = [d for d in view.deltas if d.files]
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
         if len({b.schema for b in [*base, *appended]}) > 1:
             appended = []
         whole = [*base, *appended]
-        content = merge.among(self._scan(whole, whole[0].schema if whole else view.schema, view.schema), only)
+        have, want = whole[0].schema if whole else view.schema, view.schema
+        if only is not None and names is not None and len(whole) == len(base) + len(deltas):
+            want = want.select(n for n in want.names if n in names or n in only.columns)
+        content = self._looked_up(whole, have, want, only)
         rest = deltas[len(appended) :]
         little = only is None and self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
         for _, group in groupby(rest, key=lambda d: (d.updates, d.schema)):
@@ -126,6 +156,25 @@ class Reader:
             near = merge.Deltas(merge.among(found.rows, only), found.blocks)
             content = merge.merge(blocks[0].updates, content, near, little=little)
         return content
+
+    def _keys(self, rows: DataFrame, key: tuple[str, ...]) -> Keys:
+        keys = rows.select(*columns(key))
+        return Keys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._hand else None)
+
+    def _looked_up(self, blocks: Sequence[Block], have: Schema, want: Schema, only: Keys | None) -> DataFrame:
+        """The rows of blocks that agree with some of the keys; the driver looks them up if it can."""
+        if only is not None and local.searchable(blocks):
+            kept = have.select(n for n in have.names if n in want)
+            files = local.files([p for b in blocks for p in self._paths(b)], local.schema_of(_nullable(kept)))
+            if files is not None and (near := self._found(files, kept, only)) is not None:
+                return adapt(near, kept, want)
+        return merge.among(self._scan(blocks, have, want), only)
+
+    def _found(self, content: ds.Dataset, schema: Schema, only: Keys) -> DataFrame | None:
+        if self._hand is None or only.here is None:
+            return None
+        rows = local.found(content, only.here(), only.on)
+        return None if rows is None else self._hand.frame(rows, local.schema_of(_nullable(schema)))
 
     def _chain(self, view: Chain) -> DataFrame:
         filled = [d for d in view.deltas if d.files]
@@ -138,7 +187,7 @@ class Reader:
 
     def _deltas(self, blocks: list[Block], schema: Schema) -> merge.Deltas:
         """The rows of deltas in their order."""
-        updates, order = blocks[0].updates, Field(merge.ORDER, "int")
+        updates = blocks[0].updates
         want = updates.delta_schema(schema)
         have = {updates.delta_schema(b.schema) for b in blocks}
         if len(have) > 1:
@@ -148,7 +197,7 @@ class Reader:
         rows = self._here(blocks, found, merge.ORDER)
         if rows is None:
             rows = self._numbered(blocks, found)
-        return merge.Deltas(adapt(rows, found.plus(order), want.plus(order)), len(blocks))
+        return merge.Deltas(adapt(rows, found.plus(_NUMBER), want.plus(_NUMBER)), len(blocks))
 
     def _numbered(self, blocks: list[Block], schema: Schema) -> DataFrame:
         """One scan of all blocks, each row with the number of its block, which follows from its file.
@@ -192,7 +241,7 @@ def _decides(updates: Updates, only: Keys) -> bool:
     """Do rows that agree on the columns of the keys merge with each other alone?"""
     if isinstance(updates, Patch):  # a patch has no key of its own
         return False
-    return not updates.key or {c for c, _ in only[1]} <= set(updates.key)
+    return not updates.key or only.columns <= set(updates.key)
 
 
 def _unknown(view: Chain) -> Snapshot:

@@ -7,8 +7,7 @@ optimised away where it is empty. What is only picked from it needs no job, and 
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import NullType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from tidemill.algebra.fuse import Fused, Part
-from tidemill.algebra.operators import Operator, Ref, Union, walk
+from tidemill.algebra.operators import Operator, Project, Ref, Scan, Union, walk
 from tidemill.algebra.simplify import simplified
 from tidemill.model.schema import Schema
 from tidemill.ports import Target
@@ -69,6 +67,7 @@ class RunningSmall:
         channels: Sources,
         program: Fused,
         outputs: Mapping[str, Target],
+        hand: local.Hand,
         tag: str,
         *,
         in_one: bool = True,
@@ -80,8 +79,9 @@ class RunningSmall:
         self._tag = tag
         self._rows: dict[str, _Rows] = {}
         self._empty: set[str] = set()
-        self._compiler = Compiler(spark, channels, _Steps(self._frame), in_one=in_one)
-        self._scratch = Path(next(iter(outputs.values())).directory) / "_steps"
+        self._channels = channels
+        self._hand = hand
+        self._compiler = Compiler(spark, channels, _Steps(self._frame), in_one=in_one, collected=self._collected)
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -89,7 +89,7 @@ class RunningSmall:
                 return self._run(pool)
         finally:
             self._compiler.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._hand.close()
 
     def _run(self, pool: ThreadPoolExecutor) -> Mapping[str, Schema]:
         """Whatever waits for something was submitted after it, so that the pool never waits for itself."""
@@ -140,17 +140,31 @@ class RunningSmall:
             nothing = self._compiler.frame(self._program.steps[step]).limit(0)
             self._rows[step] = _Rows.of(nothing)
             self._rows[name] = self._rows[step] if part is None else self._rows[step].part(part)
-        return self._given_back(self._rows[name])
+        rows = self._rows[name]
+        return self._hand.frame(rows.table, rows.struct)
 
-    def _given_back(self, rows: _Rows) -> DataFrame:
-        """Rows for Spark: a local relation, or a file if they are too many to be part of a plan."""
-        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # no column of a file
-        if rows.table.num_rows <= local.ROWS or untyped:
-            return self._spark.createDataFrame(rows.table, rows.struct)
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        path = self._scratch / f"{len(list(self._scratch.iterdir()))}.parquet"
-        pq.write_table(rows.table, path, compression="lz4", row_group_size=local.FEW, write_page_checksum=True)
-        return self._spark.read.schema(rows.struct).parquet(str(path))
+    def _collected(self, op: Operator) -> pa.Table:
+        """The rows of an operator: picked from what is at hand if that is all there is to it, or computed by Spark."""
+        picked = self._picked(op, op.columns)
+        return picked if picked is not None else self._compiler.frame(op).toArrow()
+
+    def _picked(self, op: Operator, names: Collection[str]) -> pa.Table | None:
+        """Some columns of an operator's rows, if they are at hand as they are."""
+        match op:
+            case Ref() if op.step in self._rows:
+                return self._rows[op.step].table.select(list(names))
+            case Scan():
+                return self._channels.here(op, tuple(names))
+            case Union():
+                parts = [p for child in op.children if (p := self._picked(child, names)) is not None]
+                known = len(parts) == len(op.children) and all(p.schema == parts[0].schema for p in parts)
+                return pa.concat_tables(parts) if known else None
+            case Project():
+                origins = {i.name: i.value.column for i in op.items if i.name in names and i.value.column is not None}
+                known = len(origins) == len(names)
+                rows = self._picked(op.child, dict.fromkeys(origins.values())) if known else None
+                return rows and pa.table({n: rows.column(origins[n]) for n in names})
+        return None
 
     def _rest(self, pieces: list[Operator]) -> _Rows | None:
         """The rows of an output's pieces that are no parts of steps; None if there are none."""
