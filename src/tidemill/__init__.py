@@ -5,6 +5,7 @@ from tidemill.algebra.relation import Relation
 from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
+from tidemill.when import after, all_of, cron, every, on
 
 __version__ = "0.1.0"
 
@@ -23,5 +24,10 @@ __all__ = [
     "TidemillError",
     "Upsert",
     "Workflow",
+    "after",
+    "all_of",
+    "cron",
     "custom",
+    "every",
+    "on",
 ]

@@ -35,8 +35,10 @@ from tidemill.model.flow import Flow as FlowModel
 from tidemill.model.location import Location, caller
 from tidemill.model.schema import Schema
 from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
+from tidemill.model.trigger import Trigger
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
+from tidemill.when import interval
 
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
 
@@ -110,6 +112,8 @@ class Flow:
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -124,6 +128,8 @@ class Flow:
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
     ) -> Any:
         """Declare a PySpark function as a task.
 
@@ -131,6 +137,8 @@ class Flow:
         or of the one that `channels` gives for it. The result annotation `tm.Base` or `tm.Delta` makes one
         output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
         function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
+
+        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`.
         """
 
         def declare(fn: F) -> F:
@@ -139,7 +147,8 @@ class Flow:
             outputs = _writes_of(fn, output, writes, dict(channels or {}), where)
             variants = (Variant("programmed", reads, outputs, Function(fn)),)
             limits = _limits(attempts, backoff, time_limit, where)
-            self._place(Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where))
+            task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
+            self._place(task, _when(every, triggers, where))
             return fn
 
         return declare(function) if function is not None else declare
@@ -155,6 +164,8 @@ class Flow:
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
 
@@ -176,7 +187,8 @@ class Flow:
         outputs = (Write(name, name, _kind(Base if writes is None else writes, where)),)
         variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
         limits = _limits(attempts, backoff, time_limit, where)
-        self._place(Task(name, variants, {}, *limits, where, refresh if declared else None))
+        task = Task(name, variants, {}, *limits, where, refresh if declared else None)
+        self._place(task, _when(every, triggers, where))
         return name
 
     def relation(self, channel: str) -> Relation:
@@ -192,6 +204,8 @@ class Flow:
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
         where = caller()
@@ -199,7 +213,8 @@ class Flow:
         reads = tuple(Read(c, c, Mode.ALL) for c in channels_of(relation.stage))
         code = Refresh(relation.stage, name, Way.BATCH, description="")
         variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
-        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh))
+        task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh)
+        self._place(task, _when(every, triggers, where))
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -221,6 +236,8 @@ class Flow:
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
     ) -> str:
         """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
         where = caller()
@@ -228,7 +245,8 @@ class Flow:
         inputs = tuple(Read(c, c, _mode(r, where)) for c, r in reads.items())
         outputs = tuple(Write(c, c, _kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
-        self._place(Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where))
+        task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where)
+        self._place(task, _when(every, triggers, where))
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
@@ -241,7 +259,10 @@ class Flow:
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _place(self, task: Task) -> None:
+    def _place(self, task: Task, triggers: tuple[Trigger, ...]) -> None:
+        if triggers:
+            where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
+            raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
         self._parts.append(task)
 
 
@@ -264,23 +285,32 @@ class Workflow(Flow):
         """Declare a channel that tasks write. Undeclared ones are append channels with the schema first written."""
         return self._declare(name, Role.DERIVED, schema, key, updates)
 
-    def bind(self, flow: Flow, name: str | None = None, **ports: str) -> str:
+    def bind(
+        self,
+        flow: Flow,
+        name: str | None = None,
+        *,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        **ports: str,
+    ) -> str:
         """Attach a flow's ports to channels, which makes it runnable; ports not named keep their own names."""
         where = caller()
         model = flow.build()
         _check_ports(model, ports, where)
-        self._bind(name or flow.name, [t.rebound(t.name, ports) for t in model.tasks()], where)
+        tasks = [t.rebound(t.name, ports) for t in model.tasks()]
+        self._bind(name or flow.name, tasks, where, _when(every, triggers, where))
         return name or flow.name
 
     def declared(self) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
         return worked_out(self.name, (*self._channels.values(), *self._again), tuple(self._bindings)).checked()
 
-    def _place(self, task: Task) -> None:
-        self._bind(task.name, [task], task.location)
+    def _place(self, task: Task, triggers: tuple[Trigger, ...]) -> None:
+        self._bind(task.name, [task], task.location, triggers)
 
-    def _bind(self, name: str, tasks: Sequence[Task], where: Location) -> None:
-        self._bindings.append(Binding(name, in_order(tasks), where))
+    def _bind(self, name: str, tasks: Sequence[Task], where: Location, triggers: tuple[Trigger, ...]) -> None:
+        self._bindings.append(Binding(name, in_order(tasks), where, triggers))
 
     def _declare(self, name: str, role: Role, schema: str | None, key: Key | None, updates: Updates | None) -> str:
         where = caller()
@@ -310,6 +340,10 @@ def _updates(channel: str, key: Key | None, updates: Updates | None, where: Loca
 def _check_refresh(name: str, refresh: str, where: Location) -> None:
     if refresh not in REFRESH:
         raise WorkflowError([f"{where}: table {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
+
+
+def _when(every: Duration | None, triggers: Sequence[Trigger], where: Location) -> tuple[Trigger, ...]:
+    return ((interval(every, where),) if every is not None else ()) + tuple(triggers)
 
 
 def _limits(

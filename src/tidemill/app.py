@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import BadInput, ConfigError, NotFound
+from tidemill.errors import BadInput, ConfigError, NotFound, TidemillError
 from tidemill.intake import load
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
@@ -25,7 +26,7 @@ from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow
 from tidemill.plan.explain import Explanation
 from tidemill.plan.refresh import Choice
-from tidemill.ports import BlockStore, Progress
+from tidemill.ports import BlockStore, Progress, Server
 from tidemill.project import Project, load_project
 from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
@@ -34,12 +35,15 @@ from tidemill.runtime.explain import explain
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.refresh import chosen
+from tidemill.runtime.serve import Loop, Rhythm
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
 from tidemill.settings import HOME, Settings, find_project, load_settings, resolved_path, resolved_sqlite
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship, start
 from tidemill.storage import open_store
+
+log = logging.getLogger("tidemill.server")
 
 
 class Tidemill:
@@ -146,10 +150,42 @@ class Tidemill:
         if tell is not None:
             tell(choices)
         done = self.executor.flow(binding, updates, progress)
-        due = sorted({b.channel for b in done[1] if worth_a_look(b)})
+        self._upkeep(done[1])
+        return done
+
+    def execute(self, run: Run) -> None:
+        """One attempt at a run that somebody asked for, if its flow is declared here as it is registered."""
+        updates = self.project.updates()
+        try:
+            applied = self._applied(run.subject)
+        except (NotFound, ConfigError) as error:
+            log.warning("run %d of %s is left to other servers: %s", run.id, run.subject, error)
+            return
+        binding, _ = chosen(self.catalog, applied, updates)
+        try:
+            made = self.executor.attempt(run, binding, updates)
+        except TidemillError as error:
+            log.error("run %d of %s: %s", run.id, run.subject, error)
+            return
+        if made is not None:
+            log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
+            self._upkeep(made)
+
+    def loop(self, role: str, tracks: int | None = None) -> Loop:
+        """A server of this project."""
+        chosen = self.settings.server
+        server = Server(self.executor.owner, role, tracks or chosen.tracks)
+        rhythm = Rhythm(chosen.tick, chosen.lead, chosen.chores)
+        return Loop(self.catalog, server, self.execute, self._chores, rhythm)
+
+    def _chores(self) -> None:
+        self.tidy()
+        Janitor(self.executor).sweep()
+
+    def _upkeep(self, made: Iterable[Block]) -> None:
+        due = sorted({b.channel for b in made if worth_a_look(b)})
         if due and self.settings.upkeep.automatic:
             self.tidy(due)
-        return done
 
     def explain(self, table: str) -> Explanation:
         """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""

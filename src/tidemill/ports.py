@@ -14,6 +14,7 @@ from tidemill.model.codec import Json
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
+from tidemill.model.trigger import Leaf, Trigger
 from tidemill.model.view import Chain, Snapshot, View
 from tidemill.model.workflow import Workflow
 
@@ -81,6 +82,58 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredWorkflow:
+    """A workflow as the catalog knows it."""
+
+    name: str
+    applied: float
+    paused: bool
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTrigger:
+    """One condition of a bound flow's triggers, and how it stands."""
+
+    id: int
+    flow: str
+    root: int  # which of the flow's triggers it belongs to
+    leaf: Leaf
+    due: float | None  # from when on it is
+    since: float | None  # data triggers: when the first of what waits came
+    rows: int  # that wait
+    bytes: int
+    missed: int
+    fired: float | None  # it has, and the other parts of its compound have not
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A trigger fired, and a run handles it."""
+
+    id: int
+    at: float
+    flow: str
+    trigger: Trigger
+    missed: int  # times that it would have fired as well, had somebody been there
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A process that executes runs."""
+
+    name: str
+    role: str  # "up" or "work"
+    tracks: int
+    state: str = "serving"  # or "draining", "stopped"
+    started: float = 0.0
+    seen: float = 0.0
+    leader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """How much history was forgotten."""
 
@@ -129,6 +182,18 @@ class CatalogReader(Protocol):
         """The readings of finished runs that covered sequence number `seq` of a channel."""
 
     def written(self, run: int) -> list[Block]: ...
+    def workflows(self) -> list[RegisteredWorkflow]: ...
+    def triggers(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
+    def firings(self, flow: str | None = None, limit: int = 100) -> list[Firing]:
+        """The newest first."""
+
+    def servers(self) -> list[Server]: ...
+    def due_triggers(self, limit: int = 100) -> list[int]:
+        """The conditions that are due, by number."""
+
+    def runnable(self, limit: int = 100) -> list[Run]:
+        """Runs of flows that may be claimed now, in the order in which they should be."""
+
     def events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
     def named_files(self) -> set[str]: ...
     def active_directories(self) -> set[str]: ...
@@ -163,6 +228,17 @@ class CatalogWriter(CatalogReader, Protocol):
     def kill(self, run: int) -> Run: ...
     def reclaim(self) -> list[Run]:
         """Cancel the slots of runs whose lease has expired; they become ready again, or failed."""
+
+    def fire(self, leaf: int) -> int | None:
+        """Handle a condition that is due: the run that it asks for, None if it is not due or others are missing."""
+
+    def pause(self, workflow: str, *, paused: bool) -> None: ...
+    def prioritise(self, workflow: str, priority: int) -> None: ...
+    def attend(self, server: Server, *, lease: float) -> bool:
+        """Say that a server is there; True if it leads for the next `lease` seconds."""
+
+    def resign(self, server: Server) -> None:
+        """The server leaves: somebody else may lead at once."""
 
     def collect(self, blocks: Iterable[int]) -> None:
         """Hide filled blocks from every reader that starts from now on; their files stay for those that run."""

@@ -42,6 +42,15 @@ class RunSettings(_Section):
     busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's slot
 
 
+class ServerSettings(_Section):
+    """What `tidemill up` and `tidemill work` do."""
+
+    tracks: int = Field(default=2, ge=1)  # runs that one server executes at the same time
+    tick: float = Field(default=1.0, gt=0)  # seconds after which it looks again, if nothing wakes it
+    lead: float = Field(default=5.0, gt=0)  # seconds of silence after which another server leads
+    chores: float = Field(default=60.0, gt=0)  # seconds between two times of keeping house
+
+
 class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
@@ -68,6 +77,7 @@ class Settings(_Section):
     spark: SparkSettings = SparkSettings()
     runs: RunSettings = RunSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
+    server: ServerSettings = ServerSettings()
 
 
 _ENVIRONMENT = {

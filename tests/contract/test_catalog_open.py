@@ -44,7 +44,7 @@ def test_partial_indexes_are_as_declared(empty_url: str, engine: Engine, backend
     metadata.drop_all(engine)
     metadata.create_all(engine)
     assert found == _conditions(engine, backend)
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 def _conditions(engine: Engine, backend: str) -> dict[str, str]:

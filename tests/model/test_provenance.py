@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.model.block import BEGINNING, Block, Kind, Position, advance, arrive, place
-from tidemill.model.provenance import NOTHING, Provenance, applicable, applied, union
+from tidemill.model.provenance import NAMED, NOTHING, Provenance, applicable, applied, union
 from tidemill.model.schema import Schema
 from tidemill.model.time import Timeline
 
@@ -74,6 +74,21 @@ def test_a_repair_that_brings_no_new_input_is_progress() -> None:
 
 def test_reading_through_a_derived_channel_lengthens_the_pathway() -> None:
     assert Provenance.of({("articles",): [3]}).through("templates") == Provenance.of({("articles", "templates"): [3]})
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=120))
+def test_a_table_extended_for_long_names_few_versions_and_decides_as_if_it_named_all(lookups: list[int]) -> None:
+    time = Timeline({"crawl": range(1000, 2000), "score": range(401)}, 5000)
+    base = snapshot(1000, lookups[0])
+    for crawl, score in enumerate(lookups, 1001):
+        source, target = snapshot(crawl - 1, score), snapshot(crawl, score)
+        assert applicable(base, source, target)
+        base = applied(base, source, target)
+    assert len(base[SCORE]) <= NAMED
+    assert base.end_of(SCORE, time) == min(time.end("score", v) for v in lookups)
+    assert (min(base[SCORE]), max(base[SCORE])) == (min(lookups), max(lookups))
+    repaired = snapshot(1000 + len(lookups), 400)
+    assert base.precedes(repaired, time) == (min(lookups) < 400)
 
 
 versions = st.frozensets(st.integers(1, 9), max_size=3)

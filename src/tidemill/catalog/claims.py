@@ -8,6 +8,7 @@ from itertools import count
 
 from sqlalchemy import insert, select, update
 
+from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import hold_named
 from tidemill.catalog.queries import find_binding, find_run
@@ -19,6 +20,7 @@ from tidemill.errors import ChannelBusy, Conflict
 from tidemill.model.block import BEGINNING, BlockState, Origin, Position
 from tidemill.model.codec import Json
 from tidemill.model.run import Claim, Demand, RunKind, RunState, Slot, Span, WantRead, WantSlot
+from tidemill.model.trigger import Reached
 
 Channels = Mapping[str, AnyRow]
 
@@ -30,6 +32,7 @@ def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float
     spans = _spans(tx, ready, demand.reads, held)
     slots = _reserve(tx, ready, demand.slots, held)
     started = _start(tx, ready, owner, lease)
+    triggers.reached(tx, started, Reached.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
     tx.note(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
     return Claim(run_of(started), started.directory, slots, spans)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
+from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
@@ -18,6 +19,7 @@ from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockState, File, Kind, Origin
 from tidemill.model.codec import Json
 from tidemill.model.run import Claim, Consumption, Filled, Outcome, RunState, Slot
+from tidemill.model.trigger import Reached
 
 _FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
 
@@ -49,6 +51,7 @@ def _finish(tx: Transaction, claim: Claim, stats: Mapping[str, Any], log: str) -
         late = tx.now - run.lease_until
         raise LeaseLost(f"the lease on run {run.id} ended {late:.1f} s ago, so it was not committed; renew it in time")
     keep_log(tx, run, log)
+    triggers.reached(tx, run, Reached.COMPLETED)
     tx.note(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
     return change(tx, run, state=RunState.FINISHED, finished=tx.now, lease_until=None, stats=dict(stats))
 

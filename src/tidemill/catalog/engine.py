@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from tidemill.errors import CatalogError, Conflict
@@ -83,6 +84,19 @@ def exclusively(connection: Connection, lock: int) -> None:
     """Wait until no other transaction holds `lock`. A writer of SQLite is alone already."""
     if connection.dialect.name == _POSTGRESQL:
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
+
+
+def time_of(connection: Connection) -> float:
+    """Seconds since the epoch, by the one clock that all who share the catalog have in common.
+
+    On PostgreSQL that is the server's; a SQLite file has one machine's users.
+    """
+    if connection.dialect.name == _POSTGRESQL:
+        return float(connection.execute(_TIME).scalar_one())
+    return time.time()
+
+
+_TIME = text("SELECT extract(epoch FROM clock_timestamp())")
 
 
 def collided(error: DBAPIError) -> bool:

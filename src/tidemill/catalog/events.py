@@ -28,3 +28,8 @@ class EventKind(StrEnum):
 
     BINDING_APPLIED = "binding.applied"  # new, changed, or declared again
     BINDING_REMOVED = "binding.removed"
+
+    TRIGGER_FIRED = "trigger.fired"  # the run is the one that handles it
+    WORKFLOW_PAUSED = "workflow.paused"
+    WORKFLOW_RESUMED = "workflow.resumed"
+    WORKFLOW_PRIORITISED = "workflow.prioritised"

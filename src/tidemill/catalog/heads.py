@@ -12,12 +12,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
+from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import BLOCKS, check_known
 from tidemill.catalog.rows import AnyRow, block_of, head_of, head_values
 from tidemill.catalog.tables import IS_RESERVED, RESERVED, blocks, channels
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.block import Block, BlockState, Position, arrive, place
+from tidemill.model.block import Block, BlockState, Kind, Position, arrive, place
 from tidemill.model.channel import Role
 
 # Statements of every commit are built once: building them costs more than running them.
@@ -76,6 +77,9 @@ def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | N
     tx.connection.execute(_PLACE, placed)
     values = head_values(position) | {"schema": slots[-1].schema or channel.schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
+    telling = [slot for slot in slots if slot.rows or slot.kind == Kind.BASE]
+    if telling:
+        triggers.arrived(tx, channel.name, sum(s.rows for s in telling), sum(s.bytes for s in telling))
     tx.note(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
 
 

@@ -16,11 +16,14 @@ from tidemill.catalog.rows import (
     channel_of,
     cursor_of,
     event_of,
+    firing_of,
     head_of,
     outline_of,
     position_of,
     reading_of,
     run_of,
+    server_of,
+    trigger_of,
 )
 from tidemill.catalog.tables import (
     IS_READABLE_BASE,
@@ -32,14 +35,29 @@ from tidemill.catalog.tables import (
     cursors,
     events,
     files,
+    firings,
+    leases,
     logs,
     run_reads,
     runs,
+    servers,
+    triggers,
+    workflows,
 )
 from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.run import Run, RunState
-from tidemill.ports import Cursor, Event, Reading, RegisteredBinding, RegisteredChannel
+from tidemill.ports import (
+    Cursor,
+    Event,
+    Firing,
+    Reading,
+    RegisteredBinding,
+    RegisteredChannel,
+    RegisteredTrigger,
+    RegisteredWorkflow,
+    Server,
+)
 
 _OUTLINES = select(*(blocks.c[name] for name in OUTLINE))
 _READINGS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
@@ -77,6 +95,30 @@ class SqlCatalogReader:
         with self._read() as connection:
             rows = connection.execute(select(bindings).where(bindings.c.active).order_by(bindings.c.name))
             return [binding_of(row) for row in rows]
+
+    def workflows(self) -> list[RegisteredWorkflow]:
+        with self._read() as connection:
+            rows = connection.execute(select(workflows).order_by(workflows.c.name))
+            return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority) for r in rows]
+
+    def triggers(self, flow: str | None = None) -> list[RegisteredTrigger]:
+        query = select(triggers, bindings.c.name.label("binding")).join_from(triggers, bindings)
+        query = query.order_by(bindings.c.name, triggers.c.root, triggers.c.id)
+        with self._read() as connection:
+            rows = connection.execute(query if flow is None else query.where(bindings.c.name == flow))
+            return [trigger_of(row) for row in rows]
+
+    def firings(self, flow: str | None = None, limit: int = 100) -> list[Firing]:
+        query = select(firings).order_by(firings.c.id.desc()).limit(limit)
+        with self._read() as connection:
+            rows = connection.execute(query if flow is None else query.where(firings.c.flow == flow))
+            return [firing_of(row) for row in rows]
+
+    def servers(self) -> list[Server]:
+        with self._read() as connection:
+            leaders = set(connection.execute(select(leases.c.owner)).scalars())
+            rows = connection.execute(select(servers).order_by(servers.c.name))
+            return [server_of(row, leaders) for row in rows]
 
     def cursors(self, channel: str | None = None) -> list[Cursor]:
         query = _CURSORS.order_by(bindings.c.name, cursors.c.task, channels.c.name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Table, delete, insert, or_, select, update
 
+from tidemill.catalog import triggers
 from tidemill.catalog.engine import exclusively
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
@@ -56,6 +57,8 @@ def _apply_bindings(tx: Transaction, workflow: Workflow) -> None:
             _check_owner(row, "bound flow", workflow.name)
         _apply_binding(tx, workflow.name, binding, row)
     _remove(tx, bindings, known, EventKind.BINDING_REMOVED)
+    for gone in known.values():
+        triggers.remove(tx, gone.id)
 
 
 def _known(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
@@ -157,13 +160,20 @@ def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow
         "active": True,
     }
     if row is None:
-        tx.connection.execute(insert(bindings).values(wanted | {"name": binding.name}))
+        adding = insert(bindings).values(wanted | {"name": binding.name}).returning(bindings.c.id)
+        _register_triggers(tx, tx.connection.execute(adding).scalar_one(), workflow, binding)
     elif changes := _differences(row, wanted):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
+        _register_triggers(tx, row.id, workflow, binding)
         _start_afresh(tx, row, binding_to_json(binding))
     else:
         return
     tx.note(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])
+
+
+def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: Binding) -> None:
+    paused = tx.connection.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
+    triggers.register(tx, binding_id, binding, paused=paused)
 
 
 def _start_afresh(tx: Transaction, row: AnyRow, spec: Json) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Row
@@ -12,7 +12,17 @@ from tidemill.model.channel import Channel, Role
 from tidemill.model.codec import Json
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.schema import Schema
-from tidemill.ports import Cursor, Event, Reading, RegisteredBinding, RegisteredChannel
+from tidemill.model.trigger import AllOf, from_json
+from tidemill.ports import (
+    Cursor,
+    Event,
+    Firing,
+    Reading,
+    RegisteredBinding,
+    RegisteredChannel,
+    RegisteredTrigger,
+    Server,
+)
 
 AnyRow = Row[Any]
 
@@ -124,3 +134,37 @@ def reading_of(row: AnyRow) -> Reading:
 
 def event_of(row: AnyRow) -> Event:
     return Event(row.id, row.at, row.kind, row.subject, row.run_id, row.detail)
+
+
+def trigger_of(row: AnyRow) -> RegisteredTrigger:
+    leaf = from_json(row.spec)
+    assert not isinstance(leaf, AllOf)
+    return RegisteredTrigger(
+        row.id,
+        row.binding,
+        row.root,
+        leaf,
+        due=row.due,
+        since=row.since,
+        rows=row.rows,
+        bytes=row.bytes,
+        missed=row.missed,
+        fired=row.fired,
+        paused=row.paused,
+    )
+
+
+def firing_of(row: AnyRow) -> Firing:
+    return Firing(row.id, row.at, row.flow, from_json(row.trigger), row.missed, row.run_id)
+
+
+def server_of(row: AnyRow, leaders: Collection[str]) -> Server:
+    return Server(
+        row.name,
+        row.role,
+        row.tracks,
+        state=row.state,
+        started=row.started,
+        seen=row.seen,
+        leader=row.name in leaders and row.state == "serving",
+    )

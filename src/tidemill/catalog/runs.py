@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_reserved_by
 from tidemill.catalog.queries import find_active, find_run
@@ -15,6 +16,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
 from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.trigger import Reached
 
 
 def request(tx: Transaction, kind: RunKind, subject: str, *, attempts: int) -> Run:
@@ -94,6 +96,7 @@ def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: fl
         )
     else:
         kind = EventKind.RUN_FAILED
+        triggers.reached(tx, run, Reached.FAILED)
         ended = change(tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=said)
     keep_log(tx, run, log)
     tx.note(kind, run.subject, run.id, attempt=run.attempt, error=said)

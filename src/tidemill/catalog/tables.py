@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    false,
     literal_column,
 )
 
@@ -45,6 +46,8 @@ workflows = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("applied", Double, nullable=False),  # when it last changed anything
+    Column("paused", Boolean, nullable=False, default=False, server_default=false()),
+    Column("priority", Integer, nullable=False, default=0, server_default="0"),  # of its runs: larger goes first
 )
 
 channels = Table(
@@ -96,6 +99,9 @@ runs = Table(
     Index("runs_subject_state", "subject", "state", "id"),
 )
 
+IS_RUNNABLE_FLOW = and_(
+    runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), runs.c.state == literal_column(f"'{RunState.READY}'")
+)
 IS_RUNNING_FLOW = and_(
     runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), runs.c.state == literal_column(f"'{RunState.RUNNING}'")
 )
@@ -229,4 +235,67 @@ events = Table(
     Column("run_id", Id, ForeignKey("runs.id")),
     Column("detail", JSON, nullable=False),
     Index("events_run", "run_id"),
+)
+
+triggers = Table(  # their leaves
+    "triggers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("binding_id", Id, ForeignKey("bindings.id"), nullable=False),
+    Column("root", Integer, nullable=False),  # which of the flow's triggers
+    Column("path", JSON, nullable=False),  # where in it
+    Column("spec", JSON, nullable=False),
+    # What makes it due: data on a channel, or what a flow came to. A moment of time has neither.
+    Column("channel", Text),
+    Column("flow", Text),
+    Column("reached", Text),
+    # What a data trigger waits for, and what has come since it last fired.
+    Column("least_rows", BigInteger),
+    Column("least_bytes", BigInteger),
+    Column("age", Double),
+    Column("rows", BigInteger, nullable=False, default=0),
+    Column("bytes", BigInteger, nullable=False, default=0),
+    Column("since", Double),
+    Column("due", Double),  # from when on it is
+    Column("missed", BigInteger, nullable=False, default=0),  # times it became due again before it was handled
+    Column("fired", Double),  # when it last was, as part of a compound that has not
+    Column("paused", Boolean, nullable=False, default=False),
+    Index("triggers_place", "binding_id", "root", "id"),
+    Index("triggers_channel", "channel"),
+    Index("triggers_flow", "flow", "reached"),
+)
+
+IS_ARMED = and_(triggers.c.due.is_not(None), triggers.c.paused.is_(False))
+Index("triggers_due", triggers.c.due, sqlite_where=IS_ARMED, postgresql_where=IS_ARMED)
+
+firings = Table(
+    "firings",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("flow", Text, nullable=False),
+    Column("trigger", JSON, nullable=False),
+    Column("missed", BigInteger, nullable=False),
+    Column("run_id", Id, nullable=False),  # that handles it; the run itself may have been forgotten
+    Index("firings_flow", "flow", "id"),
+)
+
+leases = Table(  # of what one server does for all
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("until", Double, nullable=False),
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),  # "up" or "work"
+    Column("tracks", Integer, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("seen", Double, nullable=False),
+    Column("state", Text, nullable=False),  # "serving", "draining" or "stopped"
 )

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tidemill.catalog import claims, collection, commits, history, register, runs
-from tidemill.catalog.engine import collided, engine_for, for_writing, translated
+from tidemill.catalog import claims, collection, commits, history, register, runs, servers, triggers
+from tidemill.catalog.engine import collided, engine_for, for_writing, time_of, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
+from tidemill.catalog.rows import run_of
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Clock, Forgotten
+from tidemill.ports import Clock, Forgotten, Server
 
 _TRIES = 10
 _PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
@@ -30,10 +31,14 @@ T = TypeVar("T")
 class SqlCatalog(SqlCatalogReader):
     """A `CatalogWriter` over SQL. It may be used from several threads."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+        """`clock`: in place of the database's."""
         super().__init__(engine)
         self._writing = for_writing(engine)
         self._clock = clock
+
+    def _now(self, connection: Connection) -> float:
+        return time_of(connection) if self._clock is None else self._clock()
 
     def apply(self, workflow: Workflow) -> None:
         self.transact(lambda tx: register.apply(tx, workflow))
@@ -62,9 +67,32 @@ class SqlCatalog(SqlCatalogReader):
     def reclaim(self) -> list[Run]:
         """Cancel the slots of runs whose lease has expired, each in its own transaction."""
         with self._read() as connection:
-            late = runs.expired(connection, self._clock())
+            late = runs.expired(connection, self._now(connection))
         given_up = [self.transact(partial(runs.reclaim, run=run)) for run in late]
         return [run for run in given_up if run is not None]
+
+    def fire(self, leaf: int) -> int | None:
+        return self.transact(lambda tx: triggers.fire(tx, leaf))
+
+    def pause(self, workflow: str, *, paused: bool) -> None:
+        self.transact(lambda tx: triggers.pause(tx, workflow, paused))
+
+    def prioritise(self, workflow: str, priority: int) -> None:
+        self.transact(lambda tx: triggers.prioritise(tx, workflow, priority))
+
+    def attend(self, server: Server, *, lease: float) -> bool:
+        return self.transact(lambda tx: servers.attend(tx, server, lease))
+
+    def resign(self, server: Server) -> None:
+        self.transact(lambda tx: servers.resign(tx, server))
+
+    def due_triggers(self, limit: int = 100) -> list[int]:
+        with self._read() as connection:
+            return triggers.due(connection, self._now(connection), limit)
+
+    def runnable(self, limit: int = 100) -> list[Run]:
+        with self._read() as connection:
+            return [run_of(row) for row in triggers.runnable(connection, self._now(connection), limit)]
 
     def collect(self, blocks: Iterable[int]) -> None:
         wanted = set(blocks)
@@ -96,14 +124,14 @@ class SqlCatalog(SqlCatalogReader):
     def _once(self, work: Callable[[Transaction], T]) -> T:
         with self._writing.begin() as connection:
             # The time is read once the write lock is held: waiting for it may outlast a lease.
-            tx = Transaction(connection, self._clock())
+            tx = Transaction(connection, self._now(connection))
             result = work(tx)
             tx.finish()
             return result
 
 
-def open_catalog(url: str, clock: Clock = time.time) -> SqlCatalog:
-    """Open a catalog by its URL; create it, or bring it up to date, if need be."""
+def open_catalog(url: str, clock: Clock | None = None) -> SqlCatalog:
+    """Open a catalog by its URL; create it, or bring it up to date, if need be. Its clock is the database's."""
     engine = engine_for(url)
     try:
         ensure_current(engine)

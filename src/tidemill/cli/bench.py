@@ -18,6 +18,7 @@ from tidemill.cli.deferred import (
     measure_merge,
     measure_overhead,
     measure_queries,
+    measure_tick,
 )
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show, table, tell, write
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(incremental)
     bench.command()(join)
     bench.command()(queries)
+    bench.command()(tick)
     app.add_typer(bench, name="bench")
 
 
@@ -46,6 +48,17 @@ def overhead(
     """A Tidemill run against the same PySpark code by hand."""
     with _scratch() as directory:
         point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
+    _print(as_json, point, [point])
+
+
+def tick(
+    tables: Annotated[int, typer.Option(min=1, help="Idle tables, each with a trigger.")] = 10_000,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; a fresh SQLite file if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A server's look at a catalog in which nothing is due."""
+    with _scratch() as directory:
+        point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=tell)
     _print(as_json, point, [point])
 
 

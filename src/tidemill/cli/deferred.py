@@ -48,6 +48,12 @@ def measure_growth(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_tick(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.tick import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
 def measure_merge(directory: Path, **wanted: Any) -> list[dict[str, Any]]:
     from tidemill.bench.merge import measure  # noqa: PLC0415
 

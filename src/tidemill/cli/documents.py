@@ -9,7 +9,8 @@ from tidemill.model.registration import Step
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
 from tidemill.model.time import Version
-from tidemill.ports import Event, Reading
+from tidemill.model.trigger import to_json
+from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
 from tidemill.runtime.trace import Source, Trace
 
@@ -173,4 +174,52 @@ def trace(value: Trace) -> Json:
         "block": block(value.block),
         "sources": [source(s) for s in value.sources],
         "made": [block(b) for b in value.made],
+    }
+
+
+def server(value: Server) -> Json:
+    return {
+        "name": value.name,
+        "role": value.role,
+        "leader": value.leader,
+        "state": value.state,
+        "tracks": value.tracks,
+        "started": iso(value.started),
+        "seen": iso(value.seen),
+    }
+
+
+def trigger(value: RegisteredTrigger) -> Json:
+    return {
+        "id": value.id,
+        "flow": value.flow,
+        "trigger": value.root,
+        "condition": to_json(value.leaf),
+        "due": iso(value.due),
+        "waiting_since": iso(value.since),
+        "rows": value.rows,
+        "bytes": value.bytes,
+        "missed": value.missed,
+        "fired": iso(value.fired),
+        "paused": value.paused,
+    }
+
+
+def firing(value: Firing) -> Json:
+    return {
+        "id": value.id,
+        "at": iso(value.at),
+        "flow": value.flow,
+        "trigger": to_json(value.trigger),
+        "missed": value.missed,
+        "run": value.run,
+    }
+
+
+def workflow(value: RegisteredWorkflow) -> Json:
+    return {
+        "name": value.name,
+        "paused": value.paused,
+        "priority": value.priority,
+        "changed": iso(value.applied),
     }

@@ -23,6 +23,7 @@ from tidemill.cli import (
     registering,
     run,
     runs,
+    serve,
     status,
     storing,
 )
@@ -42,6 +43,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     channels.register,
     runs.register,
     read.register,
+    serve.register,
     storing.register,
     bench.register,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidemill.model import trigger
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 from tidemill.model.flow import Binding
@@ -78,4 +79,6 @@ def binding_to_json(binding: Binding) -> Json:
         "name": binding.name,
         "identity": binding.identity(),
         "tasks": [task_to_json(t) for t in binding.tasks],
+        "attempts": max((t.retry.attempts for t in binding.tasks), default=1),
+        "triggers": [trigger.to_json(t) for t in binding.triggers],
     }

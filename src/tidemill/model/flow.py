@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tidemill.model.identity import Identity, identity
 from tidemill.model.location import UNKNOWN, Location
 from tidemill.model.task import Task
+from tidemill.model.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,15 @@ def ports_of(task: Task) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A flow bound to channels: the unit that runs. Its tasks name channels, in an order in which they can run."""
+    """A flow bound to channels: the unit that runs. Its tasks name channels, in an order in which they can run.
+
+    Any of its triggers makes it run. They say when, not what, and so are no part of its identity.
+    """
 
     name: str
     tasks: tuple[Task, ...]
     location: Location = UNKNOWN
+    triggers: tuple[Trigger, ...] = ()
 
     def identity(self) -> Identity:
         signatures = [

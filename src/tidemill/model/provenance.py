@@ -4,6 +4,9 @@ A pathway is the route data took: the input channel, then each derived channel i
 channel at hand left out. For each pathway a provenance holds the *set* of input versions reflected, since
 a table that was extended against different snapshots of a lookup reflects all of them. A pathway that is
 absent contributes nothing.
+
+Of many versions on one pathway only the oldest and the newest are named, so that a table that is extended for years
+does not name each day. Nothing is decided by those in between: ends and starts follow from the extremes.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from tidemill.model.time import Timeline, Version
 
 Pathway = tuple[str, ...]
 _ARROW = ">"
+
+NAMED = 32
+"""Versions of one pathway that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class Provenance:
         >>> print(Provenance.of({("clicks",): [3], ("pages",): []}))
         clicks: 3
         """
-        kept = {p: frozenset(v) for p, v in sorted(pathways.items())}
+        kept = {p: _extremes(frozenset(v)) for p, v in sorted(pathways.items())}
         return cls(MappingProxyType({p: v for p, v in kept.items() if v}))
 
     @classmethod
@@ -83,6 +89,14 @@ class Provenance:
             return False
         pairs = [(min(self._ends(p, time)), min(later._ends(p, time))) for p in self.pathways]
         return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _extremes(versions: frozenset[Version]) -> frozenset[Version]:
+    """The oldest and the newest, half of each, if they are too many to be named."""
+    if len(versions) <= NAMED:
+        return versions
+    ordered = sorted(versions)
+    return frozenset([*ordered[: NAMED // 2], *ordered[-NAMED // 2 :]])
 
 
 NOTHING = Provenance.of({})

@@ -30,6 +30,10 @@ class RunKind(StrEnum):
     COMPACTION = "compaction"
 
 
+LOST = 3
+"""Attempts beyond those that a flow's tasks allow: so often may a server die, or be cut off, with the run in hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One atomic execution. `fence` changes with every claim; only its holder can commit."""

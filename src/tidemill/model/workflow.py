@@ -15,6 +15,7 @@ from tidemill.model.channel import Channel, Role, valid_name
 from tidemill.model.flow import Binding
 from tidemill.model.location import Location
 from tidemill.model.task import Command, Mode, Refresh, Sql, Task
+from tidemill.model.trigger import After, Data, leaves, problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,18 @@ def _task_names(wf: Workflow) -> Iterator[Problem]:
                 yield binding.location, f"flow {binding.name!r} has {count} tasks named {name!r}"
 
 
+def _triggers(wf: Workflow) -> Iterator[Problem]:
+    """A trigger may wait for what another workflow declares; of a flow's own name it would wait for itself."""
+    for binding in wf.bindings:
+        for trigger in binding.triggers:
+            yield from ((binding.location, f"flow {binding.name!r}: {problem}") for problem in problems(trigger))
+            for _, leaf in leaves(trigger):
+                if isinstance(leaf, Data) and leaf.channel in binding.written:
+                    yield binding.location, f"flow {binding.name!r} would be run by its own data on {leaf.channel!r}"
+                if isinstance(leaf, After) and leaf.flow == binding.name:
+                    yield binding.location, f"flow {binding.name!r} would be run by its own runs"
+
+
 Rule = Callable[[Workflow], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
@@ -232,6 +245,7 @@ RULES: tuple[Rule, ...] = (
     _signed,
     _cycles,
     _task_names,
+    _triggers,
 )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tidemill.errors import ChannelBusy, LeaseLost, RunKilled, TidemillError
+from tidemill.errors import ChannelBusy, Conflict, LeaseLost, RunKilled, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
@@ -37,6 +38,7 @@ class Executor:
     lease: float = 30.0  # seconds
     busy: float = 60.0  # seconds to wait for another run's slot on a channel that a run must read through
     sleep: Callable[[float], None] = time.sleep
+    under_way: dict[int, Claim] = field(default_factory=dict)  # by run
 
     def flow(
         self, binding: Binding, updates: Mapping[str, Updates], progress: Progress | None = None
@@ -57,6 +59,25 @@ class Executor:
 
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
         return self.attempts(run, demand_of(binding), perform, retry_in=retry.wait)
+
+    def attempt(self, run: Run, binding: Binding, updates: Mapping[str, Updates]) -> list[Block] | None:
+        """One attempt at a run that somebody asked for; None if somebody else has it, or it has to wait.
+
+        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises.
+        """
+        try:
+            claim = self.catalog.claim(run.id, demand_of(binding), owner=self.owner, lease=self.lease)
+        except Conflict:
+            return None
+        retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
+        wait = retry.wait(claim.run.attempt) if claim.run.attempt < retry.attempts else None
+
+        def commit(claim: Claim, log: RunLog, lease: Lease) -> list[Block]:
+            doors = (self.catalog, self.store, self.engine)
+            performed = Performance(*doors, binding, updates, claim, log, lease, None).outcome()
+            return self.catalog.commit(claim, performed)
+
+        return self.once(claim, commit, retry_in=wait)
 
     def attempts(
         self, run: Run, demand: Demand, perform: Perform, *, retry_in: Callable[[int], float]
@@ -80,12 +101,22 @@ class Executor:
     def once(self, claim: Claim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """One attempt at a claimed run, up to and with its commit; what fails leaves nothing visible."""
         log = RunLog()
+        self.under_way[claim.run.id] = claim
         try:
             with Lease(self.catalog, claim, self.lease, on_loss=lambda: self.engine.cancel(tag_of(claim))) as lease:
                 return commit(claim, log, lease)
         except BaseException as error:
             self._failed(claim, error, log, retry_in)
             raise
+        finally:
+            self.under_way.pop(claim.run.id, None)
+
+    def abandon(self) -> None:
+        """Give back what is under way, to be tried by somebody else at once."""
+        for claim in list(self.under_way.values()):
+            with suppress(LeaseLost):
+                self.catalog.fail(claim.run.id, claim.run.fence, error=f"{self.owner} was stopped", retry_in=0.0)
+            self.engine.cancel(tag_of(claim))
 
     def _claim(self, run: int, demand: Demand) -> Claim:
         deadline = time.monotonic() + self.busy

@@ -1,0 +1,82 @@
+"""What it costs a server to find that nothing is due, however many tables there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.catalog.counting import counted
+from tidemill.model.block import Kind
+from tidemill.model.channel import Channel, Role
+from tidemill.model.flow import Binding
+from tidemill.model.run import Run
+from tidemill.model.schema import Schema
+from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
+from tidemill.model.trigger import Cron, Data, Every, Trigger
+from tidemill.model.workflow import Workflow
+from tidemill.ports import Server
+from tidemill.runtime.serve import Loop, Rhythm
+
+TICKS = 50
+A_WORKFLOW = 500  # tables; that many are registered in one transaction
+_DAY = 86400.0
+_SCHEMA = Schema.parse("a int")
+
+
+def measure(
+    directory: Path, *, tables: int, ticks: int = TICKS, catalog_url: str | None = None, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Register so many idle tables, each with a trigger, and let a server tick."""
+    catalog = open_catalog(catalog_url or f"sqlite:///{directory / 'catalog.db'}")
+    try:
+        tell(f"registering {tables} tables")
+        _register(catalog, tables)
+        return _ticked(catalog, tables, ticks)
+    finally:
+        catalog.close()
+
+
+def _ticked(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
+    """Every tick is a leader's, with the word that it is there."""
+    loop = Loop(catalog, Server("bench", "work", 2), _nothing, lambda: None, Rhythm(lead=1e-9))
+    loop.tick()
+    taken, asked = [], set()
+    for _ in range(ticks):
+        began = time.perf_counter()
+        with counted(catalog) as statements:
+            loop.tick()
+        taken.append(time.perf_counter() - began)
+        asked.add(statements.count)
+    loop.drain()
+    loop.run()
+    return {
+        "tables": tables,
+        "tick_ms": round(median(taken) * 1000, 2),
+        "slowest_ms": round(max(taken) * 1000, 2),
+        "queries": max(asked),
+    }
+
+
+def _register(catalog: SqlCatalog, tables: int) -> None:
+    for first in range(0, tables, A_WORKFLOW):
+        numbers = range(first, min(first + A_WORKFLOW, tables))
+        source = f"in{first}"
+        inputs = Channel(source, Role.INPUT, _SCHEMA)
+        outputs = tuple(Channel(f"t{n}", Role.DERIVED, _SCHEMA) for n in numbers)
+        bindings = tuple(_binding(n, source) for n in numbers)
+        catalog.apply(Workflow(f"w{first}", (inputs, *outputs), bindings))
+
+
+def _binding(number: int, source: str) -> Binding:
+    name = f"t{number}"
+    variant = Variant("only", (Read(source, source, Mode.ALL),), (Write(name, name, Kind.BASE),), Sql("SELECT 1 AS a"))
+    kinds: tuple[Trigger, ...] = (Data(source), Every(_DAY), Cron("0 3 * * *", "Europe/Berlin"))
+    return Binding(name, (Task(name, (variant,)),), triggers=(kinds[number % len(kinds)],))
+
+
+def _nothing(_run: Run) -> None:
+    raise AssertionError("nothing is due")

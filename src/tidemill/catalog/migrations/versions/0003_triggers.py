@@ -1,0 +1,68 @@
+"""Triggers and their firings, servers and the leases of what one of them does for all; workflows can be paused."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    op.add_column("workflows", sa.Column("paused", sa.Boolean, nullable=False, server_default=sa.false()))
+    op.add_column("workflows", sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
+    op.create_table(
+        "triggers",
+        sa.Column("id", _ID, primary_key=True),
+        sa.Column("binding_id", _ID, sa.ForeignKey("bindings.id"), nullable=False),
+        sa.Column("root", sa.Integer, nullable=False),
+        sa.Column("path", sa.JSON, nullable=False),
+        sa.Column("spec", sa.JSON, nullable=False),
+        sa.Column("channel", sa.Text),
+        sa.Column("flow", sa.Text),
+        sa.Column("reached", sa.Text),
+        sa.Column("least_rows", sa.BigInteger),
+        sa.Column("least_bytes", sa.BigInteger),
+        sa.Column("age", sa.Double),
+        sa.Column("rows", sa.BigInteger, nullable=False),
+        sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("since", sa.Double),
+        sa.Column("due", sa.Double),
+        sa.Column("missed", sa.BigInteger, nullable=False),
+        sa.Column("fired", sa.Double),
+        sa.Column("paused", sa.Boolean, nullable=False),
+    )
+    op.create_index("triggers_place", "triggers", ["binding_id", "root", "id"])
+    op.create_index("triggers_channel", "triggers", ["channel"])
+    op.create_index("triggers_flow", "triggers", ["flow", "reached"])
+    armed = sa.and_(sa.column("due").is_not(None), sa.column("paused").is_(False))
+    op.create_index("triggers_due", "triggers", ["due"], sqlite_where=armed, postgresql_where=armed)
+    op.create_table(
+        "firings",
+        sa.Column("id", _ID, primary_key=True),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("flow", sa.Text, nullable=False),
+        sa.Column("trigger", sa.JSON, nullable=False),
+        sa.Column("missed", sa.BigInteger, nullable=False),
+        sa.Column("run_id", _ID, nullable=False),
+    )
+    op.create_index("firings_flow", "firings", ["flow", "id"])
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("fence", sa.BigInteger, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+    )
+    op.create_table(
+        "servers",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("role", sa.Text, nullable=False),
+        sa.Column("tracks", sa.Integer, nullable=False),
+        sa.Column("started", sa.Double, nullable=False),
+        sa.Column("seen", sa.Double, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+    )

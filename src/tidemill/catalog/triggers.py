@@ -1,0 +1,212 @@
+"""Triggers in the catalog: what happened makes them due in the transaction in which it happens, and firing is a run.
+
+So no firing is lost between two transactions, none is handled twice, and a tick looks at those alone that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlalchemy import Connection, case, delete, exists, func, insert, literal, or_, select, update
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import NotFound
+from tidemill.model.codec import Json
+from tidemill.model.flow import Binding
+from tidemill.model.run import LOST, RunKind, RunState
+from tidemill.model.trigger import (
+    After,
+    AllOf,
+    Cron,
+    Data,
+    Every,
+    Leaf,
+    Reached,
+    Trigger,
+    first_due,
+    from_json,
+    leaves,
+    satisfied,
+    to_json,
+)
+
+
+def register(tx: Transaction, binding_id: int, binding: Binding, *, paused: bool) -> None:
+    """Make the flow's triggers those declared. One that was declared before goes on as it was."""
+    mine = triggers.c.binding_id == binding_id
+    before = {_key(row): row for row in tx.connection.execute(select(triggers).where(mine).with_for_update())}
+    new = [_leaf(root, path, leaf) for root, t in enumerate(binding.triggers) for path, leaf in leaves(t)]
+    tx.connection.execute(delete(triggers).where(mine))
+    for values in new:
+        kept = before.get(_place(values["root"], values["path"], values["spec"]))
+        state = _state(kept) if kept is not None else {"due": first_due(_leaf_of(values["spec"]), tx.now)}
+        tx.connection.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
+
+
+def remove(tx: Transaction, binding_id: int) -> None:
+    tx.connection.execute(delete(triggers).where(triggers.c.binding_id == binding_id))
+
+
+def arrived(tx: Transaction, channel: str, rows: int, size: int) -> None:
+    """Data became visible on a channel: those who wait for it are due, or nearer to it."""
+    more_rows, more_bytes = triggers.c.rows + rows, triggers.c.bytes + size
+    since = func.coalesce(triggers.c.since, tx.now)
+    any_will_do = triggers.c.least_rows.is_(None) & triggers.c.least_bytes.is_(None) & triggers.c.age.is_(None)
+    enough = or_(any_will_do, more_rows >= triggers.c.least_rows, more_bytes >= triggers.c.least_bytes)
+    due = case((triggers.c.due <= tx.now, triggers.c.due), (enough, literal(tx.now)), else_=since + triggers.c.age)
+    changes = {"rows": more_rows, "bytes": more_bytes, "since": since, "due": due}
+    tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
+
+
+def reached(tx: Transaction, run: AnyRow, what: Reached) -> None:
+    """A run of a flow came to something: those who wait for it are due."""
+    if run.kind != RunKind.FLOW:
+        return
+    again = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
+    waiting = (triggers.c.flow == run.subject, triggers.c.reached == what)
+    due = func.coalesce(triggers.c.due, tx.now)
+    tx.connection.execute(update(triggers).where(*waiting).values(due=due, missed=again))
+
+
+def due(connection: Connection, now: float, limit: int) -> list[int]:
+    query = select(triggers.c.id).where(IS_ARMED, triggers.c.due <= now).order_by(triggers.c.due).limit(limit)
+    return list(connection.execute(query).scalars())
+
+
+def fire(tx: Transaction, leaf: int) -> int | None:
+    """Handle a leaf that is due; returns the run that it asks for, None if it is not due or only part of what is."""
+    found = _held(tx, leaf)
+    mine = next((row for row in found if row.id == leaf), None)
+    if mine is None or mine.due is None or mine.due > tx.now or mine.paused:
+        return None
+    due_again, missed = _next(_leaf_of(mine.spec), mine, tx.now)
+    missed += mine.missed
+    armed = {"due": due_again, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
+    tx.connection.execute(update(triggers).where(triggers.c.id == leaf).values(armed))
+    whole = _declared(tx, mine)
+    fired = {tuple(row.path) for row in found if row.fired is not None or row.id == leaf}
+    if not satisfied(whole, fired):
+        return None
+    all_missed = missed + sum(row.missed for row in found if row.id != leaf)
+    anew = update(triggers).where(triggers.c.binding_id == mine.binding_id, triggers.c.root == mine.root)
+    tx.connection.execute(anew.values(fired=None, missed=0))
+    return _launch(tx, mine, whole, all_missed)
+
+
+def prioritise(tx: Transaction, workflow: str, priority: int) -> None:
+    _find_workflow(tx, workflow)
+    tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(priority=priority))
+    tx.note(EventKind.WORKFLOW_PRIORITISED, workflow, priority=priority)
+
+
+def _find_workflow(tx: Transaction, name: str) -> None:
+    known = tx.connection.execute(select(workflows.c.name).order_by(workflows.c.name)).scalars().all()
+    if name not in known:
+        raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
+
+
+def pause(tx: Transaction, workflow: str, paused: bool) -> None:
+    """Keep a workflow's flows from being run by triggers and servers, or let them go on. What came meanwhile counts."""
+    _find_workflow(tx, workflow)
+    tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(paused=paused))
+    its = triggers.c.binding_id.in_(select(bindings.c.id).where(bindings.c.workflow == workflow))
+    tx.connection.execute(update(triggers).where(its).values(paused=paused))
+    tx.note(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
+
+
+def _held(tx: Transaction, leaf: int) -> list[AnyRow]:
+    """The leaves of the same trigger, locked, so that no two servers find the last part at the same time."""
+    same = select(triggers.c.binding_id, triggers.c.root).where(triggers.c.id == leaf).subquery()
+    query = select(triggers).where(triggers.c.binding_id == same.c.binding_id, triggers.c.root == same.c.root)
+    return list(tx.connection.execute(query.order_by(triggers.c.id).with_for_update(of=triggers)))
+
+
+def _launch(tx: Transaction, leaf: AnyRow, whole: Trigger, missed: int) -> int:
+    """A run that will handle the firing: one that waits already has not read anything yet."""
+    flow = tx.connection.execute(select(bindings).where(bindings.c.id == leaf.binding_id)).one()
+    waiting = select(runs.c.id).where(IS_RUNNABLE_FLOW, runs.c.subject == flow.name).order_by(runs.c.id).limit(1)
+    run: int | None = tx.connection.execute(waiting.with_for_update()).scalar()
+    if run is None:
+        new = {
+            "kind": RunKind.FLOW,
+            "subject": flow.name,
+            "state": RunState.READY,
+            "attempts": flow.spec.get("attempts", 1) + LOST,
+            "created": tx.now,
+        }
+        run = tx.connection.execute(insert(runs).values(new).returning(runs.c.id)).scalar_one()
+        tx.note(EventKind.RUN_REQUESTED, flow.name, run, kind=RunKind.FLOW, attempts=new["attempts"])
+    firing = {"at": tx.now, "flow": flow.name, "trigger": to_json(whole), "missed": missed, "run_id": run}
+    tx.connection.execute(insert(firings).values(firing))
+    tx.note(EventKind.TRIGGER_FIRED, flow.name, run, trigger=str(whole), missed=missed)
+    assert run is not None
+    return run
+
+
+def _declared(tx: Transaction, leaf: AnyRow) -> Trigger:
+    spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.id == leaf.binding_id)).scalar_one()
+    return from_json(spec["triggers"][leaf.root])
+
+
+def _next(leaf: Leaf, row: AnyRow, now: float) -> tuple[float | None, int]:
+    match leaf:
+        case Every() | Cron():
+            return leaf.next(row.due, now)
+        case Data() | After():
+            return None, 0
+
+
+def _leaf(root: int, path: Sequence[int], leaf: Leaf) -> Json:
+    values: Json = {"root": root, "path": list(path), "spec": to_json(leaf)}
+    match leaf:
+        case Data():
+            limits = {"least_rows": leaf.rows, "least_bytes": leaf.bytes, "age": leaf.age}
+            return values | {"channel": leaf.channel} | limits
+        case After():
+            return values | {"flow": leaf.flow, "reached": leaf.reached}
+        case Every() | Cron():
+            return values
+
+
+def _leaf_of(spec: Json) -> Leaf:
+    leaf = from_json(spec)
+    assert not isinstance(leaf, AllOf)
+    return leaf
+
+
+def _key(row: AnyRow) -> str:
+    return _place(row.root, row.path, row.spec)
+
+
+def _place(root: int, path: Iterable[int], spec: Json) -> str:
+    return f"{root} {list(path)} {sorted(spec.items())}"
+
+
+def _state(row: AnyRow) -> Json:
+    return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired")}
+
+
+def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]:
+    """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is under way."""
+    other = runs.alias()
+    under_way = exists().where(
+        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state == RunState.RUNNING
+    )
+    query = (
+        select(runs)
+        .join(bindings, bindings.c.name == runs.c.subject)
+        .join(workflows, workflows.c.name == bindings.c.workflow)
+        .where(
+            IS_RUNNABLE_FLOW,
+            or_(runs.c.not_before.is_(None), runs.c.not_before <= now),
+            workflows.c.paused.is_(False),
+            bindings.c.active,
+            ~under_way,
+        )
+        .order_by(workflows.c.priority.desc(), runs.c.id)
+        .limit(limit)
+    )
+    return iter(connection.execute(query))

@@ -1,0 +1,159 @@
+"""`up` and `work`: servers; and what one asks of them: `servers`, `triggers`, `workflows`, `pause` and `resume`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+
+from tidemill.cli import documents
+from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.output import show, table
+from tidemill.cli.values import ago, count, iso
+from tidemill.ports import Firing, RegisteredTrigger, RegisteredWorkflow
+
+if TYPE_CHECKING:
+    from tidemill.app import Tidemill
+    from tidemill.runtime.serve import Loop
+
+Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Runs at the same time; else as the settings say.")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (up, work, servers, triggers, workflows, pause, resume, prioritise):
+        app.command()(command)
+
+
+def up(ctx: typer.Context, tracks: Tracks = None) -> None:
+    """Apply the project's workflows and serve: fire triggers, execute runs, keep house. Ends on SIGTERM or Ctrl-C."""
+    with opened(ctx) as mill:
+        mill.apply()
+        _serve(mill, mill.loop("up", tracks))
+
+
+def work(ctx: typer.Context, tracks: Tracks = None) -> None:
+    """Serve as one more executor: no workflow is applied and nothing listens."""
+    with opened(ctx) as mill:
+        _serve(mill, mill.loop("work", tracks))
+
+
+def _serve(mill: Tidemill, loop: Loop) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    mill.engine.start()
+    with _signals(mill, loop):
+        logging.getLogger("tidemill.server").info("%s serves %d tracks", loop.server.name, loop.server.tracks)
+        loop.run()
+
+
+@contextmanager
+def _signals(mill: Tidemill, loop: Loop) -> Iterator[None]:
+    """The first signal drains; the second cancels what is under way, which goes back to be tried elsewhere."""
+    asked = False
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            mill.executor.abandon()
+        asked = True
+        loop.drain()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List the servers, and which of them leads."""
+    with opened(ctx) as mill:
+        found = mill.catalog.servers()
+    now = time.time()
+    rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, ago(s.seen, now)] for s in found)
+    shown = table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
+    show(as_json, {"servers": [documents.server(s) for s in found]}, shown)
+
+
+def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List what makes flows run: each condition, when it is due, what waits for it; and the last firings."""
+    with opened(ctx) as mill:
+        found, fired = mill.catalog.triggers(), mill.catalog.firings(limit=limit)
+    document = {
+        "triggers": [documents.trigger(t) for t in found],
+        "firings": [documents.firing(f) for f in fired],
+    }
+    show(as_json, document, _conditions(found), _firings(fired))
+
+
+def _conditions(found: list[RegisteredTrigger]) -> RenderableType:
+    rows = ([t.flow, str(t.leaf), _due(t), count(t.rows) if t.since else "", t.missed or ""] for t in found)
+    return table("triggers", ("flow", "condition", "due", ">rows waiting", ">missed"), rows)
+
+
+def _due(trigger: RegisteredTrigger) -> str:
+    if trigger.paused:
+        return "paused"
+    if trigger.due is not None:
+        return iso(trigger.due) or ""
+    return "fired, waits for other parts" if trigger.fired is not None else ""
+
+
+def _firings(fired: list[Firing]) -> RenderableType:
+    now = time.time()
+    rows = ([f.flow, str(f.trigger), ago(f.at, now), f.missed or "", f.run] for f in fired)
+    return table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
+
+
+def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List the workflows that are registered."""
+    with opened(ctx) as mill:
+        found = mill.catalog.workflows()
+    now = time.time()
+    rows = ([w.name, "paused" if w.paused else "", w.priority, ago(w.applied, now)] for w in found)
+    shown = table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
+    show(as_json, {"workflows": [documents.workflow(w) for w in found]}, shown)
+
+
+Named = Annotated[str, typer.Argument(help="The workflow's name.")]
+
+
+def pause(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
+    """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
+    _change(ctx, workflow, as_json, paused=True)
+
+
+def resume(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
+    """Let a paused workflow go on."""
+    _change(ctx, workflow, as_json, paused=False)
+
+
+def prioritise(
+    ctx: typer.Context,
+    workflow: Named,
+    priority: Annotated[int, typer.Argument(help="Runs of a larger one go first.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say which workflow's runs go first where not all can run at once."""
+    with opened(ctx) as mill:
+        mill.catalog.prioritise(workflow, priority)
+        _show_one(mill.catalog.workflows(), workflow, as_json)
+
+
+def _change(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -> None:
+    with opened(ctx) as mill:
+        mill.catalog.pause(workflow, paused=paused)
+        _show_one(mill.catalog.workflows(), workflow, as_json)
+
+
+def _show_one(known: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
+    found = next(w for w in known if w.name == name)
+    said = "paused" if found.paused else "goes on"
+    show(as_json, documents.workflow(found), f"{name} {said}, priority {found.priority}")

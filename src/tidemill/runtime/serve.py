@@ -1,0 +1,152 @@
+"""A server: fires what is due, gives up what died, and executes runs on its tracks.
+
+All it knows is in the catalog, so that any number of servers may share one, and any of them may die. One of them leads:
+it fires triggers, reclaims the runs of the dead and keeps house. A tick asks a fixed number of questions, each of which
+finds what is due by an index, however much there is that is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from tidemill.errors import TidemillError
+from tidemill.model.run import Run
+from tidemill.ports import CatalogWriter, Server
+
+log = logging.getLogger("tidemill.server")
+
+AT_ONCE = 100
+"""Triggers that are fired in one tick; the rest has to wait for the next, which follows at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often a server does what, in seconds."""
+
+    tick: float = 1.0  # at least, while nothing happens
+    lead: float = 5.0  # after so long without a word from the leader another server leads
+    chores: float = 60.0
+
+
+class Loop:
+    """One server's loop. `execute` makes one attempt at a run and returns when that is over; `chores` keeps house."""
+
+    def __init__(
+        self,
+        catalog: CatalogWriter,
+        server: Server,
+        execute: Callable[[Run], None],
+        chores: Callable[[], None],
+        rhythm: Rhythm,
+    ) -> None:
+        self.server = server
+        self.leading = False
+        self._catalog = catalog
+        self._execute = execute
+        self._chores = chores
+        self._rhythm = rhythm
+        self._attended = self._kept = float("-inf")
+        self._under_way: dict[int, Future[None]] = {}
+        self._keeping: Future[None] | None = None
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._tracks = ThreadPoolExecutor(server.tracks + 1, thread_name_prefix="tidemill-track")
+
+    def run(self) -> None:
+        """Serve until `drain` was called and what was under way has ended."""
+        failing = False
+        while not (self._stopping.is_set() and not self._busy()):
+            try:
+                again = self.tick()
+                failing = False
+            except TidemillError as error:
+                if not failing:
+                    log.error("the catalog does not answer; trying again: %s", error)
+                again, failing = False, True
+            if not again:
+                self._wake.wait(self._rhythm.tick)
+            self._wake.clear()
+        self._tracks.shutdown()
+        self._resign()
+
+    def drain(self) -> None:
+        """Take no more runs; those under way go on to their end."""
+        self._stopping.set()
+        self.server = replace(self.server, state="draining")
+        self._attended = float("-inf")
+        self.wake()
+
+    def wake(self) -> None:
+        """Something happened that may be of interest: look now."""
+        self._wake.set()
+
+    def tick(self) -> bool:
+        """Look once; True if there may be more to do at once."""
+        self._attend()
+        full = self._fire() if self.leading else False
+        self._take()
+        self._keep_house()
+        return full
+
+    def _attend(self) -> None:
+        now = time.monotonic()
+        if now - self._attended >= self._rhythm.lead / 3:
+            leads = self._catalog.attend(self.server, lease=self._rhythm.lead)
+            if leads != self.leading:
+                log.info("%s %s", self.server.name, "leads" if leads else "no longer leads")
+            self.leading, self._attended = leads, now
+
+    def _fire(self) -> bool:
+        due = self._catalog.due_triggers(AT_ONCE)
+        for leaf in due:
+            self._catalog.fire(leaf)
+        for run in self._catalog.reclaim():
+            log.warning("run %d of %s was given up by its server: %s", run.id, run.subject, run.error)
+        return len(due) == AT_ONCE
+
+    def _take(self) -> None:
+        """Put runs on free tracks, in the order in which the catalog gives them."""
+        self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
+        free = self.server.tracks - len(self._under_way)
+        if free <= 0 or self._stopping.is_set():
+            return
+        for run in self._catalog.runnable(free + len(self._under_way) + AT_ONCE):
+            if free and run.id not in self._under_way:
+                self._under_way[run.id] = self._tracks.submit(self._attempt, run)
+                free -= 1
+
+    def _attempt(self, run: Run) -> None:
+        try:
+            self._execute(run)
+        except Exception:
+            log.exception("run %d of %s", run.id, run.subject)
+        finally:
+            self.wake()
+
+    def _keep_house(self) -> None:
+        now = time.monotonic()
+        idle = self._keeping is None or self._keeping.done()
+        if self.leading and idle and not self._stopping.is_set() and now - self._kept >= self._rhythm.chores:
+            self._kept = now
+            self._keeping = self._tracks.submit(self._tidy)
+
+    def _tidy(self) -> None:
+        try:
+            self._chores()
+        except Exception:
+            log.exception("keeping house")
+
+    def _busy(self) -> bool:
+        keeping = self._keeping is not None and not self._keeping.done()
+        return keeping or any(not work.done() for work in self._under_way.values())
+
+    def _resign(self) -> None:
+        try:
+            self._catalog.resign(self.server)
+        except TidemillError as error:
+            log.error("could not say good-bye to the catalog: %s", error)

@@ -1,0 +1,136 @@
+"""Several servers under fire: every firing is handled exactly once, and every table is what recomputing gives."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.acceptance import chaos
+from tests.acceptance.mill import batch, expected
+from tests.acceptance.plain import PlainEngine
+
+from tidemill.algebra.reference import same
+from tidemill.catalog import SqlCatalog
+from tidemill.intake import load
+from tidemill.model.run import RunState
+from tidemill.model.trigger import Every
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.views import Views
+from tidemill.storage import open_store
+
+SECONDS = float(os.environ.get("TIDEMILL_SOAK", "8"))
+"""How long the servers are under fire."""
+SERVERS = 3
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def wire(postgresql_url: str, url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, chaos.Wire]]:
+    """An address of the database that leads over a wire which can be cut."""
+    parts = urlsplit(url)
+    directory = Path(parse_qs(parts.query)["host"][0])
+    port = parts.port or 5432
+    near = tmp_path_factory.mktemp("wire")
+    made = chaos.Wire(near / f".s.PGSQL.{port}", directory / f".s.PGSQL.{port}")
+    yield url.replace(parse_qs(parts.query)["host"][0], str(near)), made
+    made.close()
+
+
+@pytest.mark.parametrize("backend", ["postgresql"])
+def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
+    wire: tuple[str, chaos.Wire], url: str, tmp_path: Path
+) -> None:
+    through, cable = wire
+    seed = int(os.environ.get("TIDEMILL_SEED", "7"))
+    chance = random.Random(seed)
+    clock = chaos.Clock(tmp_path / "clock")
+    clock.path.write_text("0")
+    catalog = chaos.opened(url, clock)
+    catalog.apply(chaos.WORKFLOW)
+    store = open_store(str(tmp_path / "blocks"))
+    inserter = Inserter(Executor(catalog, store, PlainEngine(store.locate), "driver"), load)
+    with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=seed) as fleet:
+        batches, until = 0, time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            inserter.file("events", batch(tmp_path, batches))
+            if batches % 3 == 0:
+                inserter.file("marks", _mark(tmp_path, batches))
+            batches += 1
+            _strike(chance, fleet, cable, clock)
+            time.sleep(0.1)
+        _settled(catalog, batches)
+        _check(catalog, PlainEngine(store.locate), batches)
+        assert fleet.stop() == [0] * SERVERS
+    catalog.close()
+
+
+def _mark(directory: Path, number: int) -> Path:
+    path = directory / f"mark{number}.jsonl"
+    path.write_text(f'{{"id": {number}}}\n')
+    return path
+
+
+def _strike(chance: random.Random, fleet: chaos.Fleet, cable: chaos.Wire, clock: chaos.Clock) -> None:
+    blow = chance.random()
+    if blow < 0.12:
+        fleet.kill()
+    elif blow < 0.24:
+        fleet.freeze(chance.uniform(0.2, 3.0))
+    elif blow < 0.32:
+        cable.cut(chance.uniform(0.05, 0.5))
+    elif blow < 0.38:
+        clock.jump(chance.choice([-1.0, 3.0, 30.0]))
+
+
+def _settled(catalog: SqlCatalog, batches: int) -> None:
+    """Wait until all there is to do is the next beat."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        waiting = [t for t in catalog.triggers() if t.due is not None and not isinstance(t.leaf, Every)]
+        active = [r for s in (RunState.READY, RunState.RUNNING) for r in catalog.runs(state=s) if r.subject != "beats"]
+        if not waiting and not active:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"not settled: {waiting}, {active}")
+
+
+def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
+    def content(channel: str) -> list[dict[str, object]]:
+        return engine.rows(Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq))
+
+    words = len(expected(batches))
+    assert len(content("events")) == 4 * batches
+    assert same(content("firsts"), expected(batches))
+    assert len(content("words")) == words
+    assert content("counted") == [{"words": words}]
+    marks = len(content("marks"))
+    assert marks == (batches + 2) // 3
+    found = content("marked")
+    assert not found or (found[0]["marks"], found[0]["words"]) <= (marks, words)
+    _check_firings(catalog, len(content("beats")))
+
+
+def _check_firings(catalog: SqlCatalog, beats: int) -> None:
+    """Every moment of the rhythm is in exactly one firing, as fired or as missed, and every firing in one run."""
+    firings = catalog.firings(limit=100_000)
+    runs = {r.id: r for r in catalog.runs(limit=100_000)}
+    assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
+    failed = [r for r in runs.values() if r.state in (RunState.FAILED, RunState.KILLED) and r.kind == "flow"]
+    assert failed == []
+    rhythm = [f for f in firings if f.flow == "beats"]
+    (leaf,) = catalog.triggers("beats")
+    registered = min(
+        e.at for e in catalog.events(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
+    )
+    assert leaf.due is not None
+    moments = round((leaf.due - registered) / chaos.INTERVAL) - 1
+    assert sum(1 + f.missed for f in rhythm) == moments
+    finished = {r.id for r in runs.values() if r.subject == "beats" and r.state is RunState.FINISHED}
+    assert beats == len(finished)
+    assert {f.run for f in rhythm} - finished <= {r.id for r in runs.values() if r.state in ("ready", "running")}

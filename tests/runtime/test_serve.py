@@ -1,0 +1,160 @@
+"""A server's loop on a real catalog, tick by tick."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.catalog.driver import CHANNELS, COPY, Driver, FakeClock, moves_of
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.errors import CatalogError
+from tidemill.model.flow import Binding
+from tidemill.model.run import Run, RunKind, RunState, demand_of
+from tidemill.model.trigger import Data
+from tidemill.model.workflow import Workflow
+from tidemill.ports import Server
+from tidemill.runtime.serve import Loop, Rhythm
+
+FLOW = Binding("copy", COPY.tasks, triggers=(Data("a"),))
+RHYTHM = Rhythm(tick=0.01, lead=5.0, chores=1e9)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
+    made = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+    made.apply(Workflow("w", CHANNELS, (FLOW,)))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def driver(catalog: SqlCatalog) -> Driver:
+    return Driver(catalog, FakeClock())
+
+
+def loop_of(catalog: SqlCatalog, execute: Callable[[Run], None], name: str = "one", tracks: int = 2) -> Loop:
+    return Loop(catalog, Server(name, "work", tracks), execute, lambda: None, RHYTHM)
+
+
+def served(loop: Loop, until: Callable[[], bool]) -> None:
+    """Let a loop run in its own thread until something holds, then drain it."""
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    loop.drain()
+    thread.join()
+    assert until()
+
+
+def finishing(driver: Driver) -> Callable[[Run], None]:
+    def execute(run: Run) -> None:
+        claim = driver.claim(run.id, demand_of(FLOW))
+        driver.commit(claim, moves_of(claim, FLOW))
+
+    return execute
+
+
+def test_what_a_trigger_asks_for_is_executed(driver: Driver, catalog: SqlCatalog) -> None:
+    driver.insert("a")
+    loop = loop_of(catalog, finishing(driver))
+    served(loop, lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+    assert [s.state for s in catalog.servers()] == ["stopped"]
+
+
+def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: SqlCatalog) -> None:
+    driver.insert("a")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def execute(run: Run) -> None:
+        begun.set()
+        go_on.wait(30)
+        finishing(driver)(run)
+
+    loop = loop_of(catalog, execute)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    assert begun.wait(30)
+    loop.drain()
+    driver.insert("a")  # nobody will take this up
+    go_on.set()
+    thread.join(30)
+    assert [r.state for r in catalog.runs(subject="copy")] == [RunState.FINISHED]
+    assert len(catalog.due_triggers()) == 1
+
+
+def test_only_the_leader_fires(driver: Driver, catalog: SqlCatalog) -> None:
+    one, two = (loop_of(catalog, finishing(driver), name) for name in ("one", "two"))
+    one.tick()
+    driver.insert("a")
+    two.tick()
+    assert catalog.firings() == []
+    one.tick()
+    assert len(catalog.firings()) == 1
+    for loop in (one, two):
+        loop.drain()
+        loop.run()
+
+
+def test_a_run_that_goes_wrong_takes_nothing_else_with_it(
+    driver: Driver, catalog: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.insert("a")
+    tried: list[int] = []
+
+    def execute(run: Run) -> None:
+        tried.append(run.id)
+        if len(tried) == 1:
+            raise RuntimeError("a surprise")
+        finishing(driver)(run)
+
+    served(loop_of(catalog, execute), lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+    assert "a surprise" in caplog.text
+
+
+def test_a_catalog_that_does_not_answer_is_asked_again(
+    driver: Driver, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.insert("a")
+    asked: list[int] = []
+    real = catalog.due_triggers
+
+    def due(limit: int = 100) -> list[int]:
+        asked.append(limit)
+        if len(asked) < 4:
+            raise CatalogError("cut off")
+        return real(limit)
+
+    monkeypatch.setattr(catalog, "due_triggers", due)
+    served(loop_of(catalog, finishing(driver)), lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+    assert caplog.text.count("does not answer") == 1
+
+
+def test_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
+    names = [f"f{n}" for n in range(4)]
+    bindings = tuple(Binding(n, FLOW.tasks[:1]) for n in names)
+    catalog.apply(Workflow("w", CHANNELS, bindings))
+    for name in names:
+        catalog.request(RunKind.FLOW, name)
+    at_once: list[int] = []
+    active = threading.Semaphore(0)
+    count = 0
+    lock = threading.Lock()
+
+    def execute(run: Run) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+            at_once.append(count)
+        catalog.kill(run.id)
+        with lock:
+            count -= 1
+        active.release()
+
+    served(loop_of(catalog, execute, tracks=2), lambda: len(at_once) == 4)
+    assert max(at_once) <= 2
