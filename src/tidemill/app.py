@@ -28,6 +28,7 @@ from tidemill.plan.explain import Explanation
 from tidemill.plan.refresh import Choice
 from tidemill.ports import BlockStore, Progress, Server
 from tidemill.project import Project, load_project
+from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
@@ -35,10 +36,19 @@ from tidemill.runtime.explain import explain
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.refresh import chosen
-from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
-from tidemill.settings import HOME, Settings, find_project, load_settings, resolved_path, resolved_sqlite
+from tidemill.settings import (
+    HOME,
+    MailSettings,
+    Settings,
+    WebhookSettings,
+    find_project,
+    load_settings,
+    resolved_path,
+    resolved_sqlite,
+)
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship, start
 from tidemill.storage import open_store
@@ -175,10 +185,11 @@ class Tidemill:
         """A server of this project."""
         chosen = self.settings.server
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
-        rhythm = Rhythm(chosen.tick, chosen.lead, chosen.chores)
-        return Loop(self.catalog, server, self.execute, self._chores, rhythm)
+        notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
+        chores = [Chore("telling", chosen.tick, notifier), Chore("keeping house", chosen.chores, self._keep_house)]
+        return Loop(self.catalog, server, self.execute, chores, Rhythm(chosen.tick, chosen.lead))
 
-    def _chores(self) -> None:
+    def _keep_house(self) -> None:
         self.tidy()
         Janitor(self.executor).sweep()
 
@@ -264,6 +275,23 @@ class Tidemill:
         """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
         custom = any(c.channel.updates.name == "custom" for c in self.catalog.channels())
         return self.project.updates() if custom else {}
+
+
+def _receiver(name: str, settings: WebhookSettings | MailSettings) -> Webhook | Mail:
+    kinds = frozenset(settings.events)
+    if isinstance(settings, WebhookSettings):
+        return Webhook(name, settings.url, settings.secret, kinds)
+    return Mail(
+        name,
+        settings.host,
+        settings.sender,
+        settings.to,
+        port=settings.port,
+        starttls=settings.starttls,
+        user=settings.user,
+        password=settings.password,
+        kinds=kinds,
+    )
 
 
 def _since(keep: str | None) -> int | None:

@@ -11,6 +11,7 @@ from tidemill.model.block import Block, File, Kind, Position
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json
+from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
@@ -234,6 +235,16 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def pause(self, workflow: str, *, paused: bool) -> None: ...
     def prioritise(self, workflow: str, priority: int) -> None: ...
+    def make_notices(self, receivers: list[str]) -> int:
+        """Make notices, for each of the receivers, of what happened since this was last asked; returns how many."""
+
+    def due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
+        """What is to be delivered now, and to whom."""
+
+    def delivered(self, notice: int) -> None: ...
+    def refused(self, notice: int, error: str) -> None:
+        """Somebody did not take a notice; it is tried again later, but not for ever."""
+
     def attend(self, server: Server, *, lease: float) -> bool:
         """Say that a server is there; True if it leads for the next `lease` seconds."""
 

@@ -6,12 +6,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tidemill.errors import ConfigError
 from tidemill.model.duration import seconds
+from tidemill.model.notice import NoticeKind
 
 FILE = "tidemill.toml"
 HOME = ".tidemill"
@@ -51,6 +52,32 @@ class ServerSettings(_Section):
     chores: float = Field(default=60.0, gt=0)  # seconds between two times of keeping house
 
 
+class WebhookSettings(_Section):
+    """Notices as signed JSON."""
+
+    kind: Literal["webhook"]
+    url: str
+    secret: str = Field(repr=False)
+    events: tuple[NoticeKind, ...] = tuple(NoticeKind)
+
+
+class MailSettings(_Section):
+    """Notices by e-mail."""
+
+    kind: Literal["mail"]
+    host: str
+    port: int = 587
+    starttls: bool = True
+    user: str | None = None
+    password: str | None = Field(default=None, repr=False)
+    sender: str
+    to: tuple[str, ...]
+    events: tuple[NoticeKind, ...] = tuple(NoticeKind)
+
+
+ReceiverSettings = Annotated[WebhookSettings | MailSettings, Field(discriminator="kind")]
+
+
 class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
@@ -78,6 +105,7 @@ class Settings(_Section):
     runs: RunSettings = RunSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
     server: ServerSettings = ServerSettings()
+    notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
 
 
 _ENVIRONMENT = {

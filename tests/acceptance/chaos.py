@@ -31,7 +31,7 @@ from tidemill.storage import open_store
 
 INTERVAL = 0.5
 LEASE = 1.5
-RHYTHM = Rhythm(tick=0.05, lead=1.0, chores=3600.0)
+RHYTHM = Rhythm(tick=0.05, lead=1.0)
 
 wf = tm.Workflow("soak")
 wf.input("events", "id int, word string")
@@ -101,7 +101,7 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
         except TidemillError:
             return
 
-    loop = Loop(catalog, Server(owner, "work", 2), execute, lambda: None, RHYTHM)
+    loop = Loop(catalog, Server(owner, "work", 2), execute, [], RHYTHM)
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
 

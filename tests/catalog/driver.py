@@ -87,6 +87,12 @@ class Driver:
     def insert(self, channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Block:
         return self.commit(self.open_insert(channel, key, kind))[0]
 
+    def insert_with(self, channel: str, ddl: str) -> Block:
+        """Insert rows of another schema."""
+        claim = self.open_insert(channel)
+        (slot,) = claim.slots.values()
+        return self.catalog.commit(claim, Outcome((filled(claim, slot, Schema.parse(ddl)),)))[0]
+
     def commit(self, claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
         return self.catalog.commit(claim, outcome(claim, moves, log))
 

@@ -20,7 +20,7 @@ from tidemill.ports import Server
 from tidemill.runtime.serve import Loop, Rhythm
 
 FLOW = Binding("copy", COPY.tasks, triggers=(Data("a"),))
-RHYTHM = Rhythm(tick=0.01, lead=5.0, chores=1e9)
+RHYTHM = Rhythm(tick=0.01, lead=5.0)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def driver(catalog: SqlCatalog) -> Driver:
 
 
 def loop_of(catalog: SqlCatalog, execute: Callable[[Run], None], name: str = "one", tracks: int = 2) -> Loop:
-    return Loop(catalog, Server(name, "work", tracks), execute, lambda: None, RHYTHM)
+    return Loop(catalog, Server(name, "work", tracks), execute, [], RHYTHM)
 
 
 def served(loop: Loop, until: Callable[[], bool]) -> None:

@@ -42,7 +42,7 @@ def measure(
 
 def _ticked(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
     """Every tick is a leader's, with the word that it is there."""
-    loop = Loop(catalog, Server("bench", "work", 2), _nothing, lambda: None, Rhythm(lead=1e-9))
+    loop = Loop(catalog, Server("bench", "work", 2), _nothing, [], Rhythm(lead=1e-9))
     loop.tick()
     taken, asked = [], set()
     for _ in range(ticks):

@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     CHANNEL_ADVANCED = "channel.advanced"  # the head moved: blocks became visible
     CHANNEL_REGISTERED = "channel.registered"
     CHANNEL_CHANGED = "channel.changed"
+    CHANNEL_SCHEMA = "channel.schema"  # a block brought another one
     CHANNEL_REMOVED = "channel.removed"  # no longer declared; its data are kept
     CHANNEL_RESTORED = "channel.restored"  # declared again
 

@@ -75,12 +75,19 @@ def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | N
         position = Position(block.seq, block.reached, block.content)
         placed.append(_placed(block, visible))
     tx.connection.execute(_PLACE, placed)
+    _note_schema(tx, channel, slots, run)
     values = head_values(position) | {"schema": slots[-1].schema or channel.schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
     telling = [slot for slot in slots if slot.rows or slot.kind == Kind.BASE]
     if telling:
         triggers.arrived(tx, channel.name, sum(s.rows for s in telling), sum(s.bytes for s in telling))
     tx.note(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
+
+
+def _note_schema(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
+    before, after = channel.schema, slots[-1].schema
+    if channel.head_seq and before is not None and after is not None and not before.same_shape(after):
+        tx.note(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=before.difference(after))
 
 
 def _placed(block: Block, visible: int) -> dict[str, Any]:

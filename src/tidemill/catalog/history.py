@@ -8,7 +8,7 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
 
 from tidemill.catalog.heads import hold
-from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, logs, run_reads, runs
+from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, logs, run_reads, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
@@ -18,7 +18,7 @@ AT_ONCE = 500
 """Runs forgotten in one transaction, so that nobody waits long for its locks."""
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
-_OF_RUNS = (run_reads, logs, events)
+_OF_RUNS = (run_reads, logs, events, firings)
 
 
 def forget(tx: Transaction, subject: str, keep: int) -> Forgotten:

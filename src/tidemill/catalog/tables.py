@@ -278,6 +278,7 @@ firings = Table(
     Column("missed", BigInteger, nullable=False),
     Column("run_id", Id, nullable=False),  # that handles it; the run itself may have been forgotten
     Index("firings_flow", "flow", "id"),
+    Index("firings_run", "run_id"),
 )
 
 leases = Table(  # of what one server does for all
@@ -287,6 +288,38 @@ leases = Table(  # of what one server does for all
     Column("owner", Text, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("until", Double, nullable=False),
+)
+
+places = Table(  # how far somebody has read the events
+    "places",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("event", BigInteger, nullable=False),
+)
+
+troubles = Table(  # flows whose last run failed, as far as was told
+    "troubles",
+    metadata,
+    Column("flow", Text, primary_key=True),
+    Column("since", Double, nullable=False),
+)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("receiver", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("detail", JSON, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due", Double),  # when to try next; none if it was delivered or given up
+    Column("sent", Double),
+    Column("error", Text),
+    Index("notices_due", "due"),
+    Index("notices_sent", "sent"),
 )
 
 servers = Table(

@@ -11,13 +11,14 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tidemill.catalog import claims, collection, commits, history, register, runs, servers, triggers
+from tidemill.catalog import claims, collection, commits, history, notices, register, runs, servers, triggers
 from tidemill.catalog.engine import collided, engine_for, for_writing, time_of, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import run_of
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
+from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
 from tidemill.ports import Clock, Forgotten, Server
@@ -93,6 +94,22 @@ class SqlCatalog(SqlCatalogReader):
     def runnable(self, limit: int = 100) -> list[Run]:
         with self._read() as connection:
             return [run_of(row) for row in triggers.runnable(connection, self._now(connection), limit)]
+
+    def make_notices(self, receivers: list[str]) -> int:
+        with self._read() as connection:
+            if not notices.unseen(connection):
+                return 0
+        return self.transact(lambda tx: notices.make(tx, receivers))
+
+    def due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
+        with self._read() as connection:
+            return notices.due(connection, self._now(connection), limit)
+
+    def delivered(self, notice: int) -> None:
+        self.transact(lambda tx: notices.delivered(tx, notice))
+
+    def refused(self, notice: int, error: str) -> None:
+        self.transact(lambda tx: notices.refused(tx, notice, error))
 
     def collect(self, blocks: Iterable[int]) -> None:
         wanted = set(blocks)

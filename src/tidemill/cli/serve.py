@@ -46,6 +46,7 @@ def work(ctx: typer.Context, tracks: Tracks = None) -> None:
 
 def _serve(mill: Tidemill, loop: Loop) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     mill.engine.start()
     with _signals(mill, loop):
         logging.getLogger("tidemill.server").info("%s serves %d tracks", loop.server.name, loop.server.tracks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -30,18 +30,44 @@ class Rhythm:
 
     tick: float = 1.0  # at least, while nothing happens
     lead: float = 5.0  # after so long without a word from the leader another server leads
-    chores: float = 60.0
+
+
+class Chore:
+    """What the leader does besides, at intervals, for as long as it takes."""
+
+    def __init__(self, what: str, every: float, work: Callable[[], None]) -> None:
+        self.what = what
+        self._every = every  # seconds
+        self._work = work
+        self._begun = float("-inf")
+        self._done: Future[None] | None = None
+
+    def busy(self) -> bool:
+        return self._done is not None and not self._done.done()
+
+    def begin(self, pool: ThreadPoolExecutor) -> None:
+        """Do it once more, unless it is being done or its time has not come."""
+        now = time.monotonic()
+        if not self.busy() and now - self._begun >= self._every:
+            self._begun = now
+            self._done = pool.submit(self._do)
+
+    def _do(self) -> None:
+        try:
+            self._work()
+        except Exception:
+            log.exception("%s", self.what)
 
 
 class Loop:
-    """One server's loop. `execute` makes one attempt at a run and returns when that is over; `chores` keeps house."""
+    """One server's loop. `execute` makes one attempt at a run and returns when that is over."""
 
     def __init__(
         self,
         catalog: CatalogWriter,
         server: Server,
         execute: Callable[[Run], None],
-        chores: Callable[[], None],
+        chores: Sequence[Chore],
         rhythm: Rhythm,
     ) -> None:
         self.server = server
@@ -50,12 +76,11 @@ class Loop:
         self._execute = execute
         self._chores = chores
         self._rhythm = rhythm
-        self._attended = self._kept = float("-inf")
+        self._attended = float("-inf")
         self._under_way: dict[int, Future[None]] = {}
-        self._keeping: Future[None] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._tracks = ThreadPoolExecutor(server.tracks + 1, thread_name_prefix="tidemill-track")
+        self._tracks = ThreadPoolExecutor(server.tracks + len(chores), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:
         """Serve until `drain` was called and what was under way has ended."""
@@ -90,7 +115,9 @@ class Loop:
         self._attend()
         full = self._fire() if self.leading else False
         self._take()
-        self._keep_house()
+        if self.leading and not self._stopping.is_set():
+            for chore in self._chores:
+                chore.begin(self._tracks)
         return full
 
     def _attend(self) -> None:
@@ -128,22 +155,8 @@ class Loop:
         finally:
             self.wake()
 
-    def _keep_house(self) -> None:
-        now = time.monotonic()
-        idle = self._keeping is None or self._keeping.done()
-        if self.leading and idle and not self._stopping.is_set() and now - self._kept >= self._rhythm.chores:
-            self._kept = now
-            self._keeping = self._tracks.submit(self._tidy)
-
-    def _tidy(self) -> None:
-        try:
-            self._chores()
-        except Exception:
-            log.exception("keeping house")
-
     def _busy(self) -> bool:
-        keeping = self._keeping is not None and not self._keeping.done()
-        return keeping or any(not work.done() for work in self._under_way.values())
+        return any(c.busy() for c in self._chores) or any(not work.done() for work in self._under_way.values())
 
     def _resign(self) -> None:
         try:

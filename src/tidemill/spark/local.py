@@ -60,7 +60,7 @@ class Hand:
             return self._spark.createDataFrame(rows, struct)
         self._scratch.mkdir(parents=True, exist_ok=True)
         path = self._scratch / f"{next(self._numbers)}.parquet"
-        pq.write_table(rows, path, compression="lz4", row_group_size=FEW, write_page_checksum=True)
+        pq.write_table(rows, path, compression="none", row_group_size=FEW, write_page_checksum=True)
         return self._spark.read.schema(struct).parquet(str(path))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Triggers and their firings, servers and the leases of what one of them does for all; workflows can be paused."""
+"""Triggers and firings, servers and the leases of what one does for all, notices; workflows can be paused."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def upgrade() -> None:
         sa.Column("run_id", _ID, nullable=False),
     )
     op.create_index("firings_flow", "firings", ["flow", "id"])
+    op.create_index("firings_run", "firings", ["run_id"])
     op.create_table(
         "leases",
         sa.Column("name", sa.Text, primary_key=True),
@@ -66,3 +67,29 @@ def upgrade() -> None:
         sa.Column("seen", sa.Double, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
     )
+    op.create_table(
+        "places",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("event", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
+        "troubles",
+        sa.Column("flow", sa.Text, primary_key=True),
+        sa.Column("since", sa.Double, nullable=False),
+    )
+    op.create_table(
+        "notices",
+        sa.Column("id", _ID, primary_key=True),
+        sa.Column("receiver", sa.Text, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("subject", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("detail", sa.JSON, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("due", sa.Double),
+        sa.Column("sent", sa.Double),
+        sa.Column("error", sa.Text),
+    )
+    op.create_index("notices_due", "notices", ["due"])
+    op.create_index("notices_sent", "notices", ["sent"])
