@@ -14,7 +14,7 @@ from typing import Any
 
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, ConfigError, NotFound, TidemillError
-from tidemill.intake import load
+from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
 from tidemill.model.duration import seconds
@@ -33,6 +33,7 @@ from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.explain import explain
+from tidemill.runtime.gather import Gatherer
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.refresh import chosen
@@ -70,6 +71,7 @@ class Tidemill:
         self.directory = directory
         self.settings = settings
         self._project = project
+        self._gatherer: Gatherer | None = None
         _make_home(directory)
         self.catalog: SqlCatalog = open_catalog(resolved_sqlite(settings.catalog.url, directory))
         self.store: BlockStore = open_store(
@@ -84,6 +86,13 @@ class Tidemill:
             self.catalog, self.store, self.engine, _owner(), lease=settings.runs.lease, busy=settings.runs.busy
         )
 
+    @property
+    def gatherer(self) -> Gatherer:
+        """Inserts small files for many callers at once."""
+        if self._gatherer is None:
+            self._gatherer = Gatherer(Inserter(self.executor, load), parcel)
+        return self._gatherer
+
     @classmethod
     def open(cls, directory: str | Path = ".") -> Tidemill:
         """Open the project at, or above, a directory."""
@@ -91,6 +100,8 @@ class Tidemill:
         return cls(found, load_settings(found))
 
     def close(self) -> None:
+        if self._gatherer is not None:
+            self._gatherer.close()
         self.engine.stop()
         self.catalog.close()
 

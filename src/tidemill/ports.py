@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -328,6 +328,25 @@ class Loader(Protocol):
         directory: Path,
         progress: Progress | None,
     ) -> Loaded: ...
+
+
+class Parcel(Protocol):
+    """The rows of a small file, checked, in memory: several may become one block."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def keys(self) -> frozenset[Hashable]:
+        """Those that no other parcel of the same block may have."""
+
+
+class Parcels(Protocol):
+    """Reads small files that somebody inserts, and packs several into one."""
+
+    def read(self, path: Path, *, format: str | None, schema: Schema, updates: Updates) -> Parcel: ...
+    def pack(self, parcels: Sequence[Any], directory: Path) -> None: ...
 
 
 class Log(Protocol):

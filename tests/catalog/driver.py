@@ -120,7 +120,7 @@ class Driver:
 
 
 def inserting(channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Demand:
-    return Demand(slots=(WantSlot(None, channel, kind, key),))
+    return Demand(slots=(WantSlot(None, channel, kind, () if key is None else (key,)),))
 
 
 def file_of(claim: Claim, slot: Slot) -> File:

@@ -14,7 +14,7 @@ from tidemill.catalog.heads import hold_named
 from tidemill.catalog.queries import find_binding, find_run
 from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of
 from tidemill.catalog.runs import change
-from tidemill.catalog.tables import IS_RESERVED, IS_RUNNING_FLOW, blocks, channels, cursors, runs
+from tidemill.catalog.tables import IS_RESERVED, IS_RUNNING_FLOW, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import ChannelBusy, Conflict
 from tidemill.model.block import BEGINNING, BlockState, Origin, Position
@@ -94,25 +94,37 @@ def _reserve(
     if not wanted:
         return {}
     for want in wanted:
-        _check_key(tx, held[want.channel], want.key)
+        _check_keys(tx, held[want.channel], want.keys)
     seqs = {name: count(_take(tx, held[name], n)) for name, n in Counter(w.channel for w in wanted).items()}
     rows = [_slot_values(run, want, held[want.channel], next(seqs[want.channel])) for want in wanted]
     adding = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
-    ids = tx.connection.execute(adding, rows).scalars()
+    ids = list(tx.connection.execute(adding, rows).scalars())
+    _keep_keys(tx, wanted, held, ids)
     return {
         (want.task, want.channel): Slot(block, want.channel, row["seq"], want.kind, want.task, want.updates)
         for block, want, row in zip(ids, wanted, rows, strict=True)
     }
 
 
-def _check_key(tx: Transaction, channel: AnyRow, key: str | None) -> None:
-    same_key = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.insert_key == key)
-    block = tx.connection.execute(same_key).first() if key is not None else None
+def _check_keys(tx: Transaction, channel: AnyRow, keys: tuple[str, ...]) -> None:
+    of_these = (insert_keys.c.channel_id == channel.id, insert_keys.c.key.in_(keys))
+    used = select(insert_keys.c.key, blocks).join_from(insert_keys, blocks).where(*of_these)
+    block = tx.connection.execute(used).first() if keys else None
     if block is not None:
         raise Conflict(
-            f"insert key {key!r} was already used on channel {channel.name!r} by run {block.run_id} "
+            f"insert key {block.key!r} was already used on channel {channel.name!r} by run {block.run_id} "
             f"(block {block.id}, {block.state}); ask inserted() for it, or use another key"
         )
+
+
+def _keep_keys(tx: Transaction, wanted: Sequence[WantSlot], held: Channels, ids: Sequence[int]) -> None:
+    rows = [
+        {"channel_id": held[want.channel].id, "key": key, "block_id": block}
+        for want, block in zip(wanted, ids, strict=True)
+        for key in want.keys
+    ]
+    if rows:
+        tx.connection.execute(insert(insert_keys), rows)
 
 
 def _take(tx: Transaction, channel: AnyRow, slots: int) -> int:
@@ -132,7 +144,6 @@ def _slot_values(run: AnyRow, want: WantSlot, channel: AnyRow, seq: int) -> Json
         "updates": want.updates or channel.updates,
         "run_id": run.id,
         "task": want.task,
-        "insert_key": want.key,
     }
 
 

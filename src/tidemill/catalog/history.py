@@ -8,7 +8,7 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
 
 from tidemill.catalog.heads import hold
-from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, logs, run_reads, runs
+from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
@@ -71,5 +71,7 @@ def _forget_blocks(tx: Transaction, gone: Collection[int]) -> int:
     for channel in hold(tx, channels.c.id.in_(newest)) if newest else ():
         upto = max(channel.forgotten, newest[channel.id])
         tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(forgotten=upto))
+    theirs = select(blocks.c.id).where(blocks.c.run_id.in_(gone))
+    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_(theirs)))
     tx.connection.execute(delete(blocks).where(blocks.c.run_id.in_(gone)))
     return len(placed)

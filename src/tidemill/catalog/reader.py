@@ -36,6 +36,7 @@ from tidemill.catalog.tables import (
     events,
     files,
     firings,
+    insert_keys,
     leases,
     logs,
     run_reads,
@@ -209,7 +210,8 @@ class SqlCatalogReader:
         """The block that was inserted under this idempotency key, if any."""
         with self._read() as connection:
             row = find_channel(connection, channel)
-            keyed = BLOCKS.where(blocks.c.channel_id == row.id, blocks.c.insert_key == key)
+            under = (insert_keys.c.channel_id == row.id, insert_keys.c.key == key)
+            keyed = BLOCKS.where(blocks.c.id == select(insert_keys.c.block_id).where(*under).scalar_subquery())
             found = load_blocks(connection, keyed.where(blocks.c.state != BlockState.RESERVED))
         return found[0] if found else None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_reserved_by
 from tidemill.catalog.queries import find_active, find_run
 from tidemill.catalog.rows import AnyRow, plain, run_of
-from tidemill.catalog.tables import IS_RESERVED, blocks, logs, runs
+from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
@@ -111,9 +111,11 @@ def _cancel_slots(tx: Transaction, run: AnyRow) -> None:
     cancelled = (
         update(blocks)
         .where(blocks.c.run_id == run.id, IS_RESERVED)
-        .values(state=BlockState.CANCELLED, insert_key=None)
+        .values(state=BlockState.CANCELLED)
         .returning(blocks.c.id, blocks.c.channel_id, blocks.c.seq)
     )
-    for slot in tx.connection.execute(cancelled):
+    slots = tx.connection.execute(cancelled).all()
+    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_([slot.id for slot in slots])))
+    for slot in slots:
         tx.note(EventKind.BLOCK_CANCELLED, names[slot.channel_id], run.id, block=slot.id, seq=slot.seq)
     advance(tx, held, run.id)

@@ -135,10 +135,8 @@ blocks = Table(
     Column("run_id", Id, ForeignKey("runs.id")),
     Column("task", Text),
     Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
-    Column("insert_key", Text),
     Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
     Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
-    Index("blocks_insert_key", "channel_id", "insert_key", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),
 )
@@ -180,6 +178,15 @@ files = Table(
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Index("files_path", "path"),
+)
+
+insert_keys = Table(  # by which a repeated insert finds the first
+    "insert_keys",
+    metadata,
+    Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+    Column("key", Text, primary_key=True),
+    Column("block_id", Id, ForeignKey("blocks.id"), nullable=False),
+    Index("insert_keys_block", "block_id"),
 )
 
 bindings = Table(

@@ -23,7 +23,7 @@ class Keys:
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self._names:
-            self._hashes.append(pa.array(map(hash, _keys(batch, self._names)), pa.int64()))
+            self._hashes.append(pa.array(map(hash, keys_of(batch, self._names)), pa.int64()))
 
     def check(self, source: Source, written: Sequence[Path]) -> None:
         """Raise `BadInput` if two rows of the written files have the same key."""
@@ -52,10 +52,10 @@ def _written_keys(written: Iterable[Path], names: Sequence[str]) -> Iterator[tup
     for path in written:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=list(names)):
-                yield from _keys(batch, names)
+                yield from keys_of(batch, names)
 
 
-def _keys(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def keys_of(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(_comparable(batch.column(name)) for name in names), strict=True)
 
 

@@ -23,7 +23,7 @@ from tidemill.ports import Progress
 Reader = Callable[[Source, Layout], Generator[tuple[pa.RecordBatch, float], None, None]]
 """Yields the rows in order, with the fraction of the file that has been read."""
 
-_READERS: Mapping[Format, Reader] = {
+READERS: Mapping[Format, Reader] = {
     Format.CSV: csv_file.read,
     Format.JSON_LINES: json_lines.read,
     Format.PARQUET: parquet_file.read,
@@ -73,7 +73,7 @@ def _content(schema: Schema, updates: Updates) -> Schema:
 
 def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Progress) -> int:
     rows = 0
-    with closing(_READERS[source.format](source, layout)) as batches:
+    with closing(READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:
             good = ruled(source, layout, batch, rows + 1)
             keys.add(good)

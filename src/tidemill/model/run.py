@@ -65,12 +65,12 @@ class WantRead:
 
 @dataclass(frozen=True, slots=True)
 class WantSlot:
-    """A task of the run, or an insert, wants a place on a channel. A repeated `key` finds the first insert."""
+    """A task of the run, or an insert, wants a place on a channel. A repeated key finds the first insert."""
 
     task: str | None
     channel: str
     kind: Kind
-    key: str | None = None
+    keys: tuple[str, ...] = ()  # of the inserts that share it
     updates: Updates | None = None  # how a delta is encoded, if not as its channel gives changes to readers
 
 

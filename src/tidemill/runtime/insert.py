@@ -61,7 +61,7 @@ class Inserter:
             )
             return loaded.digest
 
-        return self._insert(channel, kind, key, fill)
+        return self._once(channel, kind, key, fill)
 
     def frame(self, channel: str, frame: Any, *, kind: Kind = Kind.DELTA, key: str | None = None) -> Inserted:
         def fill(to: Channel, schema: Schema, directory: str, tag: str) -> str:
@@ -69,17 +69,26 @@ class Inserter:
             self.executor.engine.write(frame, target, tag=tag)
             return uuid4().hex
 
-        return self._insert(channel, kind, key, fill)
+        return self._once(channel, kind, key, fill)
 
-    def _insert(self, name: str, kind: Kind, key: str | None, fill: Fill) -> Inserted:
-        catalog = self.executor.catalog
-        channel = catalog.channel(name).channel
+    def _once(self, channel: str, kind: Kind, key: str | None, fill: Fill) -> Inserted:
+        if key is None:
+            return Inserted(self.insert(channel, kind, (), fill), repeated=False)
+        found = self.executor.catalog.inserted(channel, key)
+        if found is not None:
+            return Inserted(found, repeated=True)
+        return Inserted(self.insert(channel, kind, (key,), fill), repeated=False)
+
+    def fed(self, name: str) -> tuple[Channel, Schema]:
+        """An input channel, and the schema that what is inserted must have."""
+        channel = self.executor.catalog.channel(name).channel
         if channel.role is not Role.INPUT or channel.schema is None:
             raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
-        schema = channel.schema
-        done = catalog.inserted(name, key) if key is not None else None
-        if done is not None:
-            return Inserted(done, repeated=True)
+        return channel, channel.schema
+
+    def insert(self, name: str, kind: Kind, keys: tuple[str, ...], fill: Fill) -> Block:
+        """Make a block of what `fill` writes; raises `Conflict` if an insert had one of the keys already."""
+        channel, schema = self.fed(name)
 
         def perform(claim: Claim, log: RunLog, _lease: Lease) -> Outcome:
             slot = claim.slots[None, name]
@@ -89,7 +98,7 @@ class Inserter:
             log.say(f"{sum(f.rows for f in files)} rows into {name}")
             return Outcome((Filled(slot, schema, files, identity("insert", name, digest)),), log=log.text)
 
-        run = catalog.request(RunKind.INSERT, name)
-        demand = Demand(slots=(WantSlot(None, name, kind, key),))
+        run = self.executor.catalog.request(RunKind.INSERT, name)
+        demand = Demand(slots=(WantSlot(None, name, kind, keys),))
         _, blocks = self.executor.attempts(run, demand, perform, retry_in=lambda _: 0.0)
-        return Inserted(blocks[0], repeated=False)
+        return blocks[0]

@@ -1,4 +1,4 @@
-"""Triggers and firings, servers and the leases of what one does for all, notices; workflows can be paused."""
+"""Triggers and firings, servers and the leases of what one does for all, notices; several inserts can share a block."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     op.add_column("workflows", sa.Column("paused", sa.Boolean, nullable=False, server_default=sa.false()))
     op.add_column("workflows", sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
+    _move_insert_keys()
     op.create_table(
         "triggers",
         sa.Column("id", _ID, primary_key=True),
@@ -93,3 +94,19 @@ def upgrade() -> None:
     )
     op.create_index("notices_due", "notices", ["due"])
     op.create_index("notices_sent", "notices", ["sent"])
+
+
+def _move_insert_keys() -> None:
+    op.create_table(
+        "insert_keys",
+        sa.Column("channel_id", _ID, sa.ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("block_id", _ID, sa.ForeignKey("blocks.id"), nullable=False),
+    )
+    op.create_index("insert_keys_block", "insert_keys", ["block_id"])
+    op.execute(
+        "INSERT INTO insert_keys (channel_id, key, block_id) "
+        "SELECT channel_id, insert_key, id FROM blocks WHERE insert_key IS NOT NULL"
+    )
+    op.drop_index("blocks_insert_key", "blocks")
+    op.drop_column("blocks", "insert_key")
