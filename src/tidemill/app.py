@@ -6,14 +6,15 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tidemill import registry
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import BadInput, ConfigError, NotFound, TidemillError
+from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
@@ -122,6 +123,22 @@ class Tidemill:
             ship(module)
         return self._project
 
+    def register(self, data: Mapping[str, Any]) -> tuple[Step, ...]:
+        """Register a workflow that comes as a document; returns what changed."""
+        document = registry.parsed(data)
+        workflow = registry.built(document)
+        if any(w.name == workflow.name for w in self.project.workflows):
+            raise Conflict(f"workflow {workflow.name!r} is declared by a workflow file of this server; change that")
+        steps = self._difference(workflow)
+        self.catalog.apply(workflow, document.model_dump(mode="json"))
+        return steps
+
+    def remove(self, workflow: str) -> None:
+        """Take a workflow out of use; its data stay."""
+        if any(w.name == workflow for w in self.project.workflows):
+            raise Conflict(f"workflow {workflow!r} is declared by a workflow file; take it out there, then apply")
+        self.catalog.remove(workflow)
+
     def plan(self) -> tuple[Step, ...]:
         """What `apply` would change."""
         return tuple(step for workflow in self.project.workflows for step in self._difference(workflow))
@@ -211,7 +228,8 @@ class Tidemill:
 
     def explain(self, table: str) -> Explanation:
         """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
-        return explain(self.catalog, self.project.workflows, self.project.updates(), table)
+        declared = (*self.project.workflows, *self._documented())
+        return explain(self.catalog, declared, self.project.updates(), table)
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill(run)
@@ -261,7 +279,8 @@ class Tidemill:
 
     def _applied(self, name: str) -> Binding:
         """The declared flow of that name, provided that it is the one registered."""
-        binding = self.project.binding(name)
+        documented = (b for w in self._documented() for b in w.bindings if b.name == name)
+        binding = self.project.binding(name) or next(documented, None)
         registered = {b.name: b.identity for b in self.catalog.bindings()}
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
@@ -269,6 +288,12 @@ class Tidemill:
         if registered.get(name) != binding.identity():
             raise ConfigError(f"flow {name!r} was changed since it was registered; look with plan, then apply")
         return binding
+
+    def _documented(self) -> Iterator[Workflow]:
+        """The workflows that documents declare."""
+        for registered in self.catalog.workflows():
+            if registered.document is not None:
+                yield registry.built(registry.as_document(registered.document))
 
     def _content(self, channel: str, as_of: str | None) -> Snapshot:
         at = self.catalog.channel(channel).head if as_of is None else self._position(channel, as_of)

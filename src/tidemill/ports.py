@@ -90,6 +90,7 @@ class RegisteredWorkflow:
     applied: float
     paused: bool
     priority: int
+    document: Json | None = None  # what declares it, if no file does
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,10 @@ class CatalogWriter(CatalogReader, Protocol):
     What no longer holds raises `Conflict` and changes nothing.
     """
 
-    def apply(self, workflow: Workflow) -> None: ...
+    def apply(self, workflow: Workflow, document: Json | None = None) -> None: ...
+    def remove(self, workflow: str) -> None:
+        """Take a workflow out of use; its data stay."""
+
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 

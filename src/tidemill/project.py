@@ -34,10 +34,10 @@ class Project:
 
 
 def load_project(directory: Path, files: Sequence[str]) -> Project:
-    """Import the files and collect the workflows that they define at top level."""
+    """Import the files and collect the workflows that they define at top level; without any file there are none."""
     modules = tuple(_imported(directory / f) for f in files)
     found = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, WorkflowApi)}
-    if not found:
+    if not found and files:
         names = ", ".join(files)
         raise ConfigError(f"{names}: no workflow is defined; write e.g. wf = tm.Workflow('name') at top level")
     return Project(tuple(w.declared() for w in found.values()), modules)

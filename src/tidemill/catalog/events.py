@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     BINDING_REMOVED = "binding.removed"
 
     TRIGGER_FIRED = "trigger.fired"  # the run is the one that handles it
+    WORKFLOW_REMOVED = "workflow.removed"  # from use; its data are kept
     WORKFLOW_PAUSED = "workflow.paused"
     WORKFLOW_RESUMED = "workflow.resumed"
     WORKFLOW_PRIORITISED = "workflow.prioritised"

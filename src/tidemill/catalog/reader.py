@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
 
 from tidemill.catalog.engine import for_reading, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
@@ -99,8 +99,8 @@ class SqlCatalogReader:
 
     def workflows(self) -> list[RegisteredWorkflow]:
         with self._read() as connection:
-            rows = connection.execute(select(workflows).order_by(workflows.c.name))
-            return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority) for r in rows]
+            rows = connection.execute(select(workflows).where(_in_use()).order_by(workflows.c.name))
+            return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority, r.document) for r in rows]
 
     def triggers(self, flow: str | None = None) -> list[RegisteredTrigger]:
         query = select(triggers, bindings.c.name.label("binding")).join_from(triggers, bindings)
@@ -275,6 +275,12 @@ class SqlCatalogReader:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def _in_use() -> ColumnElement[bool]:
+    """Is there anything of a workflow that was not removed?"""
+    of = (exists().where(t.c.workflow == workflows.c.name, t.c.active) for t in (channels, bindings))
+    return or_(*of)
 
 
 def _reserved(connection: Connection) -> dict[int, int]:

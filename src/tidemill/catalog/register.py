@@ -12,7 +12,7 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import bindings, blocks, channels, cursors, workflows
 from tidemill.catalog.transaction import Transaction
-from tidemill.errors import Conflict
+from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel
@@ -23,13 +23,23 @@ from tidemill.model.workflow import Workflow
 _LOCK = 0x71DE0002
 
 
-def apply(tx: Transaction, workflow: Workflow) -> None:
+def apply(tx: Transaction, workflow: Workflow, document: Json | None = None) -> None:
+    """`document`: what declares it, if no file does."""
     exclusively(tx.connection, _LOCK)
     _register_workflow(tx, workflow.name)
     _apply_channels(tx, workflow)
     _apply_bindings(tx, workflow)
+    tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(document=document))
     if tx.changed:
         tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(applied=tx.now))
+
+
+def remove(tx: Transaction, name: str) -> None:
+    """Take a workflow out of use; its data stay, for whoever declares the same channels again."""
+    if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == name)).first():
+        raise NotFound(f"there is no workflow {name!r}; list them with: tidemill workflows")
+    apply(tx, Workflow(name, (), ()))
+    tx.note(EventKind.WORKFLOW_REMOVED, name)
 
 
 def _register_workflow(tx: Transaction, name: str) -> None:

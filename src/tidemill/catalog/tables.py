@@ -48,6 +48,7 @@ workflows = Table(
     Column("applied", Double, nullable=False),  # when it last changed anything
     Column("paused", Boolean, nullable=False, default=False, server_default=false()),
     Column("priority", Integer, nullable=False, default=0, server_default="0"),  # of its runs: larger goes first
+    Column("document", JSON(none_as_null=True)),  # that declares it, if no file does
 )
 
 channels = Table(

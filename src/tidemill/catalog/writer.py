@@ -18,6 +18,7 @@ from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import run_of
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
+from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
@@ -41,8 +42,11 @@ class SqlCatalog(SqlCatalogReader):
     def _now(self, connection: Connection) -> float:
         return time_of(connection) if self._clock is None else self._clock()
 
-    def apply(self, workflow: Workflow) -> None:
-        self.transact(lambda tx: register.apply(tx, workflow))
+    def apply(self, workflow: Workflow, document: Json | None = None) -> None:
+        self.transact(lambda tx: register.apply(tx, workflow, document))
+
+    def remove(self, workflow: str) -> None:
+        self.transact(lambda tx: register.remove(tx, workflow))
 
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
         return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,7 @@ from tidemill.cli import documents
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
 from tidemill.cli.values import ago, count, iso
+from tidemill.errors import BadInput
 from tidemill.ports import Firing, RegisteredTrigger, RegisteredWorkflow
 
 if TYPE_CHECKING:
@@ -27,8 +30,8 @@ Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Runs at the
 
 
 def register(app: typer.Typer) -> None:
-    for command in (up, work, servers, triggers, workflows, pause, resume, prioritise):
-        app.command()(command)
+    for command in (up, work, servers, triggers, workflows, register_workflow, remove, pause, resume, prioritise):
+        app.command(command.__name__.removesuffix("_workflow"))(command)
 
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
@@ -121,6 +124,34 @@ def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
     rows = ([w.name, "paused" if w.paused else "", w.priority, ago(w.applied, now)] for w in found)
     shown = table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
     show(as_json, {"workflows": [documents.workflow(w) for w in found]}, shown)
+
+
+def register_workflow(
+    ctx: typer.Context,
+    document: Annotated[Path, typer.Argument(help="A JSON file: name, inputs, tables.", exists=True, dir_okay=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Register a workflow of SQL tables that comes as a document rather than as a Python file."""
+    try:
+        data = json.loads(document.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{document} is not JSON: {error}") from error
+    with opened(ctx) as mill:
+        steps = mill.register(data)
+    rows = ([s.action, s.what, s.name, s.detail] for s in steps)
+    shown = table("", ("", "", "name", "detail"), rows, empty="nothing changed")
+    show(as_json, {"steps": [documents.step(s) for s in steps]}, shown)
+
+
+def remove(
+    ctx: typer.Context,
+    workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take a registered workflow out of use; its data stay."""
+    with opened(ctx) as mill:
+        mill.remove(workflow)
+    show(as_json, {"removed": workflow}, f"{workflow} is no longer in use; its data stay")
 
 
 Named = Annotated[str, typer.Argument(help="The workflow's name.")]

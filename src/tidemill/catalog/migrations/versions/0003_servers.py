@@ -14,6 +14,7 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     op.add_column("workflows", sa.Column("paused", sa.Boolean, nullable=False, server_default=sa.false()))
     op.add_column("workflows", sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
+    op.add_column("workflows", sa.Column("document", sa.JSON))
     _move_insert_keys()
     op.create_table(
         "triggers",

@@ -1,0 +1,181 @@
+"""Workflows that come as documents: over the API or from a JSON file, instead of from Python files.
+
+Whoever may register one need not be trusted with the machine. So all a document can say is SQL, and of SQL only a
+SELECT over the channels that the same document declares: no files, no paths, no other catalogs, no programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import sqlglot
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from tidemill.api import REFRESH, Workflow
+from tidemill.errors import BadInput, WorkflowError
+from tidemill.model import workflow as model
+from tidemill.model.trigger import Trigger, from_json
+
+LONGEST = 100_000
+"""Characters of a query."""
+
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+FORBIDDEN = frozenset(
+    {
+        *("reflect", "java_method", "try_reflect"),  # call into the server
+        *("read_files", "read_kafka", "input_file_name", "input_file_block_start", "input_file_block_length"),
+        *("identifier", "version", "current_user", "session_user", "user"),  # hide a name, or show something of it
+    }
+)
+"""Functions that no query of a document may call."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataTrigger(_Part):
+    kind: Literal["data"]
+    channel: str = Field(pattern=_NAME, max_length=200)
+    rows: int | None = Field(default=None, gt=0, le=10**15)
+    bytes: int | None = Field(default=None, gt=0, le=10**15)
+    age: float | None = Field(default=None, gt=0, le=10**9)
+
+
+class EveryTrigger(_Part):
+    kind: Literal["every"]
+    seconds: float = Field(gt=0, le=10**9)
+
+
+class CronTrigger(_Part):
+    kind: Literal["cron"]
+    expression: str = Field(max_length=200)
+    zone: str = Field(default="UTC", max_length=100)
+
+
+class AfterTrigger(_Part):
+    kind: Literal["after"]
+    flow: str = Field(pattern=_NAME, max_length=200)
+    reached: Literal["launched", "completed", "failed"] = "completed"
+
+
+class AllTrigger(_Part):
+    kind: Literal["all"]
+    parts: tuple[DataTrigger | EveryTrigger | CronTrigger | AfterTrigger, ...] = Field(min_length=1, max_length=20)
+
+
+AnyTrigger = Annotated[
+    DataTrigger | EveryTrigger | CronTrigger | AfterTrigger | AllTrigger, Field(discriminator="kind")
+]
+
+
+class InputDocument(_Part):
+    """A channel that is fed from outside: as upserts if it has a key, else as appends."""
+
+    name: str = Field(pattern=_NAME, max_length=200)
+    columns: str = Field(max_length=20_000, description="As in SQL: 'id bigint, city string'")
+    key: tuple[str, ...] = ()
+
+
+class TableDocument(_Part):
+    """A table that is kept fresh by a query over the document's other channels."""
+
+    name: str = Field(pattern=_NAME, max_length=200)
+    query: str = Field(max_length=LONGEST)
+    refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
+    triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
+
+
+class WorkflowDocument(_Part):
+    """A workflow of SQL tables."""
+
+    name: str = Field(pattern=_NAME, max_length=200)
+    inputs: tuple[InputDocument, ...] = Field(default=(), max_length=1000)
+    tables: tuple[TableDocument, ...] = Field(default=(), max_length=1000)
+
+
+def parsed(data: Any) -> WorkflowDocument:
+    try:
+        return WorkflowDocument.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise BadInput(f"{where}: {first['msg']}") from error
+
+
+def built(document: WorkflowDocument) -> model.Workflow:
+    """The workflow that a document declares; raises `WorkflowError` with every problem."""
+    names = {i.name for i in document.inputs} | {t.name for t in document.tables}
+    problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in unsafe(t.query, names)]
+    if problems:
+        raise WorkflowError(problems)
+    made = Workflow(document.name)
+    for channel in document.inputs:
+        made.input(channel.name, channel.columns, key=channel.key or None)
+    for table in document.tables:
+        assert table.refresh in REFRESH
+        made.sql(table.name, table.query, refresh=table.refresh, triggers=[_trigger(t) for t in table.triggers])
+    return made.declared()
+
+
+def _trigger(part: BaseModel) -> Trigger:
+    return from_json(part.model_dump(exclude_none=True))
+
+
+def unsafe(query: str, channels: set[str]) -> Iterator[str]:
+    """What a query asks for that a document may not."""
+    if "${" in query:
+        yield "variables such as ${…} are not allowed"
+        return
+    try:
+        statements = sqlglot.parse(query, dialect="spark")
+    except (SqlglotError, RecursionError) as error:
+        yield f"not Spark SQL: {_first_line(error)}"
+        return
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        yield "expected one SELECT"
+        return
+    yield from _unsafe_tables(statements[0], channels)
+    yield from _unsafe_calls(statements[0])
+
+
+def _unsafe_tables(tree: exp.Query, channels: set[str]) -> Iterator[str]:
+    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if table.find_ancestor(exp.Hint):
+            continue
+        if not isinstance(table.this, exp.Identifier):
+            yield f"a table function is not allowed: {table.sql(dialect='spark')[:100]}"
+        elif table.args.get("db") or table.args.get("catalog"):
+            yield f"only channels of the same workflow can be read, not {table.sql(dialect='spark')[:100]}"
+        elif table.name not in channels | ctes:
+            known = ", ".join(sorted(channels)) or "none"
+            yield f"there is no channel {table.name!r} in the document; its channels are {known}"
+
+
+def _unsafe_calls(tree: exp.Query) -> Iterator[str]:
+    for node in tree.walk():
+        if isinstance(node, exp.QueryTransform | exp.Command | exp.Into):
+            yield f"{type(node).__name__} is not allowed"
+        name = _called(node)
+        if name is not None and name.lower() in FORBIDDEN:
+            yield f"the function {name} is not allowed"
+
+
+def _called(node: exp.Expr) -> str | None:
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    return node.sql_name() if isinstance(node, exp.Func) else None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def as_document(data: Mapping[str, Any]) -> WorkflowDocument:
+    """One that was stored: it was checked before."""
+    return WorkflowDocument.model_validate(data)

@@ -1,0 +1,62 @@
+"""Tables of workflows that came as documents, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.test_registry import SHOP
+
+from tidemill.app import Tidemill
+from tidemill.errors import Conflict, NotFound
+from tidemill.model.workflow import Workflow
+from tidemill.project import Project
+from tidemill.registry import built, parsed
+from tidemill.settings import Settings
+
+Open = Callable[..., Tidemill]
+
+
+@pytest.fixture
+def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
+    mills: list[Tidemill] = []
+
+    def opened(*workflows: Workflow) -> Tidemill:
+        mills.append(Tidemill(tmp_path, Settings(), Project(workflows)))
+        return mills[-1]
+
+    yield opened
+    for mill in mills:
+        mill.close()
+
+
+def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, tmp_path: Path) -> None:
+    mill = open_mill()
+    assert [s.name for s in mill.register(SHOP)][:2] == ["orders", "totals"]
+    assert mill.register(SHOP) == ()
+    (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
+    mill.insert("orders", tmp_path / "o.jsonl")
+    mill.run("totals")
+    (tmp_path / "p.jsonl").write_text('{"id": 2, "item": "tea", "price": 5}\n')
+    mill.insert("orders", tmp_path / "p.jsonl")
+    mill.run("totals")
+    assert mill.rows("totals") == [{"item": "tea", "price": 8}]
+    assert [w.name for w in mill.catalog.workflows()] == ["shop"]
+    mill.remove("shop")
+    assert mill.catalog.workflows() == []
+    with pytest.raises(NotFound):
+        mill.run("totals")
+    with pytest.raises(NotFound):
+        mill.remove("nope")
+    mill.register(SHOP)
+    assert mill.rows("totals") == [{"item": "tea", "price": 8}]
+
+
+def test_a_document_cannot_take_over_what_a_file_declares(open_mill: Open) -> None:
+    mill = open_mill(built(parsed(SHOP)))
+    with pytest.raises(Conflict, match="declared by a workflow file"):
+        mill.register(SHOP)
+    with pytest.raises(Conflict, match="declared by a workflow file"):
+        mill.remove("shop")
