@@ -22,6 +22,8 @@ def judge(spark: SparkSession) -> SparkSession:
     beside = spark.newSession()
     for setting in ("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"):
         beside.conf.set(setting, "1")
+    for setting in ("expression.nestedPruning", "nestedSchemaPruning"):  # Spark loses columns by it under outer joins
+        beside.conf.set(f"spark.sql.optimizer.{setting}.enabled", "false")
     return beside
 
 
