@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 
-.PHONY: preflight setup demo test check lock bench crash search clean
+.PHONY: preflight setup demo test check chromium lock bench crash search soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -21,7 +21,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spark
 	@$(BIN)/tidemill demo
 
-test: setup check  ## every check and every test
+test: setup check chromium  ## every check and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup  ## style, types and the import contract
@@ -29,6 +29,12 @@ check: setup  ## style, types and the import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+chromium:  ## for the browser tests of the page; where it cannot be installed they are left out
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && echo "Installing chromium for the browser tests" && apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "chromium is not there and cannot be installed here: the browser tests are LEFT OUT"
 
 bench: setup  ## the figures of docs/benchmarks.md, measured here
 	@$(BIN)/tidemill bench overhead
@@ -40,6 +46,12 @@ bench: setup  ## the figures of docs/benchmarks.md, measured here
 
 crash: setup  ## the long crash campaign: every step of the commit protocol, many times, on both catalogs
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 tests/acceptance/test_crash.py --timeout 3600
+
+soak: setup  ## servers killed, frozen, cut off and told another time, for ten minutes
+	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
+
+pictures: setup chromium  ## docs/images/page-*.png, taken anew
+	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## the long property search: many more random histories than the suite tries
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py

@@ -3,6 +3,7 @@
 from tidemill.algebra.convert import custom
 from tidemill.algebra.relation import Relation
 from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
+from tidemill.client import Client
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
 from tidemill.when import after, all_of, cron, every, on
@@ -13,6 +14,7 @@ __all__ = [
     "All",
     "Append",
     "Base",
+    "Client",
     "Custom",
     "Delta",
     "Flow",

@@ -78,6 +78,17 @@ class MailSettings(_Section):
 ReceiverSettings = Annotated[WebhookSettings | MailSettings, Field(discriminator="kind")]
 
 
+class ApiSettings(_Section):
+    """The HTTP API of `tidemill up`."""
+
+    host: str = "127.0.0.1"  # any other only with access control
+    port: int = Field(default=8484, ge=0, le=65535)
+    names: tuple[str, ...] = ()  # by which clients may call the server, besides those of loopback
+    access: bool = False  # callers must show a token; else everyone on this machine is an admin
+    failures: int = Field(default=10, ge=1)  # wrong tokens from one address within a minute; then it has to wait
+    upload: int = Field(default=1024**3, ge=1)  # bytes of one insert, as sent and as unpacked
+
+
 class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
@@ -105,6 +116,7 @@ class Settings(_Section):
     runs: RunSettings = RunSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
     server: ServerSettings = ServerSettings()
+    api: ApiSettings = ApiSettings()
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
 
 

@@ -40,6 +40,8 @@ lease = 2
 [server]
 tick = 0.2
 lead = 2
+[api]
+port = 0
 [spark]
 master = "local[1]"
 """

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.program import FakeEngine, Program
 
-from tidemill.cli.cells import csv_line, to_json, to_text
+from tidemill.cells import csv_line, to_json, to_text
 from tidemill.intake import load
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema

@@ -340,3 +340,46 @@ servers = Table(
     Column("seen", Double, nullable=False),
     Column("state", Text, nullable=False),  # "serving", "draining" or "stopped"
 )
+
+# Access to the API: who calls, what is theirs, and what they changed.
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("active", Boolean, nullable=False, default=True),  # false: removed; the audit may still name it
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256 of the secret, which is long and random
+    Column("created", Double, nullable=False),
+    Column("expires", Double),
+    Column("revoked", Double),
+    Index("tokens_user", "user"),
+)
+
+workflow_owners = Table(  # a workflow that nobody owns is every operator's
+    "workflow_owners",
+    metadata,
+    Column("workflow", Text, primary_key=True),  # it may be given away before it is first applied
+    Column("user", Text, ForeignKey("users.name"), primary_key=True),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("token", Text),
+    Column("address", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("outcome", Integer),  # the answer's status; NULL while there is none
+)

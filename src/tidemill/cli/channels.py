@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.cli import documents, tables
-from tidemill.cli.documents import moment
+from tidemill import documents
+from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, Limit, opened
 from tidemill.cli.output import fields, show
-from tidemill.cli.values import ago, count, iso, size
+from tidemill.cli.values import ago, count, size
+from tidemill.documents import moment
 from tidemill.model.block import Block
+from tidemill.model.instant import iso
 from tidemill.model.provenance import Provenance
 from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
 from tidemill.runtime.trace import Source

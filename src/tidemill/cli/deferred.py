@@ -6,7 +6,7 @@ function-level import of the command line stands here, so that there is one plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,19 @@ from tidemill.errors import ConfigError
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
     from tidemill.demo.story import Report, Tell
+    from tidemill.server.listen import Listener
 
 
 def tidemill_class() -> type[Tidemill]:
     from tidemill.app import Tidemill  # noqa: PLC0415
 
     return Tidemill
+
+
+def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
+    from tidemill.cli.listening import listener  # noqa: PLC0415
+
+    return listener(mill, wake)
 
 
 def java_problem() -> str | None:

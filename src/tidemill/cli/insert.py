@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli import documents
+from tidemill import documents
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import console, show
 from tidemill.cli.progress import Bar

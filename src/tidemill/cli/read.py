@@ -11,7 +11,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from tidemill.cli.cells import csv_line, is_number, to_json, to_text
+from tidemill.cells import csv_line, is_number, to_json, to_text
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table, write
 from tidemill.cli.values import plural

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli import documents, tables
+from tidemill import documents
+from tidemill.cli import tables
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show
 from tidemill.cli.values import plural

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.cli import documents, tables
+from tidemill import documents
+from tidemill.cli import tables
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar

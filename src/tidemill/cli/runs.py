@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.cli import documents, tables
+from tidemill import documents
+from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import ago, count, iso
+from tidemill.cli.values import ago, count
+from tidemill.model.instant import iso
 from tidemill.model.run import Run, RunState
 from tidemill.ports import CatalogReader, Event, Reading
 

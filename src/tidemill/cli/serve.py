@@ -15,16 +15,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.cli import documents
+from tidemill import documents
+from tidemill.cli.deferred import listener
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import ago, count, iso
+from tidemill.cli.values import ago, count
 from tidemill.errors import BadInput
+from tidemill.model.instant import iso
 from tidemill.ports import Firing, RegisteredTrigger, RegisteredWorkflow
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
     from tidemill.runtime.serve import Loop
+
+log = logging.getLogger("tidemill.server")
 
 Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Runs at the same time; else as the settings say.")]
 
@@ -36,24 +40,34 @@ def register(app: typer.Typer) -> None:
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, keep house. Ends on SIGTERM or Ctrl-C."""
+    _log()
     with opened(ctx) as mill:
         mill.apply()
-        _serve(mill, mill.loop("up", tracks))
+        loop = mill.loop("up", tracks)
+        with _signals(mill, loop), listener(mill, loop.wake) as listening:
+            log.info("API and page at %s", listening.url)
+            _serve(mill, loop)
 
 
 def work(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Serve as one more executor: no workflow is applied and nothing listens."""
+    _log()
     with opened(ctx) as mill:
-        _serve(mill, mill.loop("work", tracks))
+        loop = mill.loop("work", tracks)
+        with _signals(mill, loop):
+            _serve(mill, loop)
 
 
 def _serve(mill: Tidemill, loop: Loop) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     mill.engine.start()
-    with _signals(mill, loop):
-        logging.getLogger("tidemill.server").info("%s serves %d tracks", loop.server.name, loop.server.tracks)
-        loop.run()
+    log.info("%s serves %d tracks", loop.server.name, loop.server.tracks)
+    loop.run()
+
+
+def _log() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for chatty in ("py4j", "uvicorn", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 @contextmanager

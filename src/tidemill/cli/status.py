@@ -6,7 +6,8 @@ import time
 
 import typer
 
-from tidemill.cli import documents, tables
+from tidemill import documents
+from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, opened
 from tidemill.cli.output import show
 from tidemill.runtime import status as standing

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli import documents
+from tidemill import documents
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show
 from tidemill.cli.values import plural

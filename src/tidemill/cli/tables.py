@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
-from tidemill.cli.documents import moment
 from tidemill.cli.output import table
 from tidemill.cli.values import NONE, ago, count, lasted, plural, size
+from tidemill.documents import moment
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
 from tidemill.model.registration import Action, Step

@@ -11,17 +11,6 @@ NONE = "-"
 _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (60 * 86400.0, 86400.0, "days"))
 
 
-def iso(moment: float | None) -> str | None:
-    """Seconds since the epoch as ISO 8601 in UTC.
-
-    >>> iso(1.5)
-    '1970-01-01T00:00:01.500000Z'
-    """
-    if moment is None:
-        return None
-    return dt.datetime.fromtimestamp(moment, dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
 def ago(moment: float | None, now: float) -> str:
     """How long ago something was; a date, if that says more.
 

@@ -32,3 +32,14 @@ def shown(version: Version) -> str:
     '1970-01-01 00:00:01.500000'
     """
     return f"{dt.datetime.fromtimestamp(version / 1_000_000, dt.UTC):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def iso(moment: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601 in UTC.
+
+    >>> iso(1.5)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if moment is None:
+        return None
+    return dt.datetime.fromtimestamp(moment, dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,8 +1,8 @@
 """Many small inserts at the same time, a block for those that wait together.
 
 A block costs several transactions and forced writes, however few rows it has. While one is being made, others queue
-up; the next takes them all. Each insert still succeeds or fails alone: its rows were checked before it joined the queue,
-and its key finds its block if it is sent again.
+up; the next takes them all. Each insert still succeeds or fails alone: its rows were checked before it joined the
+queue, and its key finds its block if it is sent again.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidemill.cli.values import iso
 from tidemill.model.block import Block
 from tidemill.model.codec import Json, updates_to_json
+from tidemill.model.instant import iso
 from tidemill.model.registration import Step
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema

@@ -1,0 +1,182 @@
+"""Users, tokens, owners of workflows, and the audit: what the API needs to know of those who call it.
+
+A token reads `tdm_<id>_<secret>`. The secret is 256 random bits, so that its SHA-256 is all that need be kept: nobody
+can find it by trying. It is shown once, when it is issued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import delete, insert, select, update
+
+from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.tables import audit, tokens, users, workflow_owners
+from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.writer import SqlCatalog
+from tidemill.errors import NotFound
+from tidemill.model.access import Entry, Role, Token, User
+
+_TOKEN = re.compile(r"tdm_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII)
+_NOBODYS = "0" * 64  # what the secret of an unknown token is compared with, so that looking it up takes as long
+_LONGEST = 500  # characters of an action that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new token and the text that its holder sends; the text is kept nowhere."""
+
+    token: Token
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Issued({self.token!r})"
+
+
+class Accounts:
+    """Those who may call the API, and what they did."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        self._catalog = catalog
+
+    def users(self) -> list[User]:
+        with self._catalog._read() as connection:
+            rows = connection.execute(select(users).where(users.c.active).order_by(users.c.name))
+            return [_user(row) for row in rows]
+
+    def keep_user(self, name: str, role: Role) -> User:
+        """Add a user, change their role, or take them back; tokens revoked when they were removed stay so."""
+        return self._catalog.transact(lambda tx: _keep_user(tx, name, role))
+
+    def remove_user(self, name: str) -> None:
+        """Revoke a user's tokens and take their workflows from them."""
+        self._catalog.transact(lambda tx: _remove_user(tx, name))
+
+    def tokens(self, user: str | None = None) -> list[Token]:
+        query = select(tokens).order_by(tokens.c.created, tokens.c.id)
+        with self._catalog._read() as connection:
+            rows = connection.execute(query if user is None else query.where(tokens.c.user == user))
+            return [_token(row) for row in rows]
+
+    def issue(self, user: str, *, label: str = "", lasts: float | None = None) -> Issued:
+        """A new token, for `lasts` seconds or until it is revoked."""
+        return self._catalog.transact(lambda tx: _issue(tx, user, label, lasts))
+
+    def revoke(self, token: str) -> Token:
+        """From now on the token is refused. Revoking it again changes nothing."""
+        return self._catalog.transact(lambda tx: _revoke(tx, token))
+
+    def holder(self, text: str) -> tuple[User, Token] | None:
+        """Whose token this is; None if it is nobody's, or can no longer be used."""
+        parsed = _TOKEN.fullmatch(text)
+        if parsed is None:
+            return None
+        theirs = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
+        query = theirs.where(tokens.c.id == parsed[1], users.c.active)
+        with self._catalog._read() as connection:
+            found = connection.execute(query).one_or_none()
+            now = self._catalog._now(connection)
+        same = hmac.compare_digest(_digest(parsed[2]), _NOBODYS if found is None else found.digest)
+        if found is None or not same or not _token(found).usable(now):
+            return None
+        return User(found.user, Role(found.role), found.known), _token(found)
+
+    def owners(self, workflow: str) -> list[str]:
+        """The users whose workflow it is; none: it is nobody's."""
+        mine = workflow_owners.c.workflow == workflow
+        with self._catalog._read() as connection:
+            found = select(workflow_owners.c.user).where(mine).order_by(workflow_owners.c.user)
+            return list(connection.execute(found).scalars())
+
+    def own(self, workflow: str, owners: Iterable[str]) -> None:
+        """Make a workflow these users', and nobody else's."""
+        wanted = sorted(set(owners))
+        self._catalog.transact(lambda tx: _own(tx, workflow, wanted))
+
+    def begin(self, user: str, token: str | None, address: str, action: str) -> int:
+        """Write down that somebody is about to change something: a change without an entry cannot be."""
+        said = {"user": user, "token": token, "address": address, "action": action[:_LONGEST]}
+        return self._catalog.transact(lambda tx: _begin(tx, said))
+
+    def end(self, entry: int, outcome: int) -> None:
+        ended = update(audit).where(audit.c.id == entry, audit.c.outcome.is_(None)).values(outcome=outcome)
+        self._catalog.transact(lambda tx: tx.connection.execute(ended) and None)
+
+    def entries(self, *, before: int | None = None, limit: int = 100) -> list[Entry]:
+        """The newest first."""
+        query = select(audit).order_by(audit.c.id.desc()).limit(limit)
+        with self._catalog._read() as connection:
+            rows = connection.execute(query if before is None else query.where(audit.c.id < before))
+            return [Entry(r.id, r.at, r.user, r.token, r.address, r.action, r.outcome) for r in rows]
+
+
+def _keep_user(tx: Transaction, name: str, role: Role) -> User:
+    values = {"role": role, "active": True}
+    changed = update(users).where(users.c.name == name).values(values).returning(users)
+    row = tx.connection.execute(changed).one_or_none()
+    if row is None:
+        new = insert(users).values(name=name, created=tx.now, **values).returning(users)
+        row = tx.connection.execute(new).one()
+    return _user(row)
+
+
+def _remove_user(tx: Transaction, name: str) -> None:
+    _find_user(tx, name)
+    tx.connection.execute(update(users).where(users.c.name == name).values(active=False))
+    theirs = (tokens.c.user == name, tokens.c.revoked.is_(None))
+    tx.connection.execute(update(tokens).where(*theirs).values(revoked=tx.now))
+    tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.user == name))
+
+
+def _issue(tx: Transaction, user: str, label: str, lasts: float | None) -> Issued:
+    _find_user(tx, user)
+    secret = secrets.token_hex(32)
+    token = Token(secrets.token_hex(6), user, label, tx.now, None if lasts is None else tx.now + lasts)
+    values = {"id": token.id, "user": user, "label": label, "created": token.created, "expires": token.expires}
+    tx.connection.execute(insert(tokens).values(digest=_digest(secret), **values))
+    return Issued(token, f"tdm_{token.id}_{secret}")
+
+
+def _revoke(tx: Transaction, token: str) -> Token:
+    usable = (tokens.c.id == token, tokens.c.revoked.is_(None))
+    tx.connection.execute(update(tokens).where(*usable).values(revoked=tx.now))
+    found = tx.connection.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
+    if found is None:
+        raise NotFound(f"there is no token {token!r}; the list of tokens has their numbers")
+    return _token(found)
+
+
+def _own(tx: Transaction, workflow: str, owners: list[str]) -> None:
+    for name in owners:
+        _find_user(tx, name)
+    tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.workflow == workflow))
+    for name in owners:
+        tx.connection.execute(insert(workflow_owners).values(workflow=workflow, user=name))
+
+
+def _begin(tx: Transaction, said: dict[str, str | None]) -> int:
+    number: int = tx.connection.execute(insert(audit).values(at=tx.now, **said).returning(audit.c.id)).scalar_one()
+    return number
+
+
+def _find_user(tx: Transaction, name: str) -> None:
+    found = select(users.c.name).where(users.c.name == name, users.c.active)
+    if tx.connection.execute(found.with_for_update()).one_or_none() is None:
+        raise NotFound(f"there is no user {name!r}; add them first")
+
+
+def _user(row: AnyRow) -> User:
+    return User(row.name, Role(row.role), row.created, row.active)
+
+
+def _token(row: AnyRow) -> Token:
+    return Token(row.id, row.user, row.label, row.created, row.expires, row.revoked)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

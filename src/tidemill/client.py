@@ -1,0 +1,241 @@
+"""A typed client of the HTTP API.
+
+with tidemill.Client("http://127.0.0.1:8484", token="tdm_…") as mill:
+    mill.insert("articles", "monday.csv")
+    mill.request_run("digests")
+    for event in mill.events():
+        print(event.kind, event.subject)
+
+What the server refuses is raised as the error that it is (`NotFound`, `BadInput`, …), as if the project were open here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from tidemill.model.access import Role
+from tidemill.wire import accounts, explained, serving, shapes
+from tidemill.wire.connection import Connection, unreachable
+from tidemill.wire.sending import sent_as
+
+_TRIES = 5  # times that a stream is taken up again without anything having come
+
+
+class Client:
+    """One server's API. It may be used from several threads. `timeout`: seconds of silence that are borne."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8484",
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._at = Connection(url, token, timeout)
+        self._sleep = sleep
+
+    def close(self) -> None:
+        self._at.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What is there.
+
+    def health(self) -> shapes.Health:
+        return self._at.get(shapes.Health, "healthz")
+
+    def status(self, *, all: bool = False) -> shapes.Status:
+        return self._at.get(shapes.Status, "status", all=all)
+
+    def channels(self, *, all: bool = False) -> list[shapes.Channel]:
+        return self._at.get(shapes.Channels, "channels", all=all).channels
+
+    def channel(self, name: str) -> shapes.Channel:
+        return self._at.get(shapes.OneChannel, "channels", name).channel
+
+    def schema(self, channel: str) -> list[shapes.ColumnShape] | None:
+        return self._at.get(shapes.ChannelSchema, "channels", channel, "schema").columns
+
+    def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> shapes.Rows:
+        return self._at.get(shapes.Rows, "channels", channel, "rows", limit=limit, as_of=as_of)
+
+    def explain(self, table: str) -> explained.Explanation:
+        return self._at.get(explained.Explanation, "channels", table, "explain")
+
+    def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[shapes.Block]:
+        where = ("blocks",) if channel is None else ("channels", channel, "blocks")
+        return self._at.get(shapes.Blocks, *where, limit=limit).blocks
+
+    def block(self, block: int) -> shapes.Block:
+        return self._at.get(shapes.Block, "blocks", block)
+
+    def trace(self, block: int) -> shapes.Trace:
+        return self._at.get(shapes.Trace, "blocks", block, "trace")
+
+    # Flows and runs.
+
+    def flows(self) -> list[shapes.Flow]:
+        return self._at.get(shapes.Flows, "flows").flows
+
+    def flow(self, name: str) -> shapes.Flow:
+        return self._at.get(shapes.OneFlow, "flows", name).flow
+
+    def explain_flow(self, name: str) -> list[explained.Explanation]:
+        return self._at.get(explained.Explanations, "flows", name, "explain").tables
+
+    def request_run(self, flow: str) -> shapes.Run:
+        """Ask for a run; a server executes it as soon as it can."""
+        return self._at.change(shapes.Run, "POST", "flows", flow, "runs")
+
+    def runs(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[shapes.Run]:
+        """The newest first; the next page begins `before` the last of this one."""
+        wanted = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
+        return self._at.get(shapes.Runs, "runs", **wanted).runs
+
+    def run(self, run: int) -> shapes.RunDetails:
+        return self._at.get(shapes.RunDetails, "runs", run)
+
+    def log(self, run: int) -> str:
+        return self._at.get(shapes.RunLog, "runs", run, "log").log
+
+    def kill(self, run: int) -> shapes.Run:
+        return self._at.change(shapes.Run, "POST", "runs", run, "kill")
+
+    def retry(self, run: int) -> shapes.Run:
+        return self._at.change(shapes.Run, "POST", "runs", run, "retry")
+
+    # Inserting.
+
+    def insert(
+        self,
+        channel: str,
+        data: str | Path | Iterable[Mapping[str, Any]],
+        *,
+        format: str | None = None,
+        base: bool = False,
+        key: str | None = None,
+    ) -> shapes.Inserted:
+        """Insert a file (a path) or rows into an input channel: all of it, or nothing.
+
+        It is sent as it is read. A second insert with the same `key` changes nothing and finds the first one's block.
+        """
+        headers = {} if key is None else {"Idempotency-Key": key}
+        kind = "base" if base else "delta"
+        return self._at.send(shapes.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
+
+    # What happens.
+
+    def past_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[shapes.Event]:
+        return self._at.get(shapes.Events, "events", after=after, run=run, limit=limit).events
+
+    def events(self, *, after: int | None = None) -> Iterator[shapes.Event]:
+        """What happens from now on, or has since `after`, as it happens: it never ends by itself.
+
+        A broken connection is taken up again where it broke, so that no event is missed and none comes twice.
+        """
+        last, tries = after, 0
+        while True:
+            try:
+                for message in self._at.listen(last, "events", "stream"):
+                    last, tries = message.id if message.id is not None else last, 0
+                    if message.data is not None:
+                        yield shapes.Event.model_validate_json(message.data)
+            except httpx.TransportError as error:
+                tries += 1
+                if tries > _TRIES:
+                    raise unreachable(error) from error
+                self._sleep(min(2.0**tries / 4, 10.0))
+
+    # Workflows, triggers and servers.
+
+    def workflows(self) -> list[serving.Workflow]:
+        return self._at.get(serving.Workflows, "workflows").workflows
+
+    def register(self, document: Mapping[str, Any]) -> list[serving.Step]:
+        """Register a workflow of SQL tables that comes as a document."""
+        return self._at.change(serving.Steps, "POST", "workflows", json=document).steps
+
+    def remove(self, workflow: str) -> None:
+        """Take a workflow that came as a document out of use; its data stay."""
+        self._at.delete("workflows", workflow)
+
+    def plan(self) -> list[serving.Step]:
+        return self._at.get(serving.Steps, "plan").steps
+
+    def apply(self) -> list[serving.Step]:
+        return self._at.change(serving.Steps, "POST", "apply").steps
+
+    def pause(self, workflow: str) -> serving.Workflow:
+        return self._at.change(serving.Workflow, "POST", "workflows", workflow, "pause")
+
+    def resume(self, workflow: str) -> serving.Workflow:
+        return self._at.change(serving.Workflow, "POST", "workflows", workflow, "resume")
+
+    def prioritise(self, workflow: str, priority: int) -> serving.Workflow:
+        wish = {"priority": priority}
+        return self._at.change(serving.Workflow, "PUT", "workflows", workflow, "priority", json=wish)
+
+    def triggers(self, flow: str | None = None) -> list[serving.Trigger]:
+        return self._at.get(serving.Triggers, "triggers", flow=flow).triggers
+
+    def firings(self, flow: str | None = None, *, limit: int = 20) -> list[serving.Firing]:
+        return self._at.get(serving.Firings, "firings", flow=flow, limit=limit).firings
+
+    def servers(self) -> list[serving.Server]:
+        return self._at.get(serving.Servers, "servers").servers
+
+    # Who may call.
+
+    def me(self) -> accounts.Me:
+        return self._at.get(accounts.Me, "me")
+
+    def users(self) -> list[accounts.User]:
+        return self._at.get(accounts.Users, "users").users
+
+    def keep_user(self, name: str, role: Role | str) -> accounts.User:
+        return self._at.change(accounts.User, "PUT", "users", name, json={"role": str(role)})
+
+    def remove_user(self, name: str) -> None:
+        self._at.delete("users", name)
+
+    def tokens(self) -> list[accounts.Token]:
+        return self._at.get(accounts.Tokens, "tokens").tokens
+
+    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> accounts.TokenIssued:
+        """A new token; its secret is in the answer, and never shown again."""
+        wish = {"label": label, "seconds": seconds}
+        return self._at.change(accounts.TokenIssued, "POST", "users", user, "tokens", json=wish)
+
+    def revoke(self, token: str) -> accounts.Token:
+        return self._at.change(accounts.Token, "DELETE", "tokens", token)
+
+    def owners(self, workflow: str) -> list[str]:
+        return self._at.get(accounts.Owners, "workflows", workflow, "owners").owners
+
+    def own(self, workflow: str, owners: Iterable[str]) -> list[str]:
+        wish = {"owners": list(owners)}
+        return self._at.change(accounts.Owners, "PUT", "workflows", workflow, "owners", json=wish).owners
+
+    def audit(self, *, before: int | None = None, limit: int = 100) -> list[accounts.AuditEntry]:
+        return self._at.get(accounts.Audit, "audit", before=before, limit=limit).entries

@@ -1,0 +1,54 @@
+"""Requests that are no uploads are small: more is refused while it comes in."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidemill.wire.refusals import TooLarge
+
+
+class SmallBodies:
+    """Reads the body of a request before anything looks at it, if there is not too much of it."""
+
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not _is_upload(scope):
+            check_declared(Headers(scope=scope), self._limit)
+            receive = await self._read(receive)
+        await self._app(scope, receive, send)
+
+    async def _read(self, receive: Receive) -> Receive:
+        messages: list[Message] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            messages.append(message)
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+            if size > self._limit:
+                raise too_large(self._limit)
+        waiting = iter(messages)
+
+        async def again() -> Message:
+            return next(waiting, None) or await receive()
+
+        return again
+
+
+def check_declared(headers: Headers, limit: int) -> None:
+    """Raise if the request itself says that it is too large."""
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and (len(declared) > len(str(limit)) + 1 or int(declared) > limit):
+        raise too_large(limit)
+
+
+def too_large(limit: int) -> TooLarge:
+    return TooLarge(f"more was sent than {limit} bytes, the most that is taken; nothing was changed")
+
+
+def _is_upload(scope: Scope) -> bool:
+    return bool(scope["method"] == "POST" and scope["path"].endswith("/blocks"))

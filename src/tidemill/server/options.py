@@ -1,0 +1,17 @@
+"""What can be set about the API; `app` and `cli` make these of the project's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Sizes are in bytes, times in seconds."""
+
+    names: tuple[str, ...] = ()  # by which clients may call the server, besides those of loopback
+    upload: int = 1024**3  # of one insert, as sent and as unpacked
+    body: int = 1024**2  # of any other request
+    small: int = 256 * 1024  # inserts up to this size may share a block with others that come at the same time
+    look: float = 0.5  # between two looks for new events, for those who listen
+    listen: float = 300.0  # after which a stream of events ends: the client goes on with a token that is checked anew

@@ -1,0 +1,74 @@
+"""Channels: what there is, and what is in it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from tidemill.app import Tidemill
+from tidemill.model.access import Role
+from tidemill.model.codec import Json
+from tidemill.model.schema import Schema
+from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
+from tidemill.server import documents
+from tidemill.server.declared import answers
+from tidemill.server.doors import Mill, needs
+from tidemill.server.parameters import AsOf, Every, Limit, Name
+from tidemill.wire import explained, shapes
+
+router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
+
+
+@router.get("/channels", response_model=shapes.Channels)
+def channels(mill: Mill, every: Every = False) -> Json:
+    """List the channels."""
+    known = status(mill.catalog)
+    found = (known if every else without_states(known)).channels
+    return {"channels": [documents.channel(c) for c in found]}
+
+
+@router.get("/channels/{name}", response_model=shapes.OneChannel)
+def channel(mill: Mill, name: Name) -> Json:
+    """Show one channel with its schema and its readers."""
+    return {"channel": documents.channel(_status(mill, name))}
+
+
+@router.get("/channels/{name}/schema", response_model=shapes.ChannelSchema)
+def schema(mill: Mill, name: Name) -> Json:
+    """Show a channel's columns; null if the first block decides."""
+    return {"channel": name, "schema": documents.schema(mill.catalog.channel(name).channel.schema)}
+
+
+@router.get("/channels/{name}/blocks", response_model=shapes.Blocks)
+def blocks(mill: Mill, name: Name, limit: Limit = 20) -> Json:
+    """List a channel's blocks, the newest first."""
+    return {"blocks": [documents.block(b) for b in mill.catalog.blocks(name, limit)]}
+
+
+@router.get("/channels/{name}/rows", response_model=shapes.Rows, responses=answers(400, 410))
+def rows(
+    mill: Mill,
+    name: Name,
+    limit: Annotated[int, Query(description="How many at most.", ge=0, le=10_000)] = 20,
+    as_of: AsOf = None,
+) -> Json:
+    """Show rows of a channel, now or as of a sequence number or a time. They are in no order."""
+    found = mill.rows(name, as_of, limit + 1)  # one more tells whether there are others
+    columns = (mill.catalog.channel(name).channel.schema or Schema(())).fields
+    shown = [{f.name: documents.cell(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
+    return {"channel": name, "rows": shown, "more": len(found) > limit}
+
+
+@router.get("/channels/{name}/explain", response_model=explained.Explanation)
+def explain(mill: Mill, name: Name) -> Json:
+    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
+    return asdict(mill.explain(name))
+
+
+def _status(mill: Tidemill, name: str) -> ChannelStatus:
+    """A channel that is no longer declared can still be looked at; nobody reads it."""
+    registered = mill.catalog.channel(name)
+    declared = (c for c in status(mill.catalog).channels if c.registered.channel.name == name)
+    return next(declared, ChannelStatus(registered, reflected(registered.head.reached), ()))

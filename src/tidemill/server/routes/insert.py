@@ -1,0 +1,85 @@
+"""Inserting into input channels."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from tidemill.app import Tidemill
+from tidemill.model.access import Role
+from tidemill.model.block import Kind
+from tidemill.model.codec import Json
+from tidemill.runtime.insert import Inserted
+from tidemill.server import documents, loading, upload
+from tidemill.server.declared import Answers, answers
+from tidemill.server.doors import Mill, TheOptions, Wake, channels_workflow, needs
+from tidemill.server.options import Options
+from tidemill.server.parameters import Name
+from tidemill.server.upload import Format
+from tidemill.wire import shapes
+
+router = APIRouter(tags=["channels"])
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A name for this insert: repeated with the same one, it does nothing.",
+        pattern=r"^[\x21-\x7e]{1,200}$",
+    ),
+]
+_BYTES: Json = {"schema": {"type": "string", "format": "binary"}}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; perhaps gzipped.",
+        "content": dict.fromkeys((*upload.TYPES, "application/octet-stream"), _BYTES),
+    }
+}
+
+_REPEATED: Answers = {200: {"model": shapes.Inserted, "description": "Inserted before under this key"}}
+
+
+@router.post(
+    "/channels/{name}/blocks",
+    status_code=201,
+    response_model=shapes.Inserted,
+    responses=_REPEATED | answers(400, 404, 409, 413, 415),
+    openapi_extra=_BODY,
+    dependencies=[needs(Role.OPERATOR, of=channels_workflow)],
+)
+async def insert(
+    request: Request,
+    response: Response,
+    mill: Mill,
+    options: TheOptions,
+    wake: Wake,
+    name: Name,
+    format: Annotated[Format | None, Query(description="Else as the media type says.")] = None,
+    kind: Annotated[Kind, Query(description="base: the whole content, not a change to it.")] = Kind.DELTA,
+    key: Key = None,
+) -> Json:
+    """Insert a file into an input channel: all of its rows, or none."""
+    chosen = upload.format_of(request, format)
+    with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
+        path = Path(directory) / f"upload.{chosen}"
+        await upload.save(request, path, options.upload)
+        done = await run_in_threadpool(_load, mill, options, name, path, chosen, kind, key)
+    wake()
+    if done.repeated:
+        response.status_code = 200
+    return {"block": documents.block(done.block), "repeated": done.repeated}
+
+
+def _load(
+    mill: Tidemill, options: Options, channel: str, path: Path, format: Format, kind: Kind, key: str | None
+) -> Inserted:
+    if format is Format.ARROW:
+        path, format = loading.as_parquet(path, options.upload), Format.PARQUET
+    if loading.may_share(path, format, kind, options.small):
+        return loading.insert_with_others(mill, channel, path, format, key=key)
+    return loading.insert(mill, channel, path, format, kind=kind, key=key)

@@ -1,0 +1,93 @@
+"""Workflows: what is registered, registering another, what would change, and letting one pause or go first."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from tidemill.app import Tidemill
+from tidemill.model.access import Role
+from tidemill.model.codec import Json
+from tidemill.registry import WorkflowDocument
+from tidemill.server import documents
+from tidemill.server.declared import answers
+from tidemill.server.doors import Mill, Wake, documents_workflow, itself, needs
+from tidemill.server.parameters import WorkflowName
+from tidemill.wire import serving
+
+router = APIRouter(tags=["workflows"])
+_VIEWER = [needs(Role.VIEWER)]
+_OPERATOR = [needs(Role.OPERATOR, of=itself)]
+_ADMIN = [needs(Role.ADMIN)]
+
+
+@router.get("/workflows", response_model=serving.Workflows, dependencies=_VIEWER)
+def workflows(mill: Mill) -> Json:
+    """List the workflows that are registered."""
+    return {"workflows": [documents.workflow(w) for w in mill.catalog.workflows()]}
+
+
+@router.post(
+    "/workflows",
+    response_model=serving.Steps,
+    responses=answers(400, 409, 413),
+    dependencies=[needs(Role.OPERATOR, of=documents_workflow)],
+)
+def register(mill: Mill, wake: Wake, document: WorkflowDocument) -> Json:
+    """Register a workflow of SQL tables that comes as a document; the answer says what changed."""
+    steps = mill.register(document.model_dump(mode="json"))
+    wake()
+    return {"steps": [documents.step(s) for s in steps]}
+
+
+@router.delete("/workflows/{name}", status_code=204, responses=answers(404, 409), dependencies=_OPERATOR)
+def remove(mill: Mill, name: WorkflowName) -> Response:
+    """Take a workflow that came as a document out of use; its data stay."""
+    mill.remove(name)
+    return Response(status_code=204)
+
+
+@router.get("/plan", response_model=serving.Steps, dependencies=_VIEWER)
+def plan(mill: Mill) -> Json:
+    """Show what `apply` would change."""
+    return {"steps": [documents.step(s) for s in mill.plan()]}
+
+
+@router.post("/apply", response_model=serving.Steps, responses=answers(409), dependencies=_ADMIN)
+def apply(mill: Mill, wake: Wake) -> Json:
+    """Register what the project's workflow files declare; the answer says what changed."""
+    steps = mill.apply()
+    wake()
+    return {"steps": [documents.step(s) for s in steps]}
+
+
+@router.post("/workflows/{name}/pause", response_model=serving.Workflow, responses=answers(404), dependencies=_OPERATOR)
+def pause(mill: Mill, name: WorkflowName) -> Json:
+    """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
+    mill.catalog.pause(name, paused=True)
+    return _one(mill, name)
+
+
+@router.post(
+    "/workflows/{name}/resume", response_model=serving.Workflow, responses=answers(404), dependencies=_OPERATOR
+)
+def resume(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
+    """Let a paused workflow go on."""
+    mill.catalog.pause(name, paused=False)
+    wake()
+    return _one(mill, name)
+
+
+@router.put(
+    "/workflows/{name}/priority",
+    response_model=serving.Workflow,
+    responses=answers(400, 404, 413),
+    dependencies=_ADMIN,
+)
+def prioritise(mill: Mill, name: WorkflowName, wish: serving.Priority) -> Json:
+    """Say which workflow's runs go first where not all can run at once."""
+    mill.catalog.prioritise(name, wish.priority)
+    return _one(mill, name)
+
+
+def _one(mill: Tidemill, name: str) -> Json:
+    return next(documents.workflow(w) for w in mill.catalog.workflows() if w.name == name)

@@ -1,0 +1,64 @@
+"""Counting wrong tokens: whoever guesses has to wait."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections import OrderedDict, deque
+from math import ceil
+
+from tidemill.ports import Clock
+from tidemill.wire.refusals import TooManyFailures
+
+_REMEMBERED = 10_000  # addresses at most: guessing from ever new ones shall not fill the memory
+_NETWORK = 64  # bits of an IPv6 address that one customer shares
+
+
+class Throttle:
+    """At most `most` failures from one address within `window` seconds; then it is refused until the oldest is past."""
+
+    def __init__(self, clock: Clock, *, most: int = 10, window: float = 60.0) -> None:
+        self._clock = clock
+        self._most = most
+        self._window = window
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def check(self, address: str) -> None:
+        """Raise if the address has to wait; its tokens are not even looked at then."""
+        with self._lock:
+            recent = self._recent(_whose(address))
+            if len(recent) < self._most:
+                return
+            wait = max(1, ceil(recent[-self._most] + self._window - self._clock()))
+        raise TooManyFailures(f"too many wrong tokens came from your address; try again in {wait} s", wait)
+
+    def failed(self, address: str) -> None:
+        with self._lock:
+            whose = _whose(address)
+            recent = self._recent(whose)
+            recent.append(self._clock())
+            self._failures[whose] = recent
+            self._failures.move_to_end(whose)
+            while len(self._failures) > _REMEMBERED:
+                self._failures.popitem(last=False)
+
+    def _recent(self, whose: str) -> deque[float]:
+        found = self._failures.get(whose) or deque(maxlen=self._most)
+        while found and found[0] <= self._clock() - self._window:
+            found.popleft()
+        return found
+
+
+def _whose(address: str) -> str:
+    """
+    >>> _whose("192.0.2.7"), _whose("2001:db8:0:1:2:3:4:5"), _whose("2001:db8:0:1::9")
+    ('192.0.2.7', '2001:db8:0:1::', '2001:db8:0:1::')
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, _NETWORK), strict=False).network_address)
+    return str(parsed)

@@ -1,0 +1,119 @@
+"""`/channels/…`: one channel, what it holds, and where that came from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from tidemill.app import Tidemill
+from tidemill.errors import NotFound
+from tidemill.model.block import Block, BlockState
+from tidemill.model.change import Updates
+from tidemill.model.channel import Role
+from tidemill.model.run import Run
+from tidemill.ui import rows
+from tidemill.ui.desk import Desk
+from tidemill.ui.explanation import ExplanationView
+from tidemill.ui.frame import frame
+from tidemill.ui.parts import Facts, Heading, box, section
+from tidemill.ui.sample import sample
+from tidemill.ui.standing import judged
+from tidemill.ui.table import Table
+from tidemill.ui.threads import off_loop
+from tidemill.ui.words import count, moment, size
+
+BLOCKS = 50
+"""Newest blocks that are shown."""
+RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A channel's newest blocks, and the runs that wrote them, by number; forgotten runs are missing."""
+
+    blocks: tuple[Block, ...]
+    runs: dict[int, Run]
+
+    def visible(self, block: Block) -> float | None:
+        """When a block became visible: a derived one has no version, but its run ended in that moment."""
+        if block.version is not None:
+            return moment(block.version)
+        if block.state not in (BlockState.FILLED, BlockState.COLLECTED):
+            return None
+        run = self.runs.get(block.run) if block.run is not None else None
+        return run.finished if run is not None else None
+
+    def writers(self) -> list[Run]:
+        return sorted(self.runs.values(), key=lambda r: -r.id)[:RUNS]
+
+
+def held(mill: Tidemill, name: str) -> Held:
+    blocks = mill.catalog.blocks(name, limit=BLOCKS)
+    runs: dict[int, Run] = {}
+    for number in {b.run for b in blocks if b.run is not None}:
+        try:
+            runs[number] = mill.catalog.run(number)
+        except NotFound:
+            continue
+    return Held(tuple(blocks), runs)
+
+
+async def channel(desk: Desk, name: str) -> None:
+    with frame(desk, "", name):
+        snapshot = await desk.feed.snapshot()
+        if await desk.found(lambda: snapshot.channel(name), f"No channel {name!r} is registered."):
+            await desk.keep(_Channel(desk, name).show)
+
+
+class _Channel:
+    def __init__(self, desk: Desk, name: str) -> None:
+        self._desk = desk
+        self._name = name
+        self._heading = Heading("channel", name)
+        self._facts = Facts(("role", "workflow", "updates", "head", "blocks", "rows", "size", "slots held"))
+        with box("columns"):
+            with section("Schema"):
+                self._schema = Table("Schema", rows.SCHEMA, empty="known once the first block is written")
+            with section("Reflects", "versions of inputs, by pathway"):
+                self._reflects = Table("Provenance", rows.REFLECTED, empty="nothing yet")
+        with box("columns"):
+            with section("Read by"):
+                self._consumers = Table("Consumers", rows.CONSUMER, empty="no task")
+            with section("Sample"):
+                sample(desk, name)
+        self._explanation = ExplanationView(desk, name)
+        with section("Blocks", f"the newest {BLOCKS}"):
+            self._blocks = Table("Blocks", rows.BLOCK, empty="no block yet")
+        with section("Runs that write it"):
+            self._runs = Table("Runs", rows.RUN, empty="no run yet")
+
+    async def show(self) -> None:
+        snapshot = await self._desk.feed.snapshot()
+        now = time.time()
+        known = snapshot.channel(self._name)
+        if known is None:
+            raise NotFound(f"channel {self._name!r} is no longer registered")
+        holds = await off_loop(held, self._desk.mill, self._name)
+        registered, declared = known.registered, known.registered.channel
+        self._heading.show(judged(snapshot, now).channels.get(self._name))
+        self._facts.show(
+            role=declared.role,
+            workflow=registered.workflow,
+            updates=_updates(declared.updates),
+            head=registered.head.seq,
+            blocks=count(registered.blocks),
+            rows=count(registered.rows),
+            size=size(registered.bytes),
+            slots_held=registered.reserved,
+        )
+        self._schema.show(rows.of_schema(declared.schema))
+        self._reflects.show([rows.of_reflected(r, now) for r in known.reflects])
+        self._consumers.show([rows.of_consumer(c) for c in known.consumers])
+        self._blocks.show([rows.of_block(b, holds.visible(b), now) for b in holds.blocks])
+        self._runs.show([rows.of_run(r, now) for r in holds.writers()])
+        if declared.role is Role.DERIVED:
+            await self._explanation.show()
+
+
+def _updates(value: Updates) -> str:
+    return f"{value.name} ({', '.join(value.key)})" if value.key else value.name

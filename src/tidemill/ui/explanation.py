@@ -1,0 +1,60 @@
+"""How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
+
+from __future__ import annotations
+
+from tidemill.errors import TidemillError
+from tidemill.plan.explain import Explanation, Written
+from tidemill.ui import rows
+from tidemill.ui.desk import Desk
+from tidemill.ui.parts import Text, box, link, section
+from tidemill.ui.table import Table
+from tidemill.ui.threads import off_loop
+from tidemill.ui.urls import flow_url
+
+
+class ExplanationView:
+    """Made anew only when the explanation is another one."""
+
+    def __init__(self, desk: Desk, table: str) -> None:
+        self._desk = desk
+        self._table = table
+        self._shown: Explanation | str | None = None
+        with section("How it is kept fresh") as self._section:
+            self._place = box("stack")
+        self._section.set_visibility(False)
+
+    async def show(self) -> None:
+        found: Explanation | str
+        try:
+            found = await off_loop(self._desk.mill.explain, self._table)
+        except TidemillError as error:
+            found = str(error)
+        if found == self._shown:
+            return
+        self._shown = found
+        self._section.set_visibility(True)
+        self._place.clear()
+        with self._place:
+            if isinstance(found, str):
+                Text(found, "p", "muted")
+            else:
+                for writer in found.writers:
+                    _writer(writer, self._desk.place(writer.location))
+
+
+def _writer(writer: Written, place: str) -> None:
+    with box("line-of"):
+        Text(f"Task {writer.task} of flow ")
+        link(writer.flow, flow_url(writer.flow))
+        Text(f", declared in {place}; refresh: {writer.refresh or 'programmed'}.")
+    Text(f"A run now: {writer.way or 'unknown'}. {_sentence(writer.why)}", "p", "verdict")
+    Table("Variants", rows.VARIANT).show([rows.of_variant(v, writer) for v in writer.variants])
+    if writer.widgets:
+        Text("\n".join(writer.widgets), "pre", "log")
+    if writer.states:
+        states = Table("State channels", ("state channel", "updates", "keeps", "of"))
+        states.show([(s.channel, s.updates, ", ".join(s.columns), s.widget) for s in writer.states])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,53 @@
+"""What became visible lately, read from the catalog: what staleness is computed from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tidemill.model.channel import Role
+from tidemill.model.time import Version
+from tidemill.ports import CatalogReader, Event
+from tidemill.runtime.status import Status
+from tidemill.ui.staleness import History, Reach
+
+ADVANCED = "channel.advanced"
+BLOCKS = 200
+"""Newest blocks of a channel that are looked at."""
+
+
+def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> History:
+    """When a derived channel advanced only its events say; what it reflected then, its blocks."""
+    advanced = _advanced(events)
+    inputs, tables = _names(status, Role.INPUT), _names(status, Role.DERIVED)
+    return History(
+        {name: _arrivals(catalog, name) for name in inputs},
+        {name: _reaches(catalog, name, advanced[name]) for name in tables},
+    )
+
+
+def _names(status: Status, role: Role) -> list[str]:
+    return [c.registered.channel.name for c in status.channels if c.registered.channel.role is role]
+
+
+def _advanced(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
+    """By channel and sequence number, when the head came to stand there."""
+    found: dict[str, dict[int, Version]] = defaultdict(dict)
+    for event in events:
+        if event.kind == ADVANCED:
+            found[event.subject][event.detail["seq"]] = event.detail["visible"]
+    return found
+
+
+def _arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
+    return sorted({b.version for b in catalog.blocks(channel, BLOCKS) if b.version is not None})
+
+
+def _reaches(catalog: CatalogReader, channel: str, advanced: dict[int, Version]) -> list[Reach]:
+    reached = {b.seq: b.reached.pathways for b in catalog.blocks(channel, BLOCKS)} if advanced else {}
+    found = [
+        Reach(visible, {pathway: max(versions) for pathway, versions in reached[seq].items()})
+        for seq, visible in advanced.items()
+        if seq in reached
+    ]
+    return sorted(found, key=lambda r: r.visible)

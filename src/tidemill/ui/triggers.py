@@ -1,0 +1,55 @@
+"""`/triggers`: what makes flows run, and what did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from tidemill.ports import RegisteredWorkflow
+from tidemill.ui import rows
+from tidemill.ui.actions import Actions
+from tidemill.ui.desk import Desk
+from tidemill.ui.frame import frame
+from tidemill.ui.parts import Text, section
+from tidemill.ui.table import Cell, Row, Table
+from tidemill.ui.threads import off_loop
+from tidemill.ui.words import ago
+
+FIRINGS = 50
+
+
+async def triggers(desk: Desk) -> None:
+    with frame(desk, "/triggers", "Triggers"):
+        view = _Triggers(desk)
+        await desk.keep(view.show)
+
+
+class _Triggers:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._may_pause = desk.viewer().may_pause
+        Text("Triggers", "h1")
+        with section("Conditions"):
+            self._conditions = Table("Conditions", rows.TRIGGER, empty="no flow has a trigger")
+        with section("Workflows"):
+            self._workflows = Table("Workflows", ("workflow", "state", ">priority", "changed", ""))
+        with section("Firings", "newest first"):
+            self._firings = Table("Firings", rows.FIRING, empty="none yet")
+
+    async def show(self) -> None:
+        snapshot = await self._desk.feed.snapshot()
+        fired = await off_loop(self._desk.mill.catalog.firings, None, FIRINGS)
+        now = time.time()
+        self._conditions.show([rows.of_trigger(t, now) for t in snapshot.triggers])
+        self._workflows.show([self._workflow(w, now) for w in snapshot.workflows])
+        self._firings.show([rows.of_firing(f, now) for f in fired])
+
+    def _workflow(self, value: RegisteredWorkflow, now: float) -> Row:
+        state = Cell("paused", tone="paused") if value.paused else Cell("goes on", tone="fresh")
+        name = "Resume" if value.paused else "Pause"
+        act = Cell(name, act=self._act(value)) if self._may_pause else Cell("")
+        return (value.name, state, str(value.priority), ago(value.applied, now), act)
+
+    def _act(self, value: RegisteredWorkflow) -> Callable[[], Awaitable[None]]:
+        actions = Actions(self._desk)
+        return (lambda: actions.resume(value.name)) if value.paused else (lambda: actions.pause(value.name))

@@ -1,0 +1,53 @@
+"""What `explain` answers with."""
+
+from __future__ import annotations
+
+from tidemill.wire.shapes import Shape
+
+
+class Kept(Shape):
+    channel: str
+    widget: str
+    columns: list[str]
+    updates: str
+    key: list[str]
+
+
+class Weighed(Shape):
+    name: str
+    reads: list[tuple[str, list[str]]]
+    writes: list[tuple[str, str, str | None]]
+    rows: int | None
+    seconds: float | None
+    obstacle: str
+
+
+class Line(Shape):
+    name: str
+    looks_at: list[str]
+    operators: list[str]
+
+
+class Written(Shape):
+    flow: str
+    task: str
+    location: str
+    refresh: str | None
+    way: str | None
+    why: str
+    widgets: list[str]
+    states: list[Kept]
+    variants: list[Weighed]
+    program: list[Line]
+
+
+class Explanation(Shape):
+    table: str
+    writers: list[Written]
+
+
+class Explanations(Shape):
+    """Every table that a flow writes."""
+
+    flow: str
+    tables: list[Explanation]

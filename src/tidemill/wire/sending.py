@@ -1,0 +1,90 @@
+"""What a client inserts, as bytes that are sent while they are read or made."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tidemill.errors import BadInput
+
+_PIECE = 1 << 20
+_TYPES = {
+    "csv": "text/csv",
+    "jsonl": "application/x-ndjson",
+    "ndjson": "application/x-ndjson",
+    "json": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+    "arrows": "application/vnd.apache.arrow.stream",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The headers that say what it is, and its bytes, which can be read once."""
+
+    headers: dict[str, str]
+    content: Iterator[bytes]
+
+
+def sent_as(data: str | Path | Iterable[Mapping[str, Any]], format: str | None = None) -> Sent:
+    """A file by its path, or rows as JSON lines.
+
+    >>> b"".join(sent_as([{"id": 1, "on": dt.date(2026, 5, 1)}]).content)
+    b'{"id": 1, "on": "2026-05-01"}\\n'
+    """
+    if isinstance(data, str | Path):
+        return _file(Path(data), format)
+    return Sent({"Content-Type": _TYPES["jsonl"]}, _lines(data))
+
+
+def _file(path: Path, format: str | None) -> Sent:
+    """Its format is that of its name, `articles.csv.gz` for one, unless it is said."""
+    suffixes = [s.lstrip(".").lower() for s in path.suffixes]
+    gzipped = suffixes[-1:] == ["gz"]
+    named = suffixes[:-1] if gzipped else suffixes
+    found = _TYPES.get((format or (named[-1] if named else "")).lower())
+    if found is None:
+        raise BadInput(f"cannot tell the format of {path}; say which it is: {', '.join(_TYPES)}")
+    headers = {"Content-Type": found} | ({"Content-Encoding": "gzip"} if gzipped else {})
+    return Sent(headers, _pieces(path))
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """A piece at a time: a line alone is not worth a packet."""
+    kept = bytearray()
+    for row in rows:
+        kept += json.dumps(row, default=_cell, ensure_ascii=False, allow_nan=False).encode()
+        kept += b"\n"
+        if len(kept) >= _PIECE:
+            yield bytes(kept)
+            kept.clear()
+    yield bytes(kept)
+
+
+def _cell(value: object) -> str:
+    """What JSON has no word for, as `insert` reads it."""
+    match value:
+        case dt.datetime() | dt.date():
+            return value.isoformat()
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise BadInput(f"a {type(value).__name__} cannot be sent as JSON; write the rows to a Parquet file")

@@ -1,0 +1,84 @@
+"""Documents about workflows, triggers and servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tidemill.wire.shapes import Moment, Shape, Wish
+
+_LARGEST = 2**31 - 1
+
+
+class Step(Shape):
+    action: str
+    what: str
+    name: str
+    detail: str
+
+
+class Steps(Shape):
+    steps: list[Step]
+
+
+class Workflow(Shape):
+    name: str
+    paused: bool
+    priority: int
+    changed: Moment
+
+
+class Workflows(Shape):
+    workflows: list[Workflow]
+
+
+class Priority(Wish):
+    """Runs of a workflow with a larger one go first."""
+
+    priority: int = Field(ge=-_LARGEST, le=_LARGEST)
+
+
+class Trigger(Shape):
+    id: int
+    flow: str
+    trigger: int
+    condition: dict[str, Any]
+    due: Moment | None
+    waiting_since: Moment | None
+    rows: int
+    bytes: int
+    missed: int
+    fired: Moment | None
+    paused: bool
+
+
+class Triggers(Shape):
+    triggers: list[Trigger]
+
+
+class Firing(Shape):
+    id: int
+    at: Moment
+    flow: str
+    trigger: dict[str, Any]
+    missed: int
+    run: int
+
+
+class Firings(Shape):
+    firings: list[Firing]
+
+
+class Server(Shape):
+    name: str
+    role: str
+    leader: bool
+    state: str
+    tracks: int
+    started: Moment
+    seen: Moment
+
+
+class Servers(Shape):
+    servers: list[Server]

@@ -1,0 +1,78 @@
+"""Which status of HTTP says which error, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from tidemill import errors
+from tidemill.errors import (
+    BadInput,
+    CatalogError,
+    Collected,
+    ConfigError,
+    Conflict,
+    EngineError,
+    NotFound,
+    StorageError,
+    TidemillError,
+    WorkflowError,
+)
+from tidemill.wire import refusals
+from tidemill.wire.refusals import (
+    Forbidden,
+    Invalid,
+    Misdirected,
+    NoSuchMethod,
+    TooLarge,
+    TooManyFailures,
+    Unidentified,
+    UnknownFormat,
+)
+
+STATUSES: Mapping[type[TidemillError], int] = {
+    BadInput: 400,
+    Unidentified: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    NoSuchMethod: 405,
+    Conflict: 409,
+    Collected: 410,
+    TooLarge: 413,
+    UnknownFormat: 415,
+    Misdirected: 421,
+    Invalid: 422,
+    ConfigError: 422,
+    WorkflowError: 422,
+    TooManyFailures: 429,
+    TidemillError: 500,
+    StorageError: 503,
+    CatalogError: 503,
+    EngineError: 503,
+}
+
+
+def status_of(kind: type[BaseException]) -> int:
+    """The status of the nearest class that has one.
+
+    >>> status_of(errors.ChannelBusy), status_of(Collected), status_of(ValueError)
+    (409, 410, 500)
+    """
+    return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 500)
+
+
+def error_of(kind: str, message: str) -> TidemillError:
+    """The error that the server told of.
+
+    >>> error_of("NotFound", "there is no channel 'x'")
+    NotFound("there is no channel 'x'")
+    """
+    found = _KINDS.get(kind, TidemillError)
+    return WorkflowError([message]) if found is WorkflowError else found(message)
+
+
+def _errors(module: ModuleType) -> dict[str, type[TidemillError]]:
+    return {n: c for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, TidemillError)}
+
+
+_KINDS = _errors(errors) | _errors(refusals)

@@ -1,0 +1,136 @@
+"""A small project behind the API, without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from tests.acceptance.plain import PlainEngine
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.catalog.access import Accounts
+from tidemill.model.access import Role
+from tidemill.project import Project
+from tidemill.server.access import Access
+from tidemill.server.app import PREFIX, api
+from tidemill.server.options import Options
+from tidemill.settings import Settings
+
+HERE = "http://127.0.0.1"
+OPTIONS = Options(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
+CSV = b"id,word\n1,one\n2,two\n"
+
+wf = tm.Workflow("shop")
+wf.input("orders", "id int, word string")
+wf.input("stock", "id int, word string", key="id")
+wf.table("words", "word string")
+
+
+@wf.task(writes={"words": tm.Delta}, triggers=[tm.on("orders")])
+def words(orders: tm.New) -> dict[str, tm.Delta]:
+    """Every word that came."""
+    return {"words": [{"word": row["word"]} for row in orders]}
+
+
+class Engine(PlainEngine):
+    """Where Spark's stands in the project."""
+
+    def __init__(self, _session: object, locate: Callable[[str], str]) -> None:
+        super().__init__(locate)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Makes requests of the API in this process, from an address."""
+
+    app: FastAPI
+    headers: dict[str, str]
+    address: str = "127.0.0.1"
+
+    def request(self, method: str, path: str, *, headers: dict[str, str] | None = None, **sent: Any) -> httpx.Response:
+        return asyncio.run(self._request(method, path, headers=self.headers | (headers or {}), **sent))
+
+    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app, client=(self.address, 50_000))
+        async with httpx.AsyncClient(transport=transport, base_url=HERE) as client:
+            return await client.request(method, path if "://" in path else f"{PREFIX}{path}", **sent)
+
+    def get(self, path: str, **sent: Any) -> httpx.Response:
+        return self.request("GET", path, **sent)
+
+    def post(self, path: str, **sent: Any) -> httpx.Response:
+        return self.request("POST", path, **sent)
+
+    def put(self, path: str, **sent: Any) -> httpx.Response:
+        return self.request("PUT", path, **sent)
+
+    def delete(self, path: str, **sent: Any) -> httpx.Response:
+        return self.request("DELETE", path, **sent)
+
+
+@dataclass
+class Served:
+    """The project, its API, and one token for each who calls."""
+
+    mill: Tidemill
+    access: Access
+    app: FastAPI
+    tokens: dict[str, str]
+
+    def client(self, who: str | None = "admin", address: str = "127.0.0.1") -> Caller:
+        headers = {} if who is None else {"Authorization": f"Bearer {self.tokens[who]}"}
+        return Caller(self.app, headers, address)
+
+    def insert(self, body: bytes = CSV, channel: str = "orders", **headers: str) -> httpx.Response:
+        sent = {"Content-Type": "text/csv"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.client().post(f"/channels/{channel}/blocks", content=body, headers=sent)
+
+    def run(self) -> int:
+        """One whole run of the flow."""
+        done, _ = self.mill.run("words")
+        return done.id
+
+
+@contextmanager
+def served(directory: Path, *, enabled: bool = True, options: Options = OPTIONS) -> Iterator[Served]:
+    with _without_spark(directory) as mill:
+        mill.apply()
+        access = Access(Accounts(mill.catalog), enabled=enabled)
+        tokens = _tokens(access.accounts)
+        access.accounts.own("shop", ["owner"])
+        yield Served(mill, access, api(mill, access, options), tokens)
+
+
+def _without_spark(directory: Path) -> Tidemill:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidemill.app.SparkEngine", Engine)
+        return Tidemill(directory, Settings(), Project((wf.declared(),)))
+
+
+def _tokens(accounts: Accounts) -> dict[str, str]:
+    roles = {"viewer": Role.VIEWER, "owner": Role.OPERATOR, "operator": Role.OPERATOR, "admin": Role.ADMIN}
+    for name, role in roles.items():
+        accounts.keep_user(name, role)
+    return {name: accounts.issue(name).text for name in roles}
+
+
+def state(mill: Tidemill) -> dict[str, Any]:
+    """What a refused request must leave as it was."""
+    catalog, accounts = mill.catalog, Accounts(mill.catalog)
+    return {
+        "channels": catalog.channels(),
+        "bindings": catalog.bindings(),
+        "workflows": catalog.workflows(),
+        "visible": [b for b in catalog.blocks(limit=10_000) if b.state == "filled"],
+        "users": accounts.users(),
+        "tokens": accounts.tokens(),
+        "owners": accounts.owners("shop"),
+    }

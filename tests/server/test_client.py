@@ -1,0 +1,174 @@
+"""The client against a server that listens: every method, every error, and streams that break."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from tests.server.mill import CSV, OPTIONS, Served, served
+from tests.server.test_roles import ALLOWED, ANYONE
+
+from tidemill.client import Client
+from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
+from tidemill.server.listen import Listener
+from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable
+from tidemill.wire.statuses import error_of
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, listen=60.0)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(shop: Served) -> Iterator[str]:
+    with Listener(shop.app, shop.access, port=0) as listener:
+        yield listener.url
+
+
+@pytest.fixture
+def client(shop: Served, url: str) -> Iterator[Client]:
+    with Client(url, shop.tokens["admin"]) as found:
+        yield found
+
+
+def test_there_is_a_method_for_every_route() -> None:
+    public = {n for n, _ in inspect.getmembers(Client, inspect.isfunction) if not n.startswith("_")} - {"close"}
+    assert len(public) == len(ALLOWED | dict.fromkeys(ANYONE)) - 1  # `blocks` stands for two
+
+
+def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
+    inserted = client.insert("orders", [{"id": 7, "word": "seven"}])
+    run = shop.run()
+    assert client.health().status == "ok"
+    assert {c.name for c in client.channels()} == {c.name for c in client.status().channels}
+    assert client.channel("orders").columns == client.schema("orders")
+    assert "seven" in [r["word"] for r in client.rows("words", limit=1000).rows]
+    assert client.explain("words") == client.explain_flow("words")[0]
+    assert client.blocks("orders")[0] == client.block(inserted.block.id) == client.trace(inserted.block.id).block
+    assert client.blocks(limit=1)[0].run == run
+    assert client.flows() == [client.flow("words")]
+    assert client.runs(kind="flow", limit=1)[0] == client.run(run).run
+    assert client.log(run) == client.run(run).log
+    assert client.past_events(run=run)[-1].run == run
+    assert (client.plan(), client.apply()) == ([], [])
+    assert [w.name for w in client.workflows()] == ["shop"]
+    assert [t.flow for t in client.triggers("words")] == ["words"]
+    assert (client.firings(), client.servers()) == ([], [])
+    assert client.me().name == "admin"
+
+
+def test_everything_that_can_be_changed(client: Client, shop: Served, url: str) -> None:
+    asked = client.request_run("words")
+    assert client.kill(asked.id).state == "killed"
+    assert client.kill(client.retry(asked.id).id).state == "killed"
+    added = client.register({"name": "town", "inputs": [{"name": "visits", "columns": "city string"}]})
+    assert [s.name for s in added] == ["visits"]
+    client.remove("town")
+    assert client.pause("shop").paused
+    assert not client.resume("shop").paused
+    assert client.prioritise("shop", 3).priority == 3
+    client.keep_user("bob", "operator")
+    issued = client.issue("bob", label="script", seconds=60)
+    assert client.own("shop", ["bob", "owner"]) == client.owners("shop") == ["bob", "owner"]
+    with Client(url, issued.secret) as bob:
+        assert bob.me().token == issued.token.id
+        assert client.revoke(issued.token.id).revoked is not None
+        with pytest.raises(Unidentified):
+            bob.me()
+    assert issued.token.id in [t.id for t in client.tokens()]
+    client.remove_user("bob")
+    assert "bob" not in [u.name for u in client.users()]
+    newest = client.audit(limit=1)[0]
+    assert (newest.action, newest.outcome) == ("DELETE /api/v1/users/bob", 204)
+
+
+def test_files_are_sent_by_their_names(client: Client, tmp_path: Path) -> None:
+    plain, packed, nameless = tmp_path / "a.csv", tmp_path / "b.CSV.gz", tmp_path / "c"
+    plain.write_bytes(CSV)
+    packed.write_bytes(gzip.compress(CSV))
+    nameless.write_bytes(CSV)
+    assert client.insert("orders", plain).block.rows == 2
+    assert client.insert("orders", str(packed), key="b").block.rows == 2
+    assert client.insert("orders", packed, key="b").repeated
+    assert client.insert("orders", nameless, format="csv", base=True).block.kind == "base"
+    with pytest.raises(BadInput, match="format of"):
+        client.insert("orders", nameless)
+    with pytest.raises(BadInput, match="cannot read"):
+        client.insert("orders", tmp_path / "none.csv")
+    with pytest.raises(BadInput, match="a object cannot be sent"):
+        client.insert("orders", [{"id": 1, "word": object()}])
+    assert client.insert("stock", ({"id": n, "word": dt.date(2026, 5, n)} for n in (1, 2))).block.rows == 2
+
+
+def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, url: str) -> None:
+    with pytest.raises(NotFound, match=r"no channel 'nope'; known are orders, stock, words"):
+        client.channel("nope")
+    with pytest.raises(BadInput, match="the upload: row 1"):
+        client.insert("orders", [{"id": "x"}])
+    with pytest.raises(Conflict, match="only a ready or running run"):
+        client.kill(1)
+    with pytest.raises(TooLarge):
+        client.insert("orders", ({"id": 1, "word": "x" * 1000} for _ in range(1000)))
+    with Client(url, shop.tokens["viewer"]) as viewer, pytest.raises(Forbidden, match="needs the role operator"):
+        viewer.request_run("words")
+    with Client(url) as nobody, pytest.raises(Unidentified):
+        list(nobody.events())
+    assert error_of("Unheard", "of") is not None
+    assert isinstance(error_of("WorkflowError", "a.py:1: no"), WorkflowError)
+    assert type(error_of("Unheard", "of")) is TidemillError
+
+
+def test_nobody_there(client: Client) -> None:
+    pauses: list[float] = []
+    with Client("http://127.0.0.1:9", timeout=5.0, sleep=pauses.append) as nowhere:
+        with pytest.raises(Unreachable, match="does not answer"):
+            nowhere.status()
+        with pytest.raises(Unreachable):
+            next(nowhere.events())
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
+    stream = client.events(after=shop.mill.catalog.events(limit=10_000)[-1].id)
+    client.pause("shop")
+    assert next(stream).kind == "workflow.paused"
+    client.resume("shop")
+    assert next(stream).kind == "workflow.resumed"
+    stream.close()
+
+
+def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
+    pauses: list[float] = []
+    with served(tmp_path, options=replace(OPTIONS, listen=60.0)) as shop:
+        every = [e.id for e in shop.mill.catalog.events(limit=1000)]
+        with Listener(shop.app, shop.access, port=0) as first:
+            client = Client(first.url, shop.tokens["viewer"], sleep=pauses.append)
+            stream = client.events(after=0)
+            seen = [e.id for e in islice(stream, len(every) - 1)]
+            port = int(first.url.rsplit(":", 1)[1])
+        shop.app.state.ending = False
+        shop.mill.catalog.pause("shop", paused=True)
+        with Listener(shop.app, shop.access, port=port), client:
+            seen += [e.id for e in islice(stream, 2)]
+            stream.close()
+    assert seen == [*every, every[-1] + 1]
+
+
+def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
+    with served(tmp_path, options=replace(OPTIONS, listen=0.0)) as shop, Listener(shop.app, shop.access, port=0) as at:
+        every = [e.id for e in shop.mill.catalog.events(limit=1000)]
+        with Client(at.url, shop.tokens["viewer"]) as client:
+            stream = client.events(after=0)
+            seen = [e.id for e in islice(stream, len(every))]
+            shop.mill.catalog.pause("shop", paused=True)
+            seen.append(next(stream).id)
+            stream.close()
+    assert seen == [*every, every[-1] + 1]

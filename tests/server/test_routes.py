@@ -1,0 +1,200 @@
+"""Every route, as it is meant to be used; its documents are those of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.mill import CSV, Served
+
+from tidemill import documents
+from tidemill.runtime import status as standing
+
+
+def get(shop: Served, path: str, **params: Any) -> Any:
+    answer = shop.client().get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture
+def busy(shop: Served) -> Served:
+    """After an insert and a run."""
+    assert shop.insert().status_code == 201
+    shop.run()
+    return shop
+
+
+def test_status_is_that_of_the_command_line(busy: Served) -> None:
+    now = standing.status(busy.mill.catalog)
+    assert get(busy, "/status", all=True) == documents.status(now)
+    assert get(busy, "/status") == documents.status(standing.without_states(now))
+
+
+def test_channels(busy: Served) -> None:
+    names = [c["name"] for c in get(busy, "/channels")["channels"]]
+    assert names == ["orders", "stock", "words"]
+    one = get(busy, "/channels/orders")["channel"]
+    assert (one["rows"], one["workflow"], one["role"]) == (2, "shop", "input")
+    assert get(busy, "/channels/orders/schema")["schema"][0] == {"name": "id", "type": "INT", "nullable": True}
+
+
+def test_blocks(busy: Served) -> None:
+    found = get(busy, "/channels/orders/blocks")["blocks"]
+    assert [b["seq"] for b in found] == [1, 0]
+    newest = busy.mill.catalog.block(found[0]["id"])
+    assert found[0] == documents.block(newest) == get(busy, f"/blocks/{newest.id}")
+    assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
+    assert get(busy, f"/blocks/{newest.id}/trace") == documents.trace(busy.mill.trace(newest.id))
+
+
+def test_rows_now_and_then(busy: Served) -> None:
+    assert get(busy, "/channels/words/rows", limit=1)["more"] is True
+    found = get(busy, "/channels/words/rows")
+    assert sorted(r["word"] for r in found["rows"]) == ["one", "two"]
+    assert found["more"] is False
+    assert get(busy, "/channels/words/rows", as_of="0")["rows"] == []
+    assert get(busy, "/channels/words/rows", as_of="2000-01-01T00:00:00+01:00")["rows"] == []
+
+
+def test_flows_and_why(busy: Served) -> None:
+    (flow,) = get(busy, "/flows")["flows"]
+    assert get(busy, "/flows/words")["flow"] == flow
+    assert (flow["name"], flow["last_run"]["state"]) == ("words", "finished")
+    (table,) = get(busy, "/flows/words/explain")["tables"]
+    assert table == get(busy, "/channels/words/explain")
+    assert table["writers"][0]["flow"] == "words"
+
+
+def test_a_run_is_asked_for_and_left_to_a_server(shop: Served) -> None:
+    asked = shop.client().post("/flows/words/runs")
+    assert (asked.status_code, asked.json()["state"]) == (202, "ready")
+    assert [r.id for r in shop.mill.catalog.runnable()] == [asked.json()["id"]]
+
+
+def test_a_run_is_killed_and_tried_again(shop: Served) -> None:
+    client = shop.client()
+    first = client.post("/flows/words/runs").json()["id"]
+    assert client.post(f"/runs/{first}/retry").status_code == 409
+    assert client.post(f"/runs/{first}/kill").json()["state"] == "killed"
+    assert client.post(f"/runs/{first}/kill").status_code == 409
+    again = client.post(f"/runs/{first}/retry")
+    assert again.status_code == 202
+    assert again.json()["id"] != first
+
+
+def test_only_flows_are_tried_again(shop: Served) -> None:
+    run = shop.insert().json()["block"]["run"]
+    answer = shop.client().post(f"/runs/{run}/retry")
+    assert answer.status_code == 409
+    assert "insert" in answer.json()["error"]["message"]
+
+
+def test_runs_in_pages(shop: Served) -> None:
+    runs = [shop.insert().json()["block"]["run"] for _ in range(3)]
+    runs.append(shop.run())
+    first = [r["id"] for r in get(shop, "/runs", limit=2)["runs"]]
+    rest = [r["id"] for r in get(shop, "/runs", limit=2, before=first[-1])["runs"]]
+    assert first + rest == runs[::-1]
+    assert [r["id"] for r in get(shop, "/runs", kind="flow")["runs"]] == runs[-1:]
+    assert get(shop, "/runs", state="failed")["runs"] == []
+    assert len(get(shop, "/runs", subject="orders", state="finished")["runs"]) == 3
+
+
+def test_one_run_with_its_log(busy: Served) -> None:
+    run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
+    found = get(busy, f"/runs/{run}")
+    assert found["run"] == documents.run(busy.mill.catalog.run(run))
+    assert [b["channel"] for b in found["blocks"]] == ["words"]
+    assert found["reads"][0]["channel"] == "orders"
+    assert get(busy, f"/runs/{run}/log") == {"run": run, "log": found["log"]}
+
+
+def test_events_after_and_newest(busy: Served) -> None:
+    every = busy.mill.catalog.events(limit=1000)
+    assert get(busy, "/events", after=0, limit=1000)["events"] == [documents.event(e) for e in every]
+    assert [e["id"] for e in get(busy, "/events", limit=2)["events"]] == [e.id for e in every[-2:]]
+    run = every[-1].run
+    assert {e["run"] for e in get(busy, "/events", run=run)["events"]} == {run}
+
+
+def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
+    every = busy.mill.catalog.events(limit=1000)
+    answer = busy.client().get("/events/stream", headers={"Last-Event-ID": str(every[-3].id)})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    ids = [line.removeprefix("id: ") for line in answer.text.splitlines() if line.startswith("id: ")]
+    assert ids == [str(e.id) for e in every[-3:]]
+    assert f"event: {every[-1].kind}" in answer.text
+    assert "data:" not in busy.client().get("/events/stream").text  # nothing happened since
+
+
+def test_plan_and_apply(shop: Served, tmp_path: Path) -> None:
+    assert get(shop, "/plan") == {"steps": []}
+    assert shop.client().post("/apply").json() == {"steps": []}
+
+
+def test_a_document_is_registered_and_removed(shop: Served) -> None:
+    table = {"name": "counts", "query": "SELECT city, count(*) AS n FROM visits GROUP BY city"}
+    document = {"name": "town", "inputs": [{"name": "visits", "columns": "city string"}], "tables": [table]}
+    first = shop.client().post("/workflows", json=document)
+    assert first.status_code == 200, first.text
+    assert ("add", "channel", "visits") in [(s["action"], s["what"], s["name"]) for s in first.json()["steps"]]
+    assert shop.client().post("/workflows", json=document).json() == {"steps": []}
+    assert shop.client().post("/channels/visits/blocks?format=csv", content=b"city\nUlm\n").status_code == 201
+    assert shop.client().delete("/workflows/town").status_code == 204
+    assert "visits" not in [c["name"] for c in get(shop, "/channels")["channels"]]
+    assert shop.client().delete("/workflows/shop").status_code == 409  # a file declares it
+
+
+@pytest.mark.parametrize("query", ["DROP TABLE visits", "SELECT * FROM parquet.`/etc/passwd`", "SELECT ${x}", "no SQL"])
+def test_a_document_that_asks_for_more_is_refused(shop: Served, query: str) -> None:
+    document = {"name": "town", "tables": [{"name": "t", "query": query}]}
+    answer = shop.client().post("/workflows", json=document)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "WorkflowError")
+    assert [w.name for w in shop.mill.catalog.workflows()] == ["shop"]
+
+
+def test_workflows_pause_go_on_and_go_first(shop: Served) -> None:
+    client = shop.client()
+    assert [w["name"] for w in get(shop, "/workflows")["workflows"]] == ["shop"]
+    assert client.post("/workflows/shop/pause").json()["paused"] is True
+    assert client.post("/workflows/shop/resume").json()["paused"] is False
+    assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
+    (found,) = shop.mill.catalog.workflows()
+    assert get(shop, "/workflows")["workflows"] == [documents.workflow(found)]
+
+
+def test_triggers_firings_and_servers(shop: Served) -> None:
+    shop.insert()
+    loop = shop.mill.loop("up")
+    assert shop.mill.catalog.attend(loop.server, lease=5.0)
+    for leaf in shop.mill.catalog.due_triggers():
+        shop.mill.catalog.fire(leaf)
+    catalog = shop.mill.catalog
+    assert get(shop, "/triggers")["triggers"] == [documents.trigger(t) for t in catalog.triggers()]
+    assert get(shop, "/firings", flow="words")["firings"] == [documents.firing(f) for f in catalog.firings()]
+    assert len(get(shop, "/firings")["firings"]) == 1
+    assert get(shop, "/servers")["servers"] == [documents.server(s) for s in catalog.servers()]
+
+
+def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
+    client = shop.client(None)
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("http://10.0.0.1/healthz").json() == {"status": "ok"}
+
+
+def test_what_is_inserted_can_be_read(shop: Served) -> None:
+    answer = shop.insert(CSV)
+    assert answer.status_code == 201
+    block = shop.mill.catalog.block(answer.json()["block"]["id"])
+    assert answer.json() == {"block": documents.block(block), "repeated": False}
+    assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
+
+
+def test_who_waits_is_woken(shop: Served) -> None:
+    woken: list[str] = []
+    shop.app.state.wake = lambda: woken.append("!")
+    shop.insert()
+    shop.client().post("/flows/words/runs")
+    assert len(woken) == 2

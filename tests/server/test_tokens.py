@@ -1,0 +1,147 @@
+"""Tokens over the API: shown once, refused when they should be, and never told again."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.server.mill import OPTIONS, Caller, Served, served
+
+from tidemill.model.access import Role
+from tidemill.server.access import Access
+from tidemill.server.app import api
+from tidemill.server.throttle import Throttle
+from tidemill.wire.refusals import TooManyFailures
+
+
+@dataclass
+class FakeClock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bearing(shop: Served, text: str) -> Caller:
+    return Caller(shop.app, {"Authorization": f"Bearer {text}"})
+
+
+def test_a_token_is_issued_used_and_revoked(shop: Served) -> None:
+    admin = shop.client()
+    assert admin.put("/users/ann", json={"role": "viewer"}).json()["role"] == "viewer"
+    issued = admin.post("/users/ann/tokens", json={"label": "laptop", "seconds": 3600})
+    assert issued.status_code == 201
+    secret, number = issued.json()["secret"], issued.json()["token"]["id"]
+    assert secret.startswith(f"tdm_{number}_")
+    assert bearing(shop, secret).get("/me").json() == {"name": "ann", "role": "viewer", "token": number}
+    assert secret.split("_")[2] not in admin.get("/tokens").text
+    assert admin.delete(f"/tokens/{number}").json()["revoked"] is not None
+    refused = bearing(shop, secret).get("/me")
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+    assert secret not in refused.text
+
+
+def test_who_is_removed_is_refused(shop: Served) -> None:
+    assert shop.client().delete("/users/viewer").status_code == 204
+    assert shop.client("viewer").get("/me").status_code == 401
+    assert shop.client().delete("/users/viewer").status_code == 404
+    assert "viewer" not in [u["name"] for u in shop.client().get("/users").json()["users"]]
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic YTpi", "Bearer tdm_000000000000_" + "0" * 64])
+def test_what_is_no_token_is_refused(shop: Served, header: str) -> None:
+    answer = Caller(shop.app, {"Authorization": header}).get("/me")
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (401, "Unidentified")
+
+
+def test_a_role_is_changed_for_tokens_that_exist(shop: Served) -> None:
+    shop.client().put("/users/viewer", json={"role": "admin"})
+    assert shop.client("viewer").get("/users").status_code == 200
+
+
+def test_who_guesses_has_to_wait(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with served(tmp_path) as shop:
+        access = Access(shop.access.accounts, enabled=True, throttle=Throttle(clock, most=3))
+        shop.app = api(shop.mill, access, OPTIONS)
+        for _ in range(3):
+            assert bearing(shop, "wrong").get("/me").status_code == 401
+            clock.now += 10
+        refused = shop.client().get("/me")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+        assert shop.client("admin", "127.0.0.2").get("/me").status_code == 200  # others need not
+        assert shop.client(None).get("/me").status_code == 401
+        clock.now += 30
+        assert shop.client().get("/me").status_code == 200
+
+
+def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.server.throttle._REMEMBERED", 2)
+    throttle = Throttle(FakeClock(), most=1)
+    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        throttle.failed(address)
+    throttle.check("192.0.2.1")
+    with pytest.raises(TooManyFailures):
+        throttle.check("192.0.2.3")
+
+
+def test_one_network_is_one_guesser() -> None:
+    throttle = Throttle(FakeClock(), most=1)
+    throttle.failed("2001:db8::1")
+    with pytest.raises(TooManyFailures):
+        throttle.check("2001:db8::2")
+    throttle.check("2001:db8:0:1::2")
+
+
+def test_changes_are_written_down_and_looking_is_not(shop: Served) -> None:
+    shop.client("owner").post("/workflows/shop/pause")
+    shop.client("operator").post("/workflows/shop/pause")
+    shop.client().get("/status")
+    shop.client(None).post("/apply")
+    found = shop.client().get("/audit").json()["entries"]
+    assert [(e["user"], e["action"], e["outcome"]) for e in found] == [
+        ("operator", "POST /api/v1/workflows/shop/pause", 403),
+        ("owner", "POST /api/v1/workflows/shop/pause", 200),
+    ]
+    assert found[0]["address"] == "127.0.0.1"
+    assert found[0]["token"] == shop.tokens["operator"].split("_")[1]
+    assert shop.client().get("/audit", params={"before": found[0]["id"]}).json()["entries"] == found[1:]
+
+
+def test_nothing_changes_that_cannot_be_written_down(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise OSError("disk full at /secret/path")
+
+    monkeypatch.setattr(shop.access.accounts, "begin", broken)
+    answer = shop.client().post("/workflows/shop/pause")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert [w.paused for w in shop.mill.catalog.workflows()] == [False]
+
+
+def test_a_change_that_breaks_has_its_outcome(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shop.mill, "apply", lambda: 1 / 0)
+    assert shop.client().post("/apply").status_code == 500
+    assert shop.access.accounts.entries()[0].outcome == 500
+
+
+def test_no_secret_is_logged(shop: Served, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        issued = shop.access.accounts.issue("admin")
+        bearing(shop, issued.text).get("/me")
+        bearing(shop, issued.text[:-1]).get("/me")
+        shop.client().post("/users/viewer/tokens", json={})
+    for secret in (issued.text.split("_")[2], *(t.split("_")[2] for t in shop.tokens.values())):
+        assert secret[:20] not in caplog.text
+    assert issued.text not in repr(issued)
+
+
+def test_owners_are_users(shop: Served) -> None:
+    assert shop.client().put("/workflows/shop/owners", json={"owners": ["nobody"]}).status_code == 404
+    assert shop.client().put("/workflows/shop/owners", json={"owners": ["operator"]}).json() == {"owners": ["operator"]}
+    assert shop.client().get("/workflows/shop/owners").json() == {"owners": ["operator"]}
+    assert shop.client("owner").post("/workflows/shop/pause").status_code == 403
+    assert Role("operator") in {u.role for u in shop.access.accounts.users()}

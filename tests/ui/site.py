@@ -1,0 +1,100 @@
+"""A server with the page and nothing else, as a process of its own: `python -m tests.ui.site PROJECT [spark]`.
+
+It prints its port, then serves until its standard input ends. Whoever sends the header `x-viewer: guest` may only look,
+and so may everybody while the project has a file named `locked`.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from tests.acceptance.plain import PlainEngine
+
+import tidemill.app
+from tidemill.algebra.declare import NEW
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.operators import At
+from tidemill.algebra.program import Query
+from tidemill.app import Tidemill
+from tidemill.model.change import Rows
+from tidemill.model.schema import Field, Schema
+from tidemill.model.task import Refresh, Task
+from tidemill.model.view import View
+from tidemill.ports import Log, Target
+from tidemill.ui import Viewer, mount
+
+KINDS = {int: "BIGINT", float: "DOUBLE"}
+LOCK = "locked"
+GUEST = Viewer("guest", may_run=False, may_kill=False, may_pause=False)
+
+
+class Plain(PlainEngine):
+    """The engine without Spark, for declared tables too: in batch, by the reference evaluator."""
+
+    def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str]) -> None:
+        super().__init__(locate)
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        log.write(f"<b>{task.name}</b> begins\n")
+        code = task.variant.code
+        if not isinstance(code, Refresh):
+            return super().invoke(task, inputs, outputs, tag=tag, log=log)
+        made = self._batch(code.query, inputs)
+        shaped = {n: replace(t, schema=t.schema or _shape(made[n])) for n, t in outputs.items()}
+        return {name: self.write(made[name], target, tag=tag) for name, target in shaped.items()}
+
+    def _batch(self, query: Query, inputs: Mapping[str, View]) -> dict[str, Rows]:
+        sources = {(c, at): self.frame(inputs[c + NEW]) for c in query.channels for at in At}
+        program, steps = query.batch(), dict[str, Rows]()
+        for name, op in program.steps.items():
+            steps[name] = evaluate(op, sources, steps)
+        return {o.channel: evaluate(o.rows, sources, steps) for o in program.outputs if o.rows is not None}
+
+
+def _shape(rows: Rows) -> Schema:
+    """The schema of what was computed, as far as the first row tells it."""
+    return Schema(tuple(Field(name, KINDS.get(type(value), "STRING")) for name, value in rows[0].items()))
+
+
+def main(project: str, engine: str = "plain") -> None:
+    if engine == "plain":
+        vars(tidemill.app)["SparkEngine"] = Plain
+    with Tidemill.open(project) as mill, socket.create_server(("127.0.0.1", 0)) as listening:
+        loop = mill.loop("up")
+        working = threading.Thread(target=loop.run)
+        working.start()
+        server = uvicorn.Server(uvicorn.Config(site(mill), log_level="warning"))
+        threading.Thread(target=_until_told, args=(server,), daemon=True).start()
+        print(listening.getsockname()[1], flush=True)
+        server.run(sockets=[listening])
+        loop.drain()
+        working.join()
+
+
+def site(mill: Tidemill) -> FastAPI:
+    app = FastAPI()
+
+    def who(request: Request) -> Viewer:
+        locked = (mill.directory / LOCK).exists()
+        return GUEST if locked or request.headers.get("x-viewer") == "guest" else Viewer()
+
+    mount(app, mill, who)
+    return app
+
+
+def _until_told(server: uvicorn.Server) -> None:
+    sys.stdin.read()
+    server.should_exit = True
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,260 @@
+"""The page in a real browser, on a real server: what people see, from an empty server on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.ui.house import NODES, House, house
+from tests.ui.site import LOCK
+
+CHROMIUM = shutil.which("chromium")
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+PAGES = (
+    "/",
+    "/runs",
+    "/runs/1",
+    "/freshness",
+    "/triggers",
+    "/servers",
+    "/events",
+    "/channels/city_totals",
+    "/flows/firsts",
+)
+SLOW = 20_000  # milliseconds; a busy machine shall not fail what is right
+
+pytestmark = [
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed; on Debian: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=SLOW)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house in which everything is fresh."""
+    with house(tmp_path_factory.mktemp("served"), browser) as made:
+        with made.opened() as mill:
+            mill.apply()
+        made.feed()
+        with made.page() as page:
+            all_fresh(page)
+        yield made
+
+
+@pytest.fixture
+def empty(browser: Browser, tmp_path: Path) -> Iterator[House]:
+    with house(tmp_path, browser) as made:
+        yield made
+
+
+def card(page: Page, name: str, tone: str) -> None:
+    shown = page.locator(f".card.tone-{tone}").filter(has=page.get_by_role("link", name=name, exact=True))
+    expect(shown.first).to_be_visible()
+
+
+def all_fresh(page: Page) -> None:
+    expect(page.locator(".card.tone-fresh")).to_have_count(NODES)
+
+
+def test_from_an_empty_server_to_a_green_graph_and_through_a_failure(empty: House) -> None:
+    with empty.page() as page:
+        expect(page.get_by_text("Nothing is registered yet")).to_be_visible()
+        expect(page.get_by_text("tidemill apply")).to_be_visible()
+        with empty.opened() as mill:
+            mill.apply()
+        expect(page.locator(".card.tone-empty")).to_have_count(NODES)
+        expect(page.get_by_text("tidemill insert cities FILE")).to_be_visible()
+
+        empty.feed()
+        all_fresh(page)
+
+        empty.broken.touch()
+        empty.feed()
+        card(page, "large_orders", "failed")
+        card(page, "city_totals", "waiting")
+        expect(page.locator(".card.tone-failed")).to_contain_text("<img src=x onerror=alert(1)> is no amount")
+
+        empty.broken.unlink()
+        page.get_by_role("link", name="large_orders", exact=True).click()
+        page.get_by_role("link", name="large_orders", exact=True).first.click()
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator(".heading .badge")).to_have_text("fresh")
+        page.get_by_role("link", name="Graph").click()
+        all_fresh(page)
+
+
+def test_hostile_text_stays_text(served: House) -> None:
+    with served.page("/channels/%3Cimg%20src=x%20onerror=alert(1)%3E") as page:
+        expect(page.get_by_text("No channel '<img src=x onerror=alert(1)>' is registered.")).to_be_visible()
+        served.go(page, "/runs/3")
+        expect(page.locator(".log").last).to_contain_text("<b>large_orders</b> begins")
+        assert page.locator("img").count() == 0
+
+
+def test_every_page_can_be_walked_to(served: House) -> None:
+    with served.page() as page:
+        for name in ("Runs", "Freshness", "Triggers", "Servers", "Events", "Graph"):
+            page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+            expect(page).to_have_title(f"{name} · Tidemill")
+            expect(page.get_by_role("heading", level=1)).to_be_attached()
+        expect(page.locator(".card")).to_have_count(NODES)
+        page.get_by_role("link", name="Show state channels").click()
+        expect(page.get_by_role("link", name="city_totals.state1")).to_be_visible()
+
+
+def test_a_channel_tells_all_about_itself(served: House) -> None:
+    with served.page("/channels/city_totals") as page:
+        expect(page.get_by_role("table", name="Schema")).to_contain_text("total")
+        expect(page.get_by_role("table", name="Provenance")).to_contain_text("orders › large_orders")
+        expect(page.get_by_role("table", name="Variants")).to_contain_text("would run")
+        expect(page.get_by_role("table", name="Blocks")).to_contain_text("base")
+        expect(page.get_by_role("table", name="Runs")).to_contain_text("finished")
+        page.get_by_role("button", name="Show 20 rows").click()
+        expect(page.get_by_role("table", name="Sample")).to_contain_text("land1")
+
+
+def test_a_flow_and_its_runs(served: House) -> None:
+    with served.page("/flows/large_orders") as page:
+        expect(page.get_by_role("table", name="Triggers")).to_contain_text("data on orders")
+        expect(page.locator(".log")).to_contain_text("rows to large_orders")
+        page.get_by_role("table", name="Runs").get_by_role("link").first.click()
+        expect(page.get_by_role("table", name="Read")).to_contain_text("orders")
+        expect(page.get_by_role("table", name="Blocks")).to_contain_text("large_orders")
+        served.go(page, "/runs?state=failed")
+        expect(page.get_by_text("no runs")).to_be_visible()
+
+
+def test_the_strip_and_the_chart_are_drawn(served: House) -> None:
+    with served.page("/runs") as page:
+        expect(page.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
+        served.go(page, "/freshness")
+        expect(page.locator(".chart svg text", has_text="minutes ago").first).to_be_visible()
+        expect(page.get_by_role("table", name="Now")).to_contain_text("city_totals")
+
+
+def test_events_are_filtered_as_one_types(served: House) -> None:
+    with served.page("/events") as page:
+        table = page.get_by_role("table", name="Events")
+        expect(table).to_contain_text("channel.registered")
+        page.get_by_label("Filter").fill("trigger.fired firsts")
+        expect(table).not_to_contain_text("channel.registered")
+        expect(table).to_contain_text("large_orders completed")
+
+
+def test_what_is_dangerous_asks_first(served: House) -> None:
+    with served.page("/triggers") as page:
+        state = page.get_by_role("table", name="Workflows")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(state).to_contain_text("goes on")
+
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        expect(state).to_contain_text("paused")
+        served.go(page, "/flows/firsts")
+        expect(page.locator(".heading .badge")).to_have_text("paused")
+
+        page.get_by_role("button", name="Run").click()
+        served.go(page, "/runs?state=ready")
+        page.get_by_role("button", name="Kill").click()
+        page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+        expect(page.get_by_text("no runs")).to_be_visible()
+
+        served.go(page, "/triggers")
+        page.get_by_role("button", name="Resume").click()
+        expect(state).to_contain_text("goes on")
+
+
+def test_who_may_only_look_finds_no_buttons(served: House) -> None:
+    with served.page("/flows/firsts", viewer="guest") as page:
+        expect(page.get_by_text("guest")).to_be_visible()
+        expect(page.get_by_role("table", name="Runs")).to_be_visible()
+        for name in ("Run", "Kill", "Pause workflow", "Resume workflow"):
+            expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+        served.go(page, "/triggers")
+        expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+
+
+def test_rights_taken_away_meanwhile_are_gone(served: House) -> None:
+    lock = served.project / LOCK
+    with served.page("/flows/firsts") as page:
+        lock.touch()
+        page.get_by_role("button", name="Run").click()
+        expect(page.get_by_text("You may not do that")).to_be_visible()
+        lock.unlink()
+
+
+def test_nothing_scrolls_sideways_on_a_phone(served: House) -> None:
+    with served.page(width=390) as page:
+        for path in PAGES:
+            served.go(page, path)
+            assert (path, page.evaluate("document.documentElement.scrollWidth")) == (path, 390)
+
+
+def test_the_keyboard_reaches_a_card_and_opens_it(served: House) -> None:
+    with served.page() as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+        page.keyboard.press("Enter")
+        for _ in range(10):
+            page.keyboard.press("Tab")
+            if "card-name" in page.evaluate("document.activeElement.className"):
+                break
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("channel", exact=True)).to_be_visible()
+
+
+CONTRAST = """() => {
+  const parsed = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b]
+    .map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = parsed(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const own = e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  return [...document.querySelectorAll('body *')].filter(e => own(e) && e.checkVisibility()).map(e => {
+    const [a, b] = [light(parsed(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    return [(a + 0.05) / (b + 0.05), e.tagName + ' ' + e.className + ': ' + e.textContent.slice(0, 40)];
+  }).filter(([ratio]) => ratio < 4.5);
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read(served: House, dark: bool) -> None:
+    with served.page(dark=dark) as page:
+        for path in PAGES:
+            served.go(page, path)
+            expect(page.locator("body.body--dark" if dark else "body.body--light")).to_be_attached()
+            assert (path, page.evaluate(CONTRAST)) == (path, [])
+
+
+def test_the_theme_is_kept(served: House) -> None:
+    with served.page() as page:
+        page.get_by_role("button", name="Theme: auto").click()
+        page.get_by_role("button", name="Theme: light").click()
+        expect(page.locator("body.body--dark")).to_be_attached()
+        served.go(page, "/runs")
+        expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+        expect(page.locator("body.body--dark")).to_be_attached()

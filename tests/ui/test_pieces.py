@@ -1,0 +1,123 @@
+"""The smaller pure parts: the strip of runs, filters, what a click asks for, the policy, options of charts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from tests.catalog.driver import Driver
+
+from tidemill.errors import NotFound
+from tidemill.model.run import LOST, Run, RunKind, RunState
+from tidemill.ports import Event
+from tidemill.ui.actions import asked_for
+from tidemill.ui.channel import Held
+from tidemill.ui.events import SHOWN, matching
+from tidemill.ui.freshness import options
+from tidemill.ui.policy import Policy
+from tidemill.ui.staleness import Curve
+from tidemill.ui.strip import strip
+from tidemill.ui.words import cell
+
+
+def run(number: int, started: float | None, finished: float | None, owner: str = "vm:1") -> Run:
+    state = RunState.RUNNING if finished is None else RunState.FINISHED
+    return Run(number, RunKind.FLOW, "f", state, 1, 1, 0.0, owner, started=started, finished=finished)
+
+
+def test_runs_that_overlap_need_several_tracks() -> None:
+    lanes = strip([run(1, 10, 20), run(2, 15, 30), run(3, 20, 25), run(4, 5, 8, "vm:2")], since=0, now=100)
+    found = [(lane.owner, lane.track, [b.run.id for b in lane.bars]) for lane in lanes]
+    assert found == [("vm:1", 1, [1, 3]), ("vm:1", 2, [2]), ("vm:2", 1, [4])]
+
+
+def test_bars_are_cut_at_the_ends_of_the_strip() -> None:
+    (lane,) = strip([run(1, 50, 120), run(2, 160, None), run(3, 10, 90), run(4, None, None)], since=100, now=200)
+    assert [(b.run.id, b.left, b.width) for b in lane.bars] == [(1, 0.0, 0.2), (2, 0.6, 0.4)]
+
+
+def event(number: int, kind: str, subject: str, run: int | None = None) -> Event:
+    return Event(number, 0.0, kind, subject, run, {"rows": number})
+
+
+def test_the_newest_events_with_every_word_are_shown() -> None:
+    known = [event(1, "run.failed", "Orders", 7), event(2, "run.finished", "orders"), event(3, "run.failed", "b")]
+    assert [e.id for e in matching(known, "")] == [3, 2, 1]
+    assert [e.id for e in matching(known, "orders FAILED")] == [1]
+    assert [e.id for e in matching(known, "run 7")] == [1]
+    assert len(matching([event(n, "x", "y") for n in range(500)], "x")) == SHOWN
+
+
+def test_a_click_asks_for_one_run_however_often(driver: Driver) -> None:
+    first = asked_for(driver.catalog, "copy")
+    assert asked_for(driver.catalog, "copy").id == first.id
+    asked = driver.catalog.events(run=first.id)[0].detail
+    assert asked["attempts"] == 1 + LOST
+
+
+def test_a_flow_that_is_gone_cannot_be_run(driver: Driver) -> None:
+    with pytest.raises(NotFound, match="no flow 'gone'"):
+        asked_for(driver.catalog, "gone")
+
+
+def test_a_cancelled_block_never_became_visible(driver: Driver) -> None:
+    claim = driver.open_flow()
+    failed = driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
+    (cancelled,) = driver.catalog.written(failed.id)
+    assert Held((cancelled,), {failed.id: failed}).visible(cancelled) is None
+
+
+def test_a_long_cell_is_cut() -> None:
+    assert len(cell("x" * 1000)) < 400
+
+
+def test_a_chart_chooses_its_unit_and_draws_its_texts() -> None:
+    made = options((Curve("<b>t</b>", ((100.0, 600.0), (160.0, 0.0))),), now=160.0, length=240.0)
+    assert made["yAxis"]["name"] == "minutes"
+    assert made["series"][0]["data"] == [[1.0, 10.0], [0.0, 0.0]]
+    assert made["tooltip"]["renderMode"] == "richText"
+
+
+def answered(kind: bytes, parts: list[bytes]) -> tuple[dict[bytes, bytes], bytes]:
+    async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
+        length = str(sum(map(len, parts))).encode()
+        headers = [(b"content-type", kind), (b"content-length", length)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for number, part in enumerate(parts):
+            more = number + 1 < len(parts)
+            await send({"type": "http.response.body", "body": part, "more_body": more})
+
+    sent: list[Message] = []
+    asyncio.run(_called(Policy(application), sent))
+    body = b"".join(m["body"] for m in sent[1:])
+    return dict(sent[0]["headers"]), body
+
+
+async def _called(application: Callable[..., Awaitable[None]], sent: list[Message]) -> None:
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is received")
+
+    scope: dict[str, Any] = {"type": "http"}
+    await application(scope, receive, send)
+
+
+def test_every_page_has_a_nonce_of_its_own() -> None:
+    headers, body = answered(b"text/html; charset=utf-8", [b"<scr", b"ipt>1</script>&lt;script>"])
+    found = headers[b"content-security-policy"].decode()
+    nonce = found.partition("'nonce-")[2].partition("'")[0]
+    assert body == f'<script nonce="{nonce}">1</script>&lt;script>'.encode()
+    assert headers[b"content-length"] == str(len(body)).encode()
+    again, _ = answered(b"text/html", [b""])
+    assert again[b"content-security-policy"] != headers[b"content-security-policy"]
+
+
+def test_what_is_no_page_passes_as_it_is() -> None:
+    headers, body = answered(b"text/javascript", [b"'<script'", b";"])
+    assert body == b"'<script';"
+    assert b"content-security-policy" not in headers
