@@ -80,6 +80,11 @@ def for_writing(engine: Engine) -> Engine:
     return engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
 
 
+def one_writer(engine: Engine) -> bool:
+    """Does the database take one writer at a time?"""
+    return engine.dialect.name == _SQLITE
+
+
 def exclusively(connection: Connection, lock: int) -> None:
     """Wait until no other transaction holds `lock`. A writer of SQLite is alone already."""
     if connection.dialect.name == _POSTGRESQL:

@@ -6,16 +6,17 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from tidemill.catalog import claims, collection, commits, history, notices, register, runs, servers, triggers
-from tidemill.catalog.engine import collided, engine_for, for_writing, time_of, translated
+from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, time_of, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import run_of
+from tidemill.catalog.together import Together
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
 from tidemill.model.codec import Json
@@ -36,7 +37,7 @@ class SqlCatalog(SqlCatalogReader):
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         """`clock`: in place of the database's."""
         super().__init__(engine)
-        self._writing = for_writing(engine)
+        self._write = _writer(for_writing(engine))
         self._clock = clock
 
     def _now(self, connection: Connection) -> float:
@@ -143,12 +144,31 @@ class SqlCatalog(SqlCatalogReader):
             return self._once(work)
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
-        with self._writing.begin() as connection:
+        def written(connection: Connection) -> T:
             # The time is read once the write lock is held: waiting for it may outlast a lease.
             tx = Transaction(connection, self._now(connection))
             result = work(tx)
             tx.finish()
             return result
+
+        return self._write(written)
+
+
+class _Writer(Protocol):
+    """Runs work in a transaction."""
+
+    def __call__(self, work: Callable[[Connection], T]) -> T: ...
+
+
+def _writer(engine: Engine) -> _Writer:
+    if one_writer(engine):
+        return Together(engine)
+
+    def write(work: Callable[[Connection], T]) -> T:
+        with engine.begin() as connection:
+            return work(connection)
+
+    return write
 
 
 def open_catalog(url: str, clock: Clock | None = None) -> SqlCatalog:

@@ -15,6 +15,7 @@ from tidemill.cli.deferred import (
     measure_growth,
     measure_incremental,
     measure_join,
+    measure_load,
     measure_merge,
     measure_overhead,
     measure_queries,
@@ -35,6 +36,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(join)
     bench.command()(queries)
     bench.command()(tick)
+    bench.command()(load)
     app.add_typer(bench, name="bench")
 
 
@@ -59,6 +61,18 @@ def tick(
     """A server's look at a catalog in which nothing is due."""
     with _scratch() as directory:
         point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=tell)
+    _print(as_json, point, [point])
+
+
+def load(
+    rate: Annotated[int, typer.Option(min=1, help="Inserts a second, of a few rows each.")] = 200,
+    seconds: Annotated[int, typer.Option(min=1, help="For so long.")] = 60,
+    streams: Annotated[int, typer.Option(min=0, help="Clients that watch the events meanwhile.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
+    with _scratch() as directory:
+        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
     _print(as_json, point, [point])
 
 

@@ -15,6 +15,7 @@ from tidemill.errors import ConfigError
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
+    from tidemill.catalog.access import Accounts
     from tidemill.demo.story import Report, Tell
     from tidemill.server.listen import Listener
 
@@ -29,6 +30,12 @@ def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
     from tidemill.cli.listening import listener  # noqa: PLC0415
 
     return listener(mill, wake)
+
+
+def accounts_class() -> type[Accounts]:
+    from tidemill.catalog.access import Accounts  # noqa: PLC0415
+
+    return Accounts
 
 
 def java_problem() -> str | None:
@@ -57,6 +64,12 @@ def measure_growth(directory: Path, **wanted: Any) -> dict[str, Any]:
 
 def measure_tick(directory: Path, **wanted: Any) -> dict[str, Any]:
     from tidemill.bench.tick import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_load(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.load import measure  # noqa: PLC0415
 
     return measure(directory, **wanted)
 

@@ -12,6 +12,7 @@ import typer
 
 from tidemill import __version__
 from tidemill.cli import (
+    access,
     bench,
     channels,
     demo,
@@ -44,6 +45,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     runs.register,
     read.register,
     serve.register,
+    access.register,
     storing.register,
     bench.register,
 )
