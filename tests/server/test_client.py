@@ -114,7 +114,7 @@ def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, u
     with pytest.raises(BadInput, match="the upload: row 1"):
         client.insert("orders", [{"id": "x"}])
     with pytest.raises(Conflict, match="only a ready or running run"):
-        client.kill(1)
+        client.kill(shop.run())
     with pytest.raises(TooLarge):
         client.insert("orders", ({"id": 1, "word": "x" * 1000} for _ in range(1000)))
     with Client(url, shop.tokens["viewer"]) as viewer, pytest.raises(Forbidden, match="needs the role operator"):
