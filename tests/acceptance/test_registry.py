@@ -14,6 +14,7 @@ from tidemill.errors import Conflict, NotFound
 from tidemill.model.workflow import Workflow
 from tidemill.project import Project
 from tidemill.registry import built, parsed
+from tidemill.runtime.status import status
 from tidemill.settings import Settings
 
 Open = Callable[..., Tidemill]
@@ -39,6 +40,7 @@ def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, t
     (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
     mill.insert("orders", tmp_path / "o.jsonl")
     mill.run("totals")
+    assert [f.waiting for f in status(mill.catalog).flows] == [()]  # not even for the state that it wrote itself
     (tmp_path / "p.jsonl").write_text('{"id": 2, "item": "tea", "price": 5}\n')
     mill.insert("orders", tmp_path / "p.jsonl")
     mill.run("totals")

@@ -148,17 +148,22 @@ def _consumers(
 
 
 def _readers(binding: RegisteredBinding, consumed: Consumption, lengths: _Lengths) -> list[Consumer]:
+    """Of its own state a task has always seen everything: it wrote it."""
     return [
         Consumer(
             flow=binding.name,
             task=task.name,
             channel=channel,
             modes=tuple(mode for read, mode in task.reads if read == channel),
-            behind=lengths.after(channel, consumed.get((task.name, channel), 0)),
+            behind=0 if _writes(task, channel) else lengths.after(channel, consumed.get((task.name, channel), 0)),
         )
         for task in _tasks(binding)
         for channel in dict.fromkeys(channel for channel, _ in task.reads)
     ]
+
+
+def _writes(task: TaskStatus, channel: str) -> bool:
+    return any(written == channel for written, _ in task.writes)
 
 
 def _consumed(catalog: CatalogReader, flow: str) -> Consumption:

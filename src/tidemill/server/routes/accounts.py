@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 
 from tidemill.model.access import Entry, Role, Token, User
 from tidemill.model.codec import Json
+from tidemill.model.instant import iso
 from tidemill.server.declared import answers
-from tidemill.server.documents import iso
 from tidemill.server.doors import TheAccess, TheCaller, needs
 from tidemill.server.parameters import Before, Limit, TokenId, WorkflowName
 from tidemill.server.parameters import User as Named

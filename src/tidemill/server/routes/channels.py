@@ -7,12 +7,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from tidemill import cells, documents
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
 from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
-from tidemill.server import documents
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, needs
 from tidemill.server.parameters import AsOf, Every, Limit, Name
@@ -57,7 +57,7 @@ def rows(
     """Show rows of a channel, now or as of a sequence number or a time. They are in no order."""
     found = mill.rows(name, as_of, limit + 1)  # one more tells whether there are others
     columns = (mill.catalog.channel(name).channel.schema or Schema(())).fields
-    shown = [{f.name: documents.cell(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
+    shown = [{f.name: cells.to_json(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
     return {"channel": name, "rows": shown, "more": len(found) > limit}
 
 

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
+from tidemill import documents
 from tidemill.app import Tidemill
 from tidemill.catalog.pages import last_event, newest_events
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.ports import Event
-from tidemill.server import documents
 from tidemill.server.doors import Mill, TheOptions, needs
 from tidemill.server.parameters import After, Limit
 from tidemill.wire import shapes

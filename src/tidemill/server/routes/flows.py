@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 from fastapi import APIRouter
 
+from tidemill import documents
 from tidemill.app import Tidemill
 from tidemill.errors import NotFound
 from tidemill.model.access import Role
 from tidemill.model.channel import Role as ChannelRole
 from tidemill.model.codec import Json
 from tidemill.runtime.status import FlowStatus, status
-from tidemill.server import documents
 from tidemill.server.asking import ask
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, flows_workflow, needs

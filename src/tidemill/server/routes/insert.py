@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from tidemill import documents
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.block import Kind
 from tidemill.model.codec import Json
 from tidemill.runtime.insert import Inserted
-from tidemill.server import documents, loading, upload
+from tidemill.server import loading, upload
 from tidemill.server.declared import Answers, answers
 from tidemill.server.doors import Mill, TheOptions, Wake, channels_workflow, needs
 from tidemill.server.options import Options

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from tidemill import documents
 from tidemill.catalog.pages import page_of_runs
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.server import documents
 from tidemill.server.asking import ask_again
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, needs, runs_workflow

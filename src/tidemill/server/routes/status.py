@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from tidemill import documents
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.runtime import status as standing
-from tidemill.server import documents
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, needs
 from tidemill.server.parameters import Every

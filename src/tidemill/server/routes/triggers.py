@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from tidemill import documents
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server import documents
 from tidemill.server.doors import Mill, needs
 from tidemill.server.parameters import Limit, OfFlow
 from tidemill.wire import serving

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from tidemill import documents
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.registry import WorkflowDocument
-from tidemill.server import documents
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, documents_workflow, itself, needs
 from tidemill.server.parameters import WorkflowName
