@@ -194,6 +194,7 @@ class Histories(RuleBasedStateMachine):
         assert running == {claim.run.id for claim in self.alive.values()}
 
 
+@pytest.mark.timeout(900)
 def test_random_histories() -> None:
     run_state_machine_as_test(
         Histories, settings=settings(max_examples=12, stateful_step_count=20, deadline=None, database=None)

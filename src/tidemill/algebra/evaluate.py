@@ -300,7 +300,7 @@ def _call(name: str, given: list[Any], tree: exp.Anonymous) -> Any:
             values = [v for v in given if v is not None]
             return (min(values) if name == "least" else max(values)) if values else None
         case "array_repeat":
-            return [given[0]] * max(0, given[1])
+            return [given[0]] * max(0, int(given[1]))
         case "struct":
             return {a.name: v for a, v in zip(tree.expressions, given, strict=True)}
         case "array":
