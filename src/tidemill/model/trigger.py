@@ -44,17 +44,6 @@ class Data:
         least += [f"{self.age:g} s"] if self.age is not None else []
         return f"data on {self.channel}" + (f" ({' or '.join(least)})" if least else "")
 
-    def due(self, rows: int, bytes: int, since: float, now: float) -> float | None:
-        """When it is due, given what has come since it last fired; None if only more data makes it so.
-
-        >>> Data("clicks", rows=100, age=60).due(rows=40, bytes=0, since=5.0, now=7.0)
-        65.0
-        """
-        enough = (self.rows is not None and rows >= self.rows) or (self.bytes is not None and bytes >= self.bytes)
-        if enough or (self.rows is None and self.bytes is None and self.age is None):
-            return now
-        return None if self.age is None else since + self.age
-
 
 @dataclass(frozen=True, slots=True)
 class Every:
