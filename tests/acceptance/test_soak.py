@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,6 +27,7 @@ from tidemill.storage import open_store
 
 SECONDS = float(os.environ.get("TIDEMILL_SOAK", "8"))
 """How long the servers are under fire."""
+SEED = int(os.environ.get("TIDEMILL_SEED", "7"))
 SERVERS = 3
 PATIENCE = 60.0
 
@@ -47,27 +49,34 @@ def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
     wire: tuple[str, chaos.Wire], url: str, tmp_path: Path
 ) -> None:
     through, cable = wire
-    seed = int(os.environ.get("TIDEMILL_SEED", "7"))
-    chance = random.Random(seed)
     clock = chaos.Clock(tmp_path / "clock")
     clock.path.write_text("0")
-    catalog = chaos.opened(url, clock)
-    catalog.apply(chaos.WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
-    inserter = Inserter(Executor(catalog, store, PlainEngine(store.locate), "driver"), load)
-    with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=seed) as fleet:
-        batches, until = 0, time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            inserter.file("events", batch(tmp_path, batches))
-            if batches % 3 == 0:
-                inserter.file("marks", _mark(tmp_path, batches))
-            batches += 1
-            _strike(chance, fleet, cable, clock)
-            time.sleep(0.1)
-        _settled(catalog, batches)
-        _check(catalog, PlainEngine(store.locate), batches)
-        assert fleet.stop() == [0] * SERVERS
-    catalog.close()
+    engine = PlainEngine(store.locate)
+    with closing(chaos.opened(url, clock)) as catalog:
+        catalog.apply(chaos.WORKFLOW)
+        inserter = Inserter(Executor(catalog, store, engine, "driver"), load)
+        with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
+            batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
+            _settled(catalog)
+            assert fleet.stop() == [0] * SERVERS  # the beats go on until then
+        _check(catalog, engine, batches)
+
+
+def _insert_under_fire(
+    inserter: Inserter, fleet: chaos.Fleet, cable: chaos.Wire, clock: chaos.Clock, directory: Path
+) -> int:
+    """Insert for as long as asked, striking in between; returns how many batches there were."""
+    chance = random.Random(SEED)
+    batches, until = 0, time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        inserter.file("events", batch(directory, batches))
+        if batches % 3 == 0:
+            inserter.file("marks", _mark(directory, batches))
+        batches += 1
+        _strike(chance, fleet, cable, clock)
+        time.sleep(0.1)
+    return batches
 
 
 def _mark(directory: Path, number: int) -> Path:
@@ -88,7 +97,7 @@ def _strike(chance: random.Random, fleet: chaos.Fleet, cable: chaos.Wire, clock:
         clock.jump(chance.choice([-1.0, 3.0, 30.0]))
 
 
-def _settled(catalog: SqlCatalog, batches: int) -> None:
+def _settled(catalog: SqlCatalog) -> None:
     """Wait until all there is to do is the next beat."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
