@@ -72,7 +72,6 @@ class Tidemill:
         self.directory = directory
         self.settings = settings
         self._project = project
-        self._gatherer: Gatherer | None = None
         _make_home(directory)
         self.catalog: SqlCatalog = open_catalog(resolved_sqlite(settings.catalog.url, directory))
         self.store: BlockStore = open_store(
@@ -89,10 +88,8 @@ class Tidemill:
 
     @property
     def gatherer(self) -> Gatherer:
-        """Inserts small files for many callers at once."""
-        if self._gatherer is None:
-            self._gatherer = Gatherer(Inserter(self.executor, load), parcel)
-        return self._gatherer
+        """Inserts small files for many callers."""
+        return Gatherer(Inserter(self.executor, load), parcel)
 
     @classmethod
     def open(cls, directory: str | Path = ".") -> Tidemill:
@@ -101,8 +98,6 @@ class Tidemill:
         return cls(found, load_settings(found))
 
     def close(self) -> None:
-        if self._gatherer is not None:
-            self._gatherer.close()
         self.engine.stop()
         self.catalog.close()
 
@@ -215,7 +210,7 @@ class Tidemill:
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
         chores = [Chore("telling", chosen.tick, notifier), Chore("keeping house", chosen.chores, self._keep_house)]
-        return Loop(self.catalog, server, self.execute, chores, Rhythm(chosen.tick, chosen.lead))
+        return Loop(self.catalog, server, self.execute, chores, Rhythm(tick=chosen.tick, lead=chosen.lead))
 
     def _keep_house(self) -> None:
         self.tidy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -217,8 +217,8 @@ class CatalogWriter(CatalogReader, Protocol):
     def claim(self, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
         """Take a ready run: reserve its slots and a lease of `lease` seconds under a new fence."""
 
-    def inserted(self, channel: str, key: str) -> Block | None:
-        """The block that was inserted under this idempotency key, if any."""
+    def inserted(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
+        """The blocks that were inserted under these idempotency keys, by key."""
 
     def renew(self, run: int, fence: int, *, lease: float) -> None: ...
     def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:

@@ -11,7 +11,7 @@ from tests.catalog.driver import FakeClock
 from tests.databases import backend, postgresql_url, server, sqlite_template, url
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.access import Accounts
+from tidemill.catalog.access import Accounts, Began, Ended
 from tidemill.catalog.tables import tokens
 from tidemill.errors import NotFound
 from tidemill.model.access import Role
@@ -119,10 +119,11 @@ def test_owners_are_set_together_or_not_at_all(accounts: Accounts) -> None:
 
 
 def test_the_audit_is_a_list_of_what_was_tried(accounts: Accounts, clock: FakeClock) -> None:
-    first = accounts.begin("ann", "t1", "127.0.0.1", "POST /x")
-    second = accounts.begin("ann", None, "127.0.0.1", "y" * 1000)
-    accounts.end(first, 200)
-    accounts.end(first, 500)  # what was said is said
+    first, second = accounts.write(
+        [Began("ann", "t1", "127.0.0.1", "POST /x"), Began("ann", None, "127.0.0.1", "y" * 1000)]
+    )
+    assert accounts.write([Ended(first, 200)]) == [first]
+    accounts.write([Ended(first, 500)])  # what was said is said
     newest, oldest = accounts.entries()
     assert (newest.id, newest.outcome, len(newest.action)) == (second, None, 500)
     assert (oldest.at, oldest.user, oldest.token, oldest.outcome) == (clock.now, "ann", "t1", 200)

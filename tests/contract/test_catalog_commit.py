@@ -136,14 +136,14 @@ def test_a_block_may_be_empty(driver: Driver) -> None:
 
 
 def test_an_insert_key_is_used_once(driver: Driver) -> None:
-    assert driver.catalog.inserted("a", "k") is None
+    assert driver.catalog.inserted("a", ["k"]) == {}
     claim = driver.open_insert(key="k")
-    assert driver.catalog.inserted("a", "k") is None
+    assert driver.catalog.inserted("a", ["k"]) == {}
     another = driver.request()
     with pytest.raises(Conflict, match=f"insert key 'k' was already used.*run {claim.run.id}.*reserved"):
         driver.claim(another, inserting(key="k"))
     (block,) = driver.commit(claim)
-    assert driver.catalog.inserted("a", "k") == block
+    assert driver.catalog.inserted("a", ["k", "other"]) == {"k": block}
     with pytest.raises(Conflict, match="filled"):
         driver.claim(another, inserting(key="k"))
     assert driver.insert("b", key="k").channel == "b"
@@ -153,7 +153,7 @@ def test_a_key_is_free_again_when_its_run_failed(driver: Driver) -> None:
     claim = driver.open_insert(key="k", attempts=2)
     driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
     driver.commit(driver.claim(claim.run.id, inserting(key="k")))
-    assert driver.catalog.inserted("a", "k").seq == 2
+    assert driver.catalog.inserted("a", ["k"])["k"].seq == 2
 
 
 def test_cursors_move_with_the_commit(driver: Driver) -> None:

@@ -87,7 +87,7 @@ def test_collecting_hides_and_keeps_the_description(driver: Driver) -> None:
     assert (kept.state, kept.content) == (BlockState.COLLECTED, block.content)
     assert [b.seq for b in driver.catalog.deltas("a", 0, 2)] == [2]
     assert [(b.seq, b.kind) for b in driver.catalog.filled("a")] == [(0, "base"), (2, "delta"), (2, "base")]
-    assert driver.catalog.inserted("a", "k") == kept
+    assert driver.catalog.inserted("a", ["k"]) == {"k": kept}
     channel = driver.catalog.channel("a")
     assert (channel.blocks, channel.rows, channel.bytes) == (3, 6, 30)
     assert driver.kinds_of_events()[-1] == "block.collected"

@@ -87,7 +87,7 @@ def test_unknown_names_are_not_found(driver: Driver) -> None:
         lambda name: c.base_and_after(name, 1),
         lambda name: c.deltas(name, 0, 1),
         lambda name: c.readers(name, 1),
-        lambda name: c.inserted(name, "k"),
+        lambda name: c.inserted(name, ["k"]),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             ask("zz")

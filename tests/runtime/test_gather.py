@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
+from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import BadInput, Conflict
+from tidemill.errors import BadInput, StorageError
 from tidemill.intake import load, parcel
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.gather import Gatherer
@@ -49,61 +48,59 @@ class House:
     def blocks(self, channel: str) -> int:
         return self.catalog.channel(channel).head.seq
 
-    def together(self, *inserts: Callable[[], Inserted]) -> list[Future[Inserted]]:
-        """All of them wait before the first block is made."""
-        gate = threading.Event()
-        real = self.inserter.executor.catalog.request
-
-        def request(*args: object, **kwargs: object) -> object:
-            gate.wait(30)
-            return real(*args, **kwargs)  # type: ignore[arg-type]
-
-        object.__setattr__(self.catalog, "request", request)
-        with ThreadPoolExecutor(len(inserts)) as pool:
-            futures = [pool.submit(insert) for insert in inserts]
-            while sum(f.running() for f in futures) < len(inserts) or len(self.gatherer._queue) < len(inserts) - 1:
-                if any(f.done() for f in futures):
-                    break
-            gate.set()
-        return futures
+    def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[Inserted | Exception]:
+        checked = [self.gatherer.check(channel, f, key=f.name if keyed else None) for f in files]
+        return self.gatherer.insert(checked)
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     made = House(tmp_path)
     yield made
-    made.gatherer.close()
     made.catalog.close()
 
 
-def test_what_waits_together_becomes_one_block(house: House) -> None:
+def test_what_comes_together_becomes_one_block(house: House) -> None:
     files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(20)]
-    done = house.together(*(lambda f=f: house.gatherer.insert("events", f, key=f.name) for f in files))
-    assert len({f.result().block.id for f in done}) == 2  # the first did not wait
+    done = house.insert("events", *files, keyed=True)
+    assert len({one.block.id for one in done}) == 1
     assert sorted(row["id"] for row in house.content("events")) == list(range(20))
-    again = [house.gatherer.insert("events", f, key=f.name) for f in files]
-    assert all(i.repeated for i in again)
+    again = house.insert("events", *files, house.file("new", {"id": 20, "word": "a"}), keyed=True)
+    assert [one.repeated for one in again] == [True] * 20 + [False]
     assert house.blocks("events") == 2
+    assert len(house.content("events")) == 21
 
 
-def test_a_bad_file_fails_alone(house: House) -> None:
-    good, bad = house.file("good", {"id": 1, "word": "a"}), house.file("bad", {"id": "x", "word": "a"})
+def test_a_bad_file_is_refused_before_it_meets_others(house: House) -> None:
     with pytest.raises(BadInput):
-        house.gatherer.insert("events", bad)
-    house.gatherer.insert("events", good)
-    assert len(house.content("events")) == 1
+        house.gatherer.check("events", house.file("bad", {"id": "x", "word": "a"}))
 
 
 def test_the_same_key_in_two_upserts_makes_two_blocks_in_their_order(house: House) -> None:
     files = [house.file(f"u{n}", {"user": n % 2, "city": f"c{n}"}) for n in range(6)]
-    house.together(*(lambda f=f: house.gatherer.insert("users", f) for f in files))
-    assert {row["user"] for row in house.content("users")} == {0, 1}
-    assert 3 <= house.blocks("users") <= 6
+    house.insert("users", *files)
+    assert same(house.content("users"), [{"user": 0, "city": "c4"}, {"user": 1, "city": "c5"}])
+    assert house.blocks("users") == 3
+
+
+def test_nobody_overtakes_on_a_channel_and_everybody_else_does(house: House) -> None:
+    cities = [house.file(f"u{n}", {"user": u, "city": f"c{n}"}) for n, u in enumerate((1, 1, 2, 2, 1))]
+    checked = [house.gatherer.check("users", f) for f in cities]
+    checked.insert(2, house.gatherer.check("events", house.file("e", {"id": 1, "word": "a"})))
+    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(checked))
+    assert same(house.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
+    assert len(house.content("events")) == 1
+
+
+def test_the_same_insert_twice_at_once_is_done_once(house: House) -> None:
+    file = house.file("f", {"id": 1, "word": "a"})
+    first, second = house.insert("events", file, file, keyed=True)
+    assert (first.repeated, second.repeated, second.block) == (False, True, first.block)
 
 
 def test_a_key_twice_in_one_file_is_refused(house: House) -> None:
     with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
-        house.gatherer.insert("users", house.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
+        house.gatherer.check("users", house.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
 
 
 def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house: House) -> None:
@@ -111,21 +108,28 @@ def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house:
     real = house.catalog.inserted
     asked: list[str] = []
 
-    def inserted(channel: str, key: str) -> object:
-        found = real(channel, key)
-        if key == "f3.jsonl" and not asked:
-            asked.append(key)
-            house.inserter.file("events", files[3], key=key)  # the other server
+    def inserted(channel: str, keys: Collection[str]) -> object:
+        found = real(channel, keys)
+        if not asked:
+            asked.extend(keys)
+            house.inserter.file("events", files[3], key="f3.jsonl")  # the other server
         return found
 
     object.__setattr__(house.catalog, "inserted", inserted)
-    done = house.together(*(lambda f=f: house.gatherer.insert("events", f, key=f.name) for f in files))
+    done = house.insert("events", *files, keyed=True)
     assert sorted(row["id"] for row in house.content("events")) == list(range(5))
-    assert [f.result().repeated for f in done] == [False, False, False, True, False]
+    assert [one.repeated for one in done] == [False, False, False, True, False]
 
 
-def test_a_closed_gatherer_finishes_and_takes_no_more(house: House) -> None:
-    house.gatherer.insert("events", house.file("a", {"id": 1, "word": "a"}))
-    house.gatherer.close()
-    with pytest.raises(Conflict, match="stopping"):
-        house.gatherer.insert("events", house.file("b", {"id": 2, "word": "a"}))
+def test_what_fails_is_told_to_all_who_were_in_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
+
+    def broken(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    checked = [house.gatherer.check("events", f) for f in files]
+    monkeypatch.setattr(parcel, "pack", broken)
+    assert [type(one) for one in house.gatherer.insert(checked)] == [StorageError] * 3
+    monkeypatch.undo()
+    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(checked))
+    assert len(house.content("events")) == 3

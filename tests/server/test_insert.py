@@ -11,11 +11,14 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.server.mill import CSV, OPTIONS, Served, state
+
+from tidemill.client import Client
+from tidemill.server.listen import Listener
+from tidemill.wire import shapes
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "word": ["one", "two"]})
 
@@ -91,14 +94,18 @@ def test_a_key_inserts_once(shop: Served) -> None:
 
 
 def test_many_small_ones_share_blocks_and_each_has_its_answer(shop: Served) -> None:
-    def one(number: int) -> httpx.Response:
-        return shop.insert(b"id,word\n%d,w%d\n" % (number, number), Idempotency_Key=f"k{number}")
+    with Listener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
 
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(one, range(24)))
-    assert {a.status_code for a in answers} == {201}
-    assert len(shop.client().get("/channels/orders/rows", params={"limit": 100}).json()["rows"]) == 24
-    assert [one(n).json()["repeated"] for n in range(3)] == [True] * 3
+        def one(number: int) -> shapes.Inserted:
+            return client.insert("orders", [{"id": number, "word": f"w{number}"}], key=f"k{number}")
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(one, range(24)))
+        assert [a.repeated for a in answers] == [False] * 24
+        assert len(client.rows("orders", limit=100).rows) == 24
+        assert [one(n).repeated for n in range(3)] == [True] * 3
+    entries = shop.access.accounts.entries()
+    assert [e.outcome for e in entries] == [200] * 3 + [201] * 24
 
 
 @pytest.mark.parametrize("size", [1, 1000])

@@ -115,7 +115,7 @@ def test_nothing_changes_that_cannot_be_written_down(shop: Served, monkeypatch: 
     def broken(*_: object) -> int:
         raise OSError("disk full at /secret/path")
 
-    monkeypatch.setattr(shop.access.accounts, "begin", broken)
+    monkeypatch.setattr(shop.access.accounts, "write", broken)
     answer = shop.client().post("/workflows/shop/pause")
     assert answer.status_code == 500
     assert "secret" not in answer.text

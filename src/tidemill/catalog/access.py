@@ -10,10 +10,10 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import audit, tokens, users, workflow_owners
@@ -25,6 +25,29 @@ from tidemill.model.access import Entry, Role, Token, User
 _TOKEN = re.compile(r"tdm_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII)
 _NOBODYS = "0" * 64  # what the secret of an unknown token is compared with, so that looking it up takes as long
 _LONGEST = 500  # characters of an action that are kept
+
+
+_OUTCOME = (  # what was said is said
+    update(audit).where(audit.c.id == bindparam("entry"), audit.c.outcome.is_(None)).values(outcome=bindparam("said"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Somebody is about to change something. This is written first: a change without an entry cannot be."""
+
+    user: str
+    token: str | None
+    address: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of it."""
+
+    entry: int
+    outcome: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +121,9 @@ class Accounts:
         wanted = sorted(set(owners))
         self._catalog.transact(lambda tx: _own(tx, workflow, wanted))
 
-    def begin(self, user: str, token: str | None, address: str, action: str) -> int:
-        """Write down that somebody is about to change something: a change without an entry cannot be."""
-        said = {"user": user, "token": token, "address": address, "action": action[:_LONGEST]}
-        return self._catalog.transact(lambda tx: _begin(tx, said))
-
-    def end(self, entry: int, outcome: int) -> None:
-        ended = update(audit).where(audit.c.id == entry, audit.c.outcome.is_(None)).values(outcome=outcome)
-        self._catalog.transact(lambda tx: tx.connection.execute(ended) and None)
+    def write(self, notes: Sequence[Began | Ended]) -> list[int]:
+        """Write into the audit; returns the number of the entry that each is about."""
+        return self._catalog.transact(lambda tx: _write(tx, notes))
 
     def entries(self, *, before: int | None = None, limit: int = 100) -> list[Entry]:
         """The newest first."""
@@ -159,9 +177,14 @@ def _own(tx: Transaction, workflow: str, owners: list[str]) -> None:
         tx.connection.execute(insert(workflow_owners).values(workflow=workflow, user=name))
 
 
-def _begin(tx: Transaction, said: dict[str, str | None]) -> int:
-    number: int = tx.connection.execute(insert(audit).values(at=tx.now, **said).returning(audit.c.id)).scalar_one()
-    return number
+def _write(tx: Transaction, notes: Sequence[Began | Ended]) -> list[int]:
+    began = [{"at": tx.now, **asdict(n), "action": n.action[:_LONGEST]} for n in notes if isinstance(n, Began)]
+    ended = [{"entry": n.entry, "said": n.outcome} for n in notes if isinstance(n, Ended)]
+    adding = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
+    new = iter(tx.connection.execute(adding, began).scalars().all() if began else ())
+    if ended:
+        tx.connection.execute(_OUTCOME, ended)
+    return [n.entry if isinstance(n, Ended) else next(new) for n in notes]
 
 
 def _find_user(tx: Transaction, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
@@ -206,14 +206,16 @@ class SqlCatalogReader:
                 )
             return position_of(found)
 
-    def inserted(self, channel: str, key: str) -> Block | None:
-        """The block that was inserted under this idempotency key, if any."""
+    def inserted(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
+        """The blocks that were inserted under these idempotency keys, by key."""
         with self._read() as connection:
             row = find_channel(connection, channel)
-            under = (insert_keys.c.channel_id == row.id, insert_keys.c.key == key)
-            keyed = BLOCKS.where(blocks.c.id == select(insert_keys.c.block_id).where(*under).scalar_subquery())
-            found = load_blocks(connection, keyed.where(blocks.c.state != BlockState.RESERVED))
-        return found[0] if found else None
+            under = (insert_keys.c.channel_id == row.id, insert_keys.c.key.in_(keys))
+            keyed = connection.execute(select(insert_keys.c.key, insert_keys.c.block_id).where(*under))
+            of = {row.key: row.block_id for row in keyed}
+            wanted = BLOCKS.where(blocks.c.id.in_(set(of.values())), blocks.c.state != BlockState.RESERVED)
+            found = {block.id: block for block in load_blocks(connection, wanted)} if of else {}
+        return {key: found[block] for key, block in of.items() if block in found}
 
     def run(self, run: int) -> Run:
         with self._read() as connection:

@@ -1,21 +1,17 @@
-"""Many small inserts at the same time, a block for those that wait together.
+"""Many small inserts that came at about the same time, as few blocks.
 
-A block costs several transactions and forced writes, however few rows it has. While one is being made, others queue
-up; the next takes them all. Each insert still succeeds or fails alone: its rows were checked before it joined the
-queue, and its key finds its block if it is sent again.
+A block costs several transactions and forced writes, however few rows it has. Each insert still succeeds or fails
+alone: its rows are checked before it meets the others, and its key finds its block if it is sent again.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.errors import Conflict, TidemillError
-from tidemill.model.block import Kind
+from tidemill.model.block import Block, Kind
 from tidemill.model.channel import Channel
 from tidemill.model.schema import Schema
 from tidemill.ports import Parcel, Parcels
@@ -25,15 +21,16 @@ MOST = 100_000
 """Rows of a block that is gathered."""
 
 
-@dataclass(slots=True)
-class _Waiting:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What somebody wants to insert, read and found good."""
+
     channel: str
     schema: Schema
     parcel: Parcel
     key: str | None
-    done: Future[Inserted] = field(default_factory=Future)
 
-    def fits(self, others: list[_Waiting]) -> bool:
+    def fits(self, others: Sequence[Checked]) -> bool:
         """May it share a block with these? What is merged by key has each key once, and so has an insert key."""
         first = others[0]
         same = (self.channel, self.schema) == (first.channel, first.schema)
@@ -42,104 +39,64 @@ class _Waiting:
         return same and apart and once and sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
 
 
+Answer = Inserted | Exception
+"""What became of one of several inserts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Inserts small files for many callers at once; each waits until its rows are visible."""
+    """Inserts small files for many callers."""
 
-    def __init__(self, inserter: Inserter, parcels: Parcels) -> None:
-        self._inserter = inserter
-        self._parcels = parcels
-        self._queue: deque[_Waiting] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="tidemill-inserts", daemon=True)
-        self._thread.start()
+    inserter: Inserter
+    parcels: Parcels
 
-    def insert(self, channel: str, path: Path, *, format: str | None = None, key: str | None = None) -> Inserted:
-        """As `Inserter.file` does with a delta; the block may hold the rows of others too."""
-        to, schema = self._inserter.fed(channel)
-        parcel = self._parcels.read(path, format=format, schema=schema, updates=to.updates)
-        waiting = _Waiting(channel, schema, parcel, key)
-        with self._changed:
-            if self._closed:
-                raise Conflict("this server is stopping; send it again, to another one")
-            self._queue.append(waiting)
-            self._changed.notify()
-        return waiting.done.result()
+    def check(self, channel: str, path: Path, *, format: str | None = None, key: str | None = None) -> Checked:
+        to, schema = self.inserter.fed(channel)
+        return Checked(channel, schema, self.parcels.read(path, format=format, schema=schema, updates=to.updates), key)
 
-    def close(self) -> None:
-        """Insert what waits, and take no more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+    def insert(self, all_of: Sequence[Checked]) -> list[Answer]:
+        """Insert all of these, those of one channel in their order. What is wrong with one harms no other."""
+        answers: dict[int, Answer] = {}
+        waiting = list(enumerate(all_of))
+        while waiting:
+            group, waiting = _first_group(waiting)
+            answers.update(zip((n for n, _ in group), self._together([one for _, one in group]), strict=True))
+        return [answers[n] for n in range(len(all_of))]
 
-    def _work(self) -> None:
-        while (group := self._next()) is not None:
-            self._together(group)
+    def _together(self, group: Sequence[Checked]) -> list[Answer]:
+        try:
+            return self._in_one_block(group)
+        except Conflict as error:  # another server used one of the keys meanwhile: each for itself
+            return [error] if len(group) == 1 else [answer for one in group for answer in self._together([one])]
+        except TidemillError as error:
+            return [error] * len(group)
 
-    def _next(self) -> list[_Waiting] | None:
-        """The first that waits, and those behind it that can go with it. What cannot keeps its place."""
-        with self._changed:
-            while not self._queue:
-                if self._closed:
-                    return None
-                self._changed.wait()
-            group = [self._queue.popleft()]
-            behind = [w for w in self._queue if not _joins(w, group)]
-            self._queue = deque(behind)
-            return group
-
-    def _together(self, group: list[_Waiting]) -> None:
-        rest = list(self._not_repeated(group))
-        if not rest:
-            return
-        keys = tuple(w.key for w in rest if w.key is not None)
+    def _in_one_block(self, group: Sequence[Checked]) -> list[Answer]:
+        channel = group[0].channel
+        keys = [one.key for one in group if one.key is not None]
+        before = self.inserter.executor.catalog.inserted(channel, keys) if keys else {}
+        rest = [one for one in group if one.key not in before]
 
         def fill(_to: Channel, _schema: Schema, directory: str, _tag: str) -> str:
-            self._parcels.pack([w.parcel for w in rest], Path(directory))
-            return " ".join(w.parcel.digest for w in rest)
+            self.parcels.pack([one.parcel for one in rest], Path(directory))
+            return " ".join(one.parcel.digest for one in rest)
 
-        try:
-            made = self._inserter.insert(rest[0].channel, Kind.DELTA, keys, fill)
-        except Conflict as error:
-            self._apart(rest, error)
-        except BaseException as error:
-            for waiting in rest:
-                waiting.done.set_exception(error)
-        else:
-            for waiting in rest:
-                waiting.done.set_result(Inserted(made, repeated=False))
-
-    def _apart(self, group: list[_Waiting], error: Conflict) -> None:
-        """Another server used one of the keys meanwhile: each for itself."""
-        if len(group) > 1:
-            for one in group:
-                self._together([one])
-        else:
-            for waiting in self._not_repeated(group):
-                waiting.done.set_exception(error)
-
-    def _not_repeated(self, group: list[_Waiting]) -> Iterator[_Waiting]:
-        """Those of the group that were not inserted before; the others are told."""
-        for waiting in group:
-            try:
-                found = None if waiting.key is None else self._find(waiting)
-            except TidemillError as error:
-                waiting.done.set_exception(error)
-                continue
-            if found is None:
-                yield waiting
-            else:
-                waiting.done.set_result(found)
-
-    def _find(self, waiting: _Waiting) -> Inserted | None:
-        assert waiting.key is not None
-        block = self._inserter.executor.catalog.inserted(waiting.channel, waiting.key)
-        return None if block is None else Inserted(block, repeated=True)
+        new = tuple(key for key in keys if key not in before)
+        made = self.inserter.insert(channel, Kind.DELTA, new, fill) if rest else None
+        return [_answer(None if one.key is None else before.get(one.key), made) for one in group]
 
 
-def _joins(waiting: _Waiting, group: list[_Waiting]) -> bool:
-    if waiting.fits(group):
-        group.append(waiting)
-        return True
-    return False
+def _answer(before: Block | None, made: Block | None) -> Inserted:
+    found = before or made
+    assert found is not None  # what was not there before was made
+    return Inserted(found, repeated=before is not None)
+
+
+def _first_group(waiting: list[tuple[int, Checked]]) -> tuple[list[tuple[int, Checked]], list[tuple[int, Checked]]]:
+    """The first that waits with those that can go with it, and the others. On a channel nobody overtakes."""
+    group, rest = [waiting[0]], list[tuple[int, Checked]]()
+    for number, one in waiting[1:]:
+        overtakes = any(other.channel == one.channel for _, other in rest)
+        joins = not overtakes and one.fits([other for _, other in group])
+        (group if joins else rest).append((number, one))
+    return group, rest

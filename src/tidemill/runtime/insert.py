@@ -74,7 +74,7 @@ class Inserter:
     def _once(self, channel: str, kind: Kind, key: str | None, fill: Fill) -> Inserted:
         if key is None:
             return Inserted(self.insert(channel, kind, (), fill), repeated=False)
-        found = self.executor.catalog.inserted(channel, key)
+        found = self.executor.catalog.inserted(channel, [key]).get(key)
         if found is not None:
             return Inserted(found, repeated=True)
         return Inserted(self.insert(channel, kind, (key,), fill), repeated=False)

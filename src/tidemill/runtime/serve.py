@@ -28,7 +28,8 @@ AT_ONCE = 100
 class Rhythm:
     """How often a server does what, in seconds."""
 
-    tick: float = 1.0  # at least, while nothing happens
+    tick: float = 1.0  # between two looks while nothing happens
+    rest: float = 0.05  # between two looks however much happens
     lead: float = 5.0  # after so long without a word from the leader another server leads
 
 
@@ -86,6 +87,7 @@ class Loop:
         """Serve until `drain` was called and what was under way has ended."""
         failing = False
         while not (self._stopping.is_set() and not self._busy()):
+            looked = time.monotonic()
             try:
                 again = self.tick()
                 failing = False
@@ -95,6 +97,7 @@ class Loop:
                 again, failing = False, True
             if not again:
                 self._wake.wait(self._rhythm.tick)
+                self._stopping.wait(max(0.0, looked + self._rhythm.rest - time.monotonic()))
             self._wake.clear()
         self._tracks.shutdown()
         self._resign()

@@ -14,8 +14,10 @@ from tidemill.app import Tidemill
 from tidemill.errors import TidemillError
 from tidemill.server.access import Access
 from tidemill.server.answers import Answers
+from tidemill.server.batches import Batches
 from tidemill.server.bodies import SmallBodies
 from tidemill.server.declared import ANYWHERE, answers, referred
+from tidemill.server.feed import PAGE, Feed
 from tidemill.server.gate import Gate
 from tidemill.server.guard import Guard
 from tidemill.server.identify import Identify
@@ -81,5 +83,7 @@ def api(
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # where probes look first
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
+    app.state.small = Batches(mill.gatherer.insert)
+    app.state.feed = Feed(lambda after: mill.catalog.events(after=after, limit=PAGE), options.look)
     app.state.ending = False  # true: streams shall come to their end
     return app

@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.run import RunKind
 from tidemill.registry import WorkflowDocument
+from tidemill.runtime.gather import Checked
+from tidemill.runtime.insert import Inserted
 from tidemill.server.access import Access, Caller
+from tidemill.server.batches import Batches
+from tidemill.server.feed import Feed
 from tidemill.server.options import Options
 from tidemill.server.parameters import FlowName, Name, Number, WorkflowName
 from tidemill.wire.refusals import Unidentified
 
 
-def _mill(request: Request) -> Tidemill:
+async def _mill(request: Request) -> Tidemill:
     found: Tidemill = request.app.state.mill
     return found
 
 
-def _access(request: Request) -> Access:
+async def _access(request: Request) -> Access:
     found: Access = request.app.state.access
     return found
 
 
-def _options(request: Request) -> Options:
+async def _options(request: Request) -> Options:
     found: Options = request.app.state.options
     return found
 
 
-def _wake(request: Request) -> Callable[[], None]:
+async def _wake(request: Request) -> Callable[[], None]:
     found: Callable[[], None] = request.app.state.wake
     return found
 
 
-def _caller(request: Request) -> Caller:
+async def _small(request: Request) -> Batches[Checked, Inserted]:
+    found: Batches[Checked, Inserted] = request.app.state.small
+    return found
+
+
+async def _feed(request: Request) -> Feed:
+    found: Feed = request.app.state.feed
+    return found
+
+
+async def _caller(request: Request) -> Caller:
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
         raise Unidentified("nobody was identified for this address")
@@ -48,48 +63,60 @@ Mill = Annotated[Tidemill, Depends(_mill)]
 TheAccess = Annotated[Access, Depends(_access)]
 TheOptions = Annotated[Options, Depends(_options)]
 TheCaller = Annotated[Caller, Depends(_caller)]
+Small = Annotated[Batches[Checked, Inserted], Depends(_small)]
+"""Small inserts, which may share a block with others."""
+TheFeed = Annotated[Feed, Depends(_feed)]
 Wake = Annotated[Callable[[], None], Depends(_wake)]
 """Tells a server in this process that there may be something to do."""
 
 
-def needs(role: Role, of: Callable[..., str | None] | None = None) -> Any:
-    """A dependency: the caller has this role and, if `of` finds the workflow that is concerned, may change it."""
+Finds = Callable[[], str | None]
+"""Finds the workflow that is concerned: asked only if it matters whose it is."""
 
-    def has_role(access: TheAccess, caller: TheCaller) -> None:
+
+def needs(role: Role, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
+    """A dependency: the caller has this role and, if `of` says which workflow is concerned, may change it."""
+
+    async def has_role(access: TheAccess, caller: TheCaller) -> None:
         access.permit(caller, role)
 
     if of is None:
         return Depends(has_role)
 
-    def may_change(
-        access: TheAccess, caller: TheCaller, _: None = Depends(has_role), workflow: str | None = Depends(of)
+    async def may_change(
+        access: TheAccess, caller: TheCaller, _: None = Depends(has_role), found: Finds = Depends(of)
     ) -> None:
-        access.permit_in(caller, workflow)
+        if caller.role is not Role.ADMIN:
+            await run_in_threadpool(lambda: access.permit_in(caller, found()))
 
     return Depends(may_change)
 
 
-def channels_workflow(mill: Mill, name: Name) -> str | None:
-    return mill.catalog.channel(name).workflow
+async def channels_workflow(mill: Mill, name: Name) -> Finds:
+    return lambda: mill.catalog.channel(name).workflow
 
 
-def flows_workflow(mill: Mill, name: FlowName) -> str | None:
-    return _workflow_of_flow(mill, name)
+async def flows_workflow(mill: Mill, name: FlowName) -> Finds:
+    return lambda: _workflow_of_flow(mill, name)
 
 
-def runs_workflow(mill: Mill, run: Number) -> str | None:
+async def runs_workflow(mill: Mill, run: Number) -> Finds:
+    return lambda: _workflow_of_run(mill, run)
+
+
+async def documents_workflow(document: WorkflowDocument) -> Finds:
+    return lambda: document.name
+
+
+async def itself(name: WorkflowName) -> Finds:
+    return lambda: name
+
+
+def _workflow_of_run(mill: Tidemill, run: int) -> str | None:
     found = mill.catalog.run(run)
     if found.kind is RunKind.FLOW:
         return _workflow_of_flow(mill, found.subject)
     return mill.catalog.channel(found.subject).workflow
-
-
-def documents_workflow(document: WorkflowDocument) -> str | None:
-    return document.name
-
-
-def itself(name: WorkflowName) -> str | None:
-    return name
 
 
 def _workflow_of_flow(mill: Tidemill, flow: str) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -51,7 +50,7 @@ class Gate:
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            caller = await run_in_threadpool(self._identify, scope, _cookie(scope))
+            caller = await self._identify(scope, _cookie(scope))
         except TidemillError:
             if scope["type"] == "websocket":
                 await receive()
@@ -62,9 +61,9 @@ class Gate:
         scope.setdefault("state", {})["caller"] = caller
         await self._app(scope, receive, send)
 
-    def _identify(self, scope: Scope, token: str | None) -> Caller:
+    async def _identify(self, scope: Scope, token: str | None) -> Caller:
         address = (scope.get("client") or ("",))[0]
-        return self._access.identify(address, None if token is None else f"Bearer {token}")
+        return await self._access.identify(address, None if token is None else f"Bearer {token}")
 
     async def _signing(self, request: Request) -> Response:
         if request.url.path == LOGOUT:
@@ -83,7 +82,7 @@ class Gate:
                 return HTMLResponse(_FORM.format(said="That is no token."), 413)
         token = (parse_qs(body.decode("ascii", "replace")).get("token") or [""])[0].strip()
         try:
-            await run_in_threadpool(self._identify, request.scope, token)
+            await self._identify(request.scope, token)
         except TidemillError:
             return HTMLResponse(_FORM.format(said="The token is unknown, expired or revoked."), 401)
         answer = RedirectResponse("/", 303)

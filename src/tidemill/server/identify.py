@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidemill.catalog.access import Began, Ended
 from tidemill.errors import TidemillError
 from tidemill.server.access import Access, Caller
+from tidemill.server.batches import Batches
 from tidemill.server.guard import HEALTH, SAFE
 from tidemill.wire.statuses import status_of
 
@@ -25,31 +26,31 @@ class Identify:
     def __init__(self, app: ASGIApp, *, access: Access) -> None:
         self._app = app
         self._access = access
+        self._audit: Batches[Began | Ended, int] = Batches(access.accounts.write)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX) or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        caller = await run_in_threadpool(self._identify, scope)
+        caller = await self._caller(scope)
         scope.setdefault("state", {})["caller"] = caller
         if scope["method"] in SAFE:
             await self._app(scope, receive, send)
         else:
             await self._audited(caller, scope, receive, send)
 
-    def _identify(self, scope: Scope) -> Caller:
+    async def _caller(self, scope: Scope) -> Caller:
         address = (scope.get("client") or ("",))[0]
-        return self._access.identify(address, Headers(scope=scope).get("authorization"))
+        return await self._access.identify(address, Headers(scope=scope).get("authorization"))
 
     async def _audited(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        accounts = self._access.accounts
         action = f"{scope['method']} {_printable(scope['path'])}"
-        entry = await run_in_threadpool(accounts.begin, caller.name, caller.token, caller.address, action)
+        entry = await self._audit.add(Began(caller.name, caller.token, caller.address, action))
 
         async def ending(message: Message) -> None:
             """The outcome is written before it is told, so that who has an answer finds it in the audit."""
             if message["type"] == "http.response.start":
-                await run_in_threadpool(self._end, entry, message["status"])
+                await self._end(entry, message["status"])
             await send(message)
 
         try:
@@ -57,12 +58,12 @@ class Identify:
         except ClientDisconnect:
             raise
         except Exception as error:  # whoever is further out answers
-            await run_in_threadpool(self._end, entry, status_of(type(error)))
+            await self._end(entry, status_of(type(error)))
             raise
 
-    def _end(self, entry: int, status: int) -> None:
+    async def _end(self, entry: int, status: int) -> None:
         try:
-            self._access.accounts.end(entry, status)
+            await self._audit.add(Ended(entry, status))
         except TidemillError as error:  # what was done is done: the entry stays without an outcome
             log.error("the outcome %d of audit entry %d could not be written: %s", status, entry, error)
 

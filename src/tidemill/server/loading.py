@@ -16,6 +16,7 @@ from tidemill.model.block import Kind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 from tidemill.ports import Loaded, Progress
+from tidemill.runtime.gather import Checked
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.server.bodies import too_large
 from tidemill.server.upload import Format
@@ -35,9 +36,9 @@ def may_share(path: Path, format: Format, kind: Kind, most: int) -> bool:
     return kind is Kind.DELTA and format in _TEXT and path.stat().st_size <= most
 
 
-def insert_with_others(mill: Tidemill, channel: str, path: Path, format: Format, *, key: str | None) -> Inserted:
+def check(mill: Tidemill, channel: str, path: Path, format: Format, *, key: str | None) -> Checked:
     with _nameless(path):
-        return mill.gatherer.insert(channel, path, format=format, key=key)
+        return mill.gatherer.check(channel, path, format=format, key=key)
 
 
 @contextmanager

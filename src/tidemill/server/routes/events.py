@@ -6,25 +6,31 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
-import anyio
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi.responses import StreamingResponse
+from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
 from tidemill import documents
-from tidemill.app import Tidemill
 from tidemill.catalog.pages import last_event, newest_events
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.ports import Event
-from tidemill.server.doors import Mill, TheOptions, needs
+from tidemill.server.declared import Answers
+from tidemill.server.doors import Mill, TheFeed, TheOptions, needs
+from tidemill.server.feed import Feed
 from tidemill.server.parameters import After, Limit
 from tidemill.wire import shapes
 
 router = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
 streams = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
 
-_PAGE = 500
+_MEDIA = "text/event-stream"
+_TEXT: Json = {"type": "string"}
+_SENT: Json = {
+    "type": "object",
+    "properties": {"data": _TEXT, "event": _TEXT, "id": _TEXT, "retry": {"type": "integer"}},
+}
+_STREAM: Answers = {200: {"description": "Each event, as JSON in `data`", "content": {_MEDIA: {"itemSchema": _SENT}}}}
 _RETRY = 1000  # milliseconds after which a browser comes back
 
 
@@ -43,42 +49,31 @@ def events(
     return {"events": [documents.event(e) for e in found]}
 
 
-@streams.get("/events/stream", response_class=EventSourceResponse)
+@streams.get("/events/stream", response_class=StreamingResponse, responses=_STREAM)
 async def stream(
     request: Request,
     mill: Mill,
     options: TheOptions,
+    feed: TheFeed,
     after: After = None,
     seen: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**63 - 1)] = None,
-) -> AsyncIterator[ServerSentEvent]:
+) -> StreamingResponse:
     """Tell what happens, as it happens, after `Last-Event-ID`, or `after`, or from now on.
 
     The stream ends after some minutes; whoever wants more comes back with the last number seen and misses nothing.
     """
     last = seen if seen is not None else after
     at = await run_in_threadpool(last_event, mill.catalog) if last is None else last
-    yield ServerSentEvent(comment="from here on", id=str(at), retry=_RETRY)
     until = time.monotonic() + options.listen
-    async for event in _following(mill, at, options.look, lambda: _over(request, until)):
-        yield ServerSentEvent(data=documents.event(event), event=event.kind, id=str(event.id))
+    return StreamingResponse(_told(feed, at, lambda: _over(request, until)), media_type=_MEDIA)
 
 
-async def _following(mill: Tidemill, at: int, look: float, over: Callable[[], bool]) -> AsyncIterator[Event]:
-    while True:
-        found = await run_in_threadpool(_events, mill, at)
-        for event in found:
-            yield event
-            at = event.id
-        if over():
-            return
-        if not found:
-            await anyio.sleep(look)
+async def _told(feed: Feed, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    yield format_sse_event(comment="from here on", id=str(at), retry=_RETRY)
+    async for events in feed.follow(at, over):
+        yield events
 
 
 def _over(request: Request, until: float) -> bool:
     """Time is up, or the server is about to end."""
     return bool(request.app.state.ending) or time.monotonic() >= until
-
-
-def _events(mill: Tidemill, after: int) -> list[Event]:
-    return mill.catalog.events(after=after, limit=_PAGE)

@@ -17,7 +17,7 @@ from tidemill.model.codec import Json
 from tidemill.runtime.insert import Inserted
 from tidemill.server import loading, upload
 from tidemill.server.declared import Answers, answers
-from tidemill.server.doors import Mill, TheOptions, Wake, channels_workflow, needs
+from tidemill.server.doors import Mill, Small, TheOptions, Wake, channels_workflow, needs
 from tidemill.server.options import Options
 from tidemill.server.parameters import Name
 from tidemill.server.upload import Format
@@ -59,6 +59,7 @@ async def insert(
     mill: Mill,
     options: TheOptions,
     wake: Wake,
+    small: Small,
     name: Name,
     format: Annotated[Format | None, Query(description="Else as the media type says.")] = None,
     kind: Annotated[Kind, Query(description="base: the whole content, not a change to it.")] = Kind.DELTA,
@@ -69,7 +70,11 @@ async def insert(
     with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
         path = Path(directory) / f"upload.{chosen}"
         await upload.save(request, path, options.upload)
-        done = await run_in_threadpool(_load, mill, options, name, path, chosen, kind, key)
+        if loading.may_share(path, chosen, kind, options.small):
+            checked = await run_in_threadpool(loading.check, mill, name, path, chosen, key=key)
+            done = await small.add(checked)
+        else:
+            done = await run_in_threadpool(_load, mill, options, name, path, chosen, kind, key)
     wake()
     if done.repeated:
         response.status_code = 200
@@ -81,6 +86,4 @@ def _load(
 ) -> Inserted:
     if format is Format.ARROW:
         path, format = loading.as_parquet(path, options.upload), Format.PARQUET
-    if loading.may_share(path, format, kind, options.small):
-        return loading.insert_with_others(mill, channel, path, format, key=key)
     return loading.insert(mill, channel, path, format, kind=kind, key=key)
