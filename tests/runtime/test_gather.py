@@ -12,10 +12,10 @@ from tests.acceptance.plain import PlainEngine
 import tidemill as tm
 from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import BadInput, StorageError
+from tidemill.errors import BadInput, NotFound, StorageError
 from tidemill.intake import load, parcel
 from tidemill.runtime.execute import Executor
-from tidemill.runtime.gather import Gatherer
+from tidemill.runtime.gather import Gatherer, Small
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.views import Views
 from tidemill.storage import open_store
@@ -49,8 +49,10 @@ class House:
         return self.catalog.channel(channel).head.seq
 
     def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[Inserted | Exception]:
-        checked = [self.gatherer.check(channel, f, key=f.name if keyed else None) for f in files]
-        return self.gatherer.insert(checked)
+        return self.gatherer.insert([self.small(channel, f, keyed) for f in files])
+
+    def small(self, channel: str, file: Path, keyed: bool = False) -> Small:
+        return Small(channel, file.read_bytes(), "jsonl", file.name if keyed else None)
 
 
 @pytest.fixture
@@ -71,9 +73,15 @@ def test_what_comes_together_becomes_one_block(house: House) -> None:
     assert len(house.content("events")) == 21
 
 
-def test_a_bad_file_is_refused_before_it_meets_others(house: House) -> None:
-    with pytest.raises(BadInput):
-        house.gatherer.check("events", house.file("bad", {"id": "x", "word": "a"}))
+def test_a_bad_file_fails_alone(house: House) -> None:
+    good, bad = house.file("good", {"id": 1, "word": "a"}), house.file("bad", {"id": "x", "word": "a"})
+    wanted = [house.small("events", bad), house.small("events", good), house.small("nothing", good)]
+    refused, inserted, unknown = house.gatherer.insert(wanted)
+    assert isinstance(refused, BadInput)
+    assert str(refused).startswith("the upload: row 1")
+    assert isinstance(inserted, Inserted)
+    assert isinstance(unknown, NotFound)
+    assert len(house.content("events")) == 1
 
 
 def test_the_same_key_in_two_upserts_makes_two_blocks_in_their_order(house: House) -> None:
@@ -85,9 +93,9 @@ def test_the_same_key_in_two_upserts_makes_two_blocks_in_their_order(house: Hous
 
 def test_nobody_overtakes_on_a_channel_and_everybody_else_does(house: House) -> None:
     cities = [house.file(f"u{n}", {"user": u, "city": f"c{n}"}) for n, u in enumerate((1, 1, 2, 2, 1))]
-    checked = [house.gatherer.check("users", f) for f in cities]
-    checked.insert(2, house.gatherer.check("events", house.file("e", {"id": 1, "word": "a"})))
-    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(checked))
+    wanted = [house.small("users", f) for f in cities]
+    wanted.insert(2, house.small("events", house.file("e", {"id": 1, "word": "a"})))
+    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(wanted))
     assert same(house.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
     assert len(house.content("events")) == 1
 
@@ -99,8 +107,8 @@ def test_the_same_insert_twice_at_once_is_done_once(house: House) -> None:
 
 
 def test_a_key_twice_in_one_file_is_refused(house: House) -> None:
-    with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
-        house.gatherer.check("users", house.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
+    (refused,) = house.insert("users", house.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
+    assert "row 2 has the same key as row 1" in str(refused)
 
 
 def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house: House) -> None:
@@ -127,9 +135,8 @@ def test_what_fails_is_told_to_all_who_were_in_it(house: House, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    checked = [house.gatherer.check("events", f) for f in files]
     monkeypatch.setattr(parcel, "pack", broken)
-    assert [type(one) for one in house.gatherer.insert(checked)] == [StorageError] * 3
+    assert [type(one) for one in house.insert("events", *files)] == [StorageError] * 3
     monkeypatch.undo()
-    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(checked))
+    assert not any(isinstance(one, Exception) for one in house.insert("events", *files))
     assert len(house.content("events")) == 3

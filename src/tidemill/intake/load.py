@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ def load(
     layout = Layout.of(schema, updates) if kind is Kind.DELTA else Layout.of(_content(schema, updates), Append())
     parts = Parts(directory, layout.arrow)
     try:
-        rows = _copy(source, layout, Keys(updates), parts, progress or _silent)
+        rows = _copy(source, layout, Keys(updates), parts, partial(progress or _silent, f"reading {path.name}"))
         source.check_unchanged()
     except BaseException:
         parts.discard()
@@ -71,7 +72,7 @@ def _content(schema: Schema, updates: Updates) -> Schema:
     return Schema(tuple(replace(f, nullable=f.nullable and f.name not in added) for f in schema))
 
 
-def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Progress) -> int:
+def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Callable[[float], None]) -> int:
     rows = 0
     with closing(READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:
@@ -79,10 +80,10 @@ def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Pr
             keys.add(good)
             parts.add(good)
             rows += good.num_rows
-            progress(f"reading {source.path.name}", min(fraction, 1.0))
+            progress(min(fraction, 1.0))
     parts.finish()
     keys.check(source, parts.written)
-    progress(f"reading {source.path.name}", 1.0)
+    progress(1.0)
     return rows
 
 

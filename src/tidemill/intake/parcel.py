@@ -1,4 +1,4 @@
-"""Small files in memory, several of which are written as one block: a block for each would cost more than its rows."""
+"""Small files, several of which are written as one block: a block for each would cost more than its rows."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Parcel:
         return sum(batch.num_rows for batch in self.batches)
 
 
-def read(path: Path, *, format: str | None, schema: Schema, updates: Updates) -> Parcel:
+def read(data: bytes, name: str, *, format: str, schema: Schema, updates: Updates) -> Parcel:
     """Raises `BadInput` if any row does not fit, or a key is there twice."""
-    source = Source.at(path, format)
+    source = Source.of(data, name, format)
     layout = Layout.of(schema, updates)
     batches: list[pa.RecordBatch] = []
     seen: dict[Hashable, int] = {}

@@ -36,7 +36,7 @@ def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, floa
 
 
 def _opened(source: Source) -> pq.ParquetFile:
-    return pq.ParquetFile(source.path, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(source.data, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 
 
 @contextmanager

@@ -23,10 +23,13 @@ class Parts:
         self._most_rows = rows
         self._most_bytes = bytes
         self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0  # of what is held
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
-        if self._rows >= self._most_rows or sum(b.nbytes for b in self._held) >= self._most_bytes:
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= self._most_rows or self._bytes >= self._most_bytes:
             self.finish()
 
     def finish(self) -> None:
@@ -36,14 +39,11 @@ class Parts:
             self.written.append(path)
             _write(pa.Table.from_batches(self._held, self._schema), path)
         self._held = []
+        self._rows = self._bytes = 0
 
     def discard(self) -> None:
         for path in self.written:
             path.unlink(missing_ok=True)
-
-    @property
-    def _rows(self) -> int:
-        return sum(batch.num_rows for batch in self._held)
 
 
 def _write(table: pa.Table, path: Path) -> None:

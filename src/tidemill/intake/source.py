@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
@@ -52,12 +52,14 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A readable regular file in a known format, as it was when first seen."""
+    """A readable regular file in a known format, as it was when first seen; or the bytes of one."""
 
-    path: Path
+    data: Path | bytes
+    name: str  # as people know it
     format: Format
     size: int
-    modified: int  # nanoseconds
+    modified: int = 0  # nanoseconds
+    gzipped: bool = False
 
     @classmethod
     def at(cls, path: Path, format: str | None) -> Source:
@@ -67,19 +69,27 @@ class Source:
             raise BadInput(f"{path} is a directory; insert one file at a time")
         if not S_ISREG(seen.st_mode):
             raise BadInput(f"{path} is no regular file; save the data in a file and insert that")
-        return cls(path, _format(path, format), seen.st_size, seen.st_mtime_ns)
+        packed = path.suffix == ".gz"
+        return cls(path, str(path), _format(path, format), seen.st_size, seen.st_mtime_ns, packed)
+
+    @classmethod
+    def of(cls, data: bytes, name: str, format: str) -> Source:
+        return cls(data, name, Format(format), len(data))
+
+    def open(self) -> BufferedReader:
+        return BufferedReader(BytesIO(self.data)) if isinstance(self.data, bytes) else self.data.open("rb")
 
     def digest(self) -> str:
-        with _readable(self.path), self.path.open("rb") as file:
+        with self._unbroken(), self.open() as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextmanager
     def text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
         """The bytes, decompressed if need be and without byte order mark, and the raw file, whose position tells
         how far reading has come."""
-        with self._unbroken(), self.path.open("rb") as raw, ExitStack() as opened:
+        with self._unbroken(), self.open() as raw, ExitStack() as opened:
             stream = raw
-            if self.path.suffix == ".gz":
+            if self.gzipped:
                 stream = BufferedReader(opened.enter_context(gzip.GzipFile(fileobj=raw)))
             if stream.peek(3)[:3] == codecs.BOM_UTF8:
                 stream.read(3)
@@ -90,13 +100,14 @@ class Source:
 
     def check_unchanged(self) -> None:
         """What was loaded is what the digest was taken of, or `BadInput`."""
-        with _readable(self.path):
-            now = self.path.stat()
+        assert isinstance(self.data, Path)
+        with _readable(self.data):
+            now = self.data.stat()
         if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
             raise self.bad("it changed while it was read; wait until it is complete and insert it again")
 
     def bad(self, problem: str) -> BadInput:
-        return BadInput(f"{self.path}: {problem}. Nothing was inserted")
+        return BadInput(f"{self.name}: {problem}. Nothing was inserted")
 
     def bad_row(self, row: int, problem: str) -> BadInput:
         return self.bad(f"row {row} {problem}")
@@ -110,7 +121,7 @@ class Source:
     @contextmanager
     def _unbroken(self) -> Iterator[None]:
         try:
-            with _readable(self.path):
+            with _readable(self.name):
                 yield
         except (EOFError, zlib.error) as error:
             raise self.bad(f"its compression is damaged ({error}); compress it again") from error
@@ -133,7 +144,7 @@ def _format(path: Path, given: str | None) -> Format:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(path: Path | str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tidemill.errors import Conflict, TidemillError
@@ -22,25 +23,35 @@ MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What somebody wants to insert, read and found good."""
+class Small:
+    """What somebody wants to insert: the bytes of a file, under a key if it may be sent again."""
 
     channel: str
-    schema: Schema
+    data: bytes
+    format: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """It was read and found good."""
+
+    channel: Channel
     parcel: Parcel
     key: str | None
 
-    def fits(self, others: Sequence[Checked]) -> bool:
+    def fits(self, others: Sequence[_Checked]) -> bool:
         """May it share a block with these? What is merged by key has each key once, and so has an insert key."""
-        first = others[0]
-        same = (self.channel, self.schema) == (first.channel, first.schema)
         apart = all(self.parcel.keys.isdisjoint(o.parcel.keys) for o in others)
         once = self.key is None or all(self.key != o.key for o in others)
-        return same and apart and once and sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
+        few = sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
+        return self.channel == others[0].channel and apart and once and few
 
 
 Answer = Inserted | Exception
 """What became of one of several inserts."""
+
+_Numbered = list[tuple[int, _Checked]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +61,24 @@ class Gatherer:
     inserter: Inserter
     parcels: Parcels
 
-    def check(self, channel: str, path: Path, *, format: str | None = None, key: str | None = None) -> Checked:
-        to, schema = self.inserter.fed(channel)
-        return Checked(channel, schema, self.parcels.read(path, format=format, schema=schema, updates=to.updates), key)
-
-    def insert(self, all_of: Sequence[Checked]) -> list[Answer]:
+    def insert(self, wanted: Sequence[Small]) -> list[Answer]:
         """Insert all of these, those of one channel in their order. What is wrong with one harms no other."""
         answers: dict[int, Answer] = {}
-        waiting = list(enumerate(all_of))
+        waiting: _Numbered = []
+        channel = cache(self.inserter.fed)
+        for number, one in enumerate(wanted):
+            try:
+                to, schema = channel(one.channel)
+                parcel = self.parcels.read(one.data, "the upload", format=one.format, schema=schema, updates=to.updates)
+                waiting.append((number, _Checked(to, parcel, one.key)))
+            except TidemillError as error:
+                answers[number] = error
         while waiting:
             group, waiting = _first_group(waiting)
             answers.update(zip((n for n, _ in group), self._together([one for _, one in group]), strict=True))
-        return [answers[n] for n in range(len(all_of))]
+        return [answers[n] for n in range(len(wanted))]
 
-    def _together(self, group: Sequence[Checked]) -> list[Answer]:
+    def _together(self, group: Sequence[_Checked]) -> list[Answer]:
         try:
             return self._in_one_block(group)
         except Conflict as error:  # another server used one of the keys meanwhile: each for itself
@@ -71,8 +86,8 @@ class Gatherer:
         except TidemillError as error:
             return [error] * len(group)
 
-    def _in_one_block(self, group: Sequence[Checked]) -> list[Answer]:
-        channel = group[0].channel
+    def _in_one_block(self, group: Sequence[_Checked]) -> list[Answer]:
+        channel = group[0].channel.name
         keys = [one.key for one in group if one.key is not None]
         before = self.inserter.executor.catalog.inserted(channel, keys) if keys else {}
         rest = [one for one in group if one.key not in before]
@@ -92,9 +107,9 @@ def _answer(before: Block | None, made: Block | None) -> Inserted:
     return Inserted(found, repeated=before is not None)
 
 
-def _first_group(waiting: list[tuple[int, Checked]]) -> tuple[list[tuple[int, Checked]], list[tuple[int, Checked]]]:
+def _first_group(waiting: _Numbered) -> tuple[_Numbered, _Numbered]:
     """The first that waits with those that can go with it, and the others. On a channel nobody overtakes."""
-    group, rest = [waiting[0]], list[tuple[int, Checked]]()
+    group, rest = waiting[:1], _Numbered()
     for number, one in waiting[1:]:
         overtakes = any(other.channel == one.channel for _, other in rest)
         joins = not overtakes and one.fits([other for _, other in group])

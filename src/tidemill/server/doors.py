@@ -12,7 +12,7 @@ from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.run import RunKind
 from tidemill.registry import WorkflowDocument
-from tidemill.runtime.gather import Checked
+from tidemill.runtime.gather import Small
 from tidemill.runtime.insert import Inserted
 from tidemill.server.access import Access, Caller
 from tidemill.server.batches import Batches
@@ -42,8 +42,8 @@ async def _wake(request: Request) -> Callable[[], None]:
     return found
 
 
-async def _small(request: Request) -> Batches[Checked, Inserted]:
-    found: Batches[Checked, Inserted] = request.app.state.small
+async def _small(request: Request) -> Batches[Small, Inserted]:
+    found: Batches[Small, Inserted] = request.app.state.small
     return found
 
 
@@ -63,7 +63,7 @@ Mill = Annotated[Tidemill, Depends(_mill)]
 TheAccess = Annotated[Access, Depends(_access)]
 TheOptions = Annotated[Options, Depends(_options)]
 TheCaller = Annotated[Caller, Depends(_caller)]
-Small = Annotated[Batches[Checked, Inserted], Depends(_small)]
+Smalls = Annotated[Batches[Small, Inserted], Depends(_small)]
 """Small inserts, which may share a block with others."""
 TheFeed = Annotated[Feed, Depends(_feed)]
 Wake = Annotated[Callable[[], None], Depends(_wake)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from tidemill.model.block import Kind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 from tidemill.ports import Loaded, Progress
-from tidemill.runtime.gather import Checked
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.server.bodies import too_large
 from tidemill.server.upload import Format
@@ -31,14 +31,20 @@ def insert(mill: Tidemill, channel: str, path: Path, format: Format, *, kind: Ki
     return Inserter(mill.executor, _load).file(channel, path, format=format, kind=kind, key=key)
 
 
-def may_share(path: Path, format: Format, kind: Kind, most: int) -> bool:
-    """Small changes as text wait in memory for others; how much a small binary file holds, nobody knows."""
-    return kind is Kind.DELTA and format in _TEXT and path.stat().st_size <= most
+def may_share(format: Format, kind: Kind) -> bool:
+    """Small changes as text may wait in memory for others; how much a small binary file holds, nobody knows."""
+    return kind is Kind.DELTA and format in _TEXT
 
 
-def check(mill: Tidemill, channel: str, path: Path, format: Format, *, key: str | None) -> Checked:
-    with _nameless(path):
-        return mill.gatherer.check(channel, path, format=format, key=key)
+@contextmanager
+def as_file(sent: bytes | Path) -> Iterator[Path]:
+    if isinstance(sent, Path):
+        yield sent
+        return
+    with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
+        path = Path(directory, "upload")
+        path.write_bytes(sent)
+        yield path
 
 
 @contextmanager

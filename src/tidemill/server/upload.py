@@ -1,8 +1,10 @@
-"""What somebody uploads: its format, and the file into which it is saved while it is counted."""
+"""What somebody uploads: its format, and its bytes, counted as they come in."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
@@ -47,16 +49,23 @@ def format_of(request: Request, said: Format | None) -> Format:
     return found
 
 
-async def save(request: Request, path: Path, limit: int) -> None:
-    """Write the body into a file, unpacked; raises `TooLarge` as soon as there is more than `limit` of it."""
+@asynccontextmanager
+async def received(request: Request, *, small: int, limit: int) -> AsyncIterator[bytes | Path]:
+    """The body, unpacked, for as long as this is entered: its bytes, or a file if there are more than `small`.
+
+    Raises `TooLarge` as soon as there is more than `limit` of it.
+    """
     check_declared(request.headers, limit)
     unpack = _unpacker(request)
-    with path.open("wb") as file:
-        writing = _Counted(file, limit)
+    with _Held(small, limit) as held:
         async for packed in _chunks(request, limit):
-            await run_in_threadpool(writing.add, [packed] if unpack is None else unpack.unpacked(packed))
-    if unpack is not None:
-        unpack.finish()
+            if unpack is None and held.stays_small(packed):
+                held.add([packed])
+            else:
+                await run_in_threadpool(held.add, [packed] if unpack is None else unpack.unpacked(packed))
+        if unpack is not None:
+            unpack.finish()
+        yield held.all()
 
 
 def _unpacker(request: Request) -> Gunzip | None:
@@ -84,17 +93,47 @@ async def _chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
-class _Counted:
-    """A file that takes no more than so much."""
+class _Held:
+    """What has come in: in memory while there is little of it, then in a file; never more than so much."""
 
-    def __init__(self, file: BinaryIO, limit: int) -> None:
-        self._file = file
+    def __init__(self, small: int, limit: int) -> None:
+        self._small = small
         self._limit = limit
+        self._memory = bytearray()
         self._size = 0
+        self._file: BinaryIO | None = None
+        self._opened = ExitStack()
+
+    def __enter__(self) -> _Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def stays_small(self, piece: bytes) -> bool:
+        return self._file is None and self._size + len(piece) <= self._small
 
     def add(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
+            small = self.stays_small(piece)
             self._size += len(piece)
             if self._size > self._limit:
                 raise too_large(self._limit)
-            self._file.write(piece)
+            if small:
+                self._memory += piece
+            else:
+                self._on_disk().write(piece)
+
+    def all(self) -> bytes | Path:
+        if self._file is None:
+            return bytes(self._memory)
+        self._file.flush()
+        return Path(self._file.name)
+
+    def _on_disk(self) -> BinaryIO:
+        if self._file is None:
+            directory = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="tidemill-upload-"))
+            path = Path(directory, "upload")
+            self._file = self._opened.enter_context(path.open("wb"))  # noqa: SIM115 - closed when this is left
+            self._file.write(self._memory)
+        return self._file

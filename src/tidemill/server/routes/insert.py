@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +13,11 @@ from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.block import Kind
 from tidemill.model.codec import Json
+from tidemill.runtime.gather import Small
 from tidemill.runtime.insert import Inserted
 from tidemill.server import loading, upload
 from tidemill.server.declared import Answers, answers
-from tidemill.server.doors import Mill, Small, TheOptions, Wake, channels_workflow, needs
+from tidemill.server.doors import Mill, Smalls, TheOptions, Wake, channels_workflow, needs
 from tidemill.server.options import Options
 from tidemill.server.parameters import Name
 from tidemill.server.upload import Format
@@ -59,7 +59,7 @@ async def insert(
     mill: Mill,
     options: TheOptions,
     wake: Wake,
-    small: Small,
+    small: Smalls,
     name: Name,
     format: Annotated[Format | None, Query(description="Else as the media type says.")] = None,
     kind: Annotated[Kind, Query(description="base: the whole content, not a change to it.")] = Kind.DELTA,
@@ -67,14 +67,11 @@ async def insert(
 ) -> Json:
     """Insert a file into an input channel: all of its rows, or none."""
     chosen = upload.format_of(request, format)
-    with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
-        path = Path(directory) / f"upload.{chosen}"
-        await upload.save(request, path, options.upload)
-        if loading.may_share(path, chosen, kind, options.small):
-            checked = await run_in_threadpool(loading.check, mill, name, path, chosen, key=key)
-            done = await small.add(checked)
+    async with upload.received(request, small=options.small, limit=options.upload) as sent:
+        if isinstance(sent, bytes) and loading.may_share(chosen, kind):
+            done = await small.add(Small(name, sent, chosen, key))
         else:
-            done = await run_in_threadpool(_load, mill, options, name, path, chosen, kind, key)
+            done = await run_in_threadpool(_load, mill, options, name, sent, chosen, kind, key)
     wake()
     if done.repeated:
         response.status_code = 200
@@ -82,8 +79,9 @@ async def insert(
 
 
 def _load(
-    mill: Tidemill, options: Options, channel: str, path: Path, format: Format, kind: Kind, key: str | None
+    mill: Tidemill, options: Options, channel: str, sent: bytes | Path, format: Format, kind: Kind, key: str | None
 ) -> Inserted:
-    if format is Format.ARROW:
-        path, format = loading.as_parquet(path, options.upload), Format.PARQUET
-    return loading.insert(mill, channel, path, format, kind=kind, key=key)
+    with loading.as_file(sent) as path:
+        if format is Format.ARROW:
+            path, format = loading.as_parquet(path, options.upload), Format.PARQUET
+        return loading.insert(mill, channel, path, format, kind=kind, key=key)
