@@ -134,6 +134,6 @@ class _Held:
         if self._file is None:
             directory = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="tidemill-upload-"))
             path = Path(directory, "upload")
-            self._file = self._opened.enter_context(path.open("wb"))  # noqa: SIM115 - closed when this is left
+            self._file = self._opened.enter_context(path.open("wb"))
             self._file.write(self._memory)
         return self._file
