@@ -14,6 +14,7 @@ from typing import Any
 
 from tidemill import registry
 from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.catalog.access import Accounts
 from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
@@ -215,6 +216,7 @@ class Tidemill:
     def _keep_house(self) -> None:
         self.tidy()
         Janitor(self.executor).sweep()
+        Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
 
     def _upkeep(self, made: Iterable[Block]) -> None:
         due = sorted({b.channel for b in made if worth_a_look(b)})

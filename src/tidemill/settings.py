@@ -97,8 +97,9 @@ class UpkeepSettings(_Section):
     points: int = Field(default=50, ge=0)  # so many of the newest contents of a channel stay readable
     keep: str | None = None  # and those of so long, such as "7 days"
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
+    audit: str = "90 days"  # so long it is known who changed what over the API and on the page
 
-    @field_validator("keep")
+    @field_validator("keep", "audit")
     @classmethod
     def _is_duration(cls, keep: str | None) -> str | None:
         if keep is not None:

@@ -136,3 +136,13 @@ def test_two_who_add_the_same_user_at_once_both_succeed(accounts: Accounts) -> N
         made = list(pool.map(lambda _: accounts.keep_user("eve", Role.ADMIN), range(8)))
     assert {u.name for u in made} == {"eve"}
     assert len(accounts.users()) == 2
+
+
+def test_the_audit_forgets_what_is_old(accounts: Accounts, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.catalog.access._AT_ONCE", 2)
+    accounts.write([Began("ann", None, "127.0.0.1", f"POST /{n}") for n in range(5)])
+    clock.advance(100)
+    accounts.write([Began("ann", None, "127.0.0.1", "POST /new")])
+    assert accounts.forget(101) == 0
+    assert accounts.forget(99) == 5
+    assert [e.action for e in accounts.entries()] == ["POST /new"]

@@ -93,24 +93,34 @@ class House:
 
 
 @contextmanager
-def house(project: Path, browser: Browser) -> Iterator[House]:
+def house(project: Path, browser: Browser, part: str = "all") -> Iterator[House]:
     """A house in which nothing is registered yet."""
     (project / FILE).touch()
     shutil.copy(shop.__file__, project / "workflow.py")
+    with process(project, part) as (server, said):
+        yield House(project, f"http://127.0.0.1:{int(said)}", browser)
+        _end(server)
+
+
+@contextmanager
+def worker(project: Path) -> Iterator[subprocess.Popen[str]]:
+    """Executes runs, and shows nothing."""
+    with process(project, "work") as (server, _):
+        yield server
+
+
+@contextmanager
+def process(project: Path, part: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server's process, and the line that it prints once it serves."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TIDEMILL"))}
-    command = [sys.executable, "-m", "tests.ui.site", str(project)]
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as server:
-        assert server.stdin is not None
+    command = [sys.executable, "-m", "tests.ui.site", str(project), "plain", part]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as server:
         assert server.stdout is not None
-        port = int(server.stdout.readline())
-        yield House(project, f"http://127.0.0.1:{port}", browser)
-        server.stdin.close()
-        assert server.wait(30) == 0
+        yield server, server.stdout.readline()
+
+
+def _end(server: subprocess.Popen[str]) -> None:
+    assert server.stdin is not None
+    server.stdin.close()
+    assert server.wait(30) == 0

@@ -1,7 +1,8 @@
-"""A server with the page and nothing else, as a process of its own: `python -m tests.ui.site PROJECT [spark]`.
+"""A server of the page as a process of its own: `python -m tests.ui.site PROJECT [ENGINE [all|page|work]]`.
 
-It prints its port, then serves until its standard input ends. Whoever sends the header `x-viewer: guest` may only look,
-and so may everybody while the project has a file named `locked`.
+It executes runs and shows the page, or does one of both. It prints its port, then serves until its standard input ends.
+Whoever sends the header `x-viewer: guest` may only look, and so may everybody while the project has a file named
+`locked`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +30,20 @@ from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
 from tidemill.ports import Log, Target
-from tidemill.ui import Viewer, mount
+from tidemill.ui import Viewer, mount, standing
+from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
 LOCK = "locked"
-GUEST = Viewer("guest", may_run=False, may_kill=False, may_pause=False)
+GRACE = 3.0
+"""Seconds, and not half a minute, after which something is late here."""
+
+
+def _refuse(_workflow: str | None) -> None:
+    raise Forbidden("You may not do that; ask whoever runs this server")
+
+
+GUEST = Viewer("guest", acts=False, permit=_refuse)
 
 
 class Plain(PlainEngine):
@@ -65,19 +76,36 @@ def _shape(rows: Rows) -> Schema:
     return Schema(tuple(Field(name, KINDS.get(type(value), "STRING")) for name, value in rows[0].items()))
 
 
-def main(project: str, engine: str = "plain") -> None:
+def main(project: str, engine: str = "plain", part: str = "all") -> None:
     if engine == "plain":
         vars(tidemill.app)["SparkEngine"] = Plain
-    with Tidemill.open(project) as mill, socket.create_server(("127.0.0.1", 0)) as listening:
-        loop = mill.loop("up")
-        working = threading.Thread(target=loop.run)
-        working.start()
+    vars(standing)["GRACE"] = GRACE
+    with Tidemill.open(project) as mill, ExitStack() as stack:
+        if part != "page":
+            stack.enter_context(_working(mill))
+        if part == "work":
+            print("works", flush=True)
+            sys.stdin.read()
+        else:
+            _show(mill)
+
+
+@contextmanager
+def _working(mill: Tidemill) -> Iterator[None]:
+    loop = mill.loop("up")
+    working = threading.Thread(target=loop.run)
+    working.start()
+    yield
+    loop.drain()
+    working.join()
+
+
+def _show(mill: Tidemill) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(site(mill), log_level="warning"))
         threading.Thread(target=_until_told, args=(server,), daemon=True).start()
         print(listening.getsockname()[1], flush=True)
         server.run(sockets=[listening])
-        loop.drain()
-        working.join()
 
 
 def site(mill: Tidemill) -> FastAPI:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tests.ui.house import NODES, House, house
+from tests.ui.house import NODES, House, house, worker
 from tests.ui.site import LOCK
 
 CHROMIUM = shutil.which("chromium")
@@ -96,6 +96,25 @@ def test_from_an_empty_server_to_a_green_graph_and_through_a_failure(empty: Hous
         expect(page.locator(".heading .badge")).to_have_text("fresh")
         page.get_by_role("link", name="Graph").click()
         all_fresh(page)
+
+
+def test_a_late_table_turns_red_and_recovers(browser: Browser, tmp_path: Path) -> None:
+    with house(tmp_path, browser, "page") as made, made.page() as page:
+        with made.opened() as mill:
+            mill.apply()
+        with worker(tmp_path) as working:
+            made.feed()
+            all_fresh(page)
+            working.kill()  # for real: nobody executes anything from now on
+
+        made.feed()
+        card(page, "large_orders", "waiting")
+        card(page, "large_orders", "late")
+        expect(page.locator(".card.tone-late").first).to_contain_text("ago")
+
+        with worker(tmp_path) as working:
+            all_fresh(page)
+            working.kill()
 
 
 def test_hostile_text_stays_text(served: House) -> None:

@@ -13,7 +13,7 @@ from tests.catalog.driver import Driver
 from tidemill.errors import NotFound
 from tidemill.model.run import LOST, Run, RunKind, RunState
 from tidemill.ports import Event
-from tidemill.ui.actions import asked_for
+from tidemill.runtime.asking import ask
 from tidemill.ui.channel import Held
 from tidemill.ui.events import SHOWN, matching
 from tidemill.ui.freshness import options
@@ -52,15 +52,15 @@ def test_the_newest_events_with_every_word_are_shown() -> None:
 
 
 def test_a_click_asks_for_one_run_however_often(driver: Driver) -> None:
-    first = asked_for(driver.catalog, "copy")
-    assert asked_for(driver.catalog, "copy").id == first.id
+    first = ask(driver.catalog, "copy")
+    assert ask(driver.catalog, "copy").id == first.id
     asked = driver.catalog.events(run=first.id)[0].detail
     assert asked["attempts"] == 1 + LOST
 
 
 def test_a_flow_that_is_gone_cannot_be_run(driver: Driver) -> None:
-    with pytest.raises(NotFound, match="no flow 'gone'"):
-        asked_for(driver.catalog, "gone")
+    with pytest.raises(NotFound, match="no bound flow 'gone'"):
+        ask(driver.catalog, "gone")
 
 
 def test_a_cancelled_block_never_became_visible(driver: Driver) -> None:

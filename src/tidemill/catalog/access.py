@@ -24,6 +24,7 @@ from tidemill.model.access import Entry, Role, Token, User
 
 _TOKEN = re.compile(r"tdm_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII)
 _NOBODYS = "0" * 64  # what the secret of an unknown token is compared with, so that looking it up takes as long
+_AT_ONCE = 10_000  # entries that are forgotten in one transaction
 _LONGEST = 500  # characters of an action that are kept
 
 
@@ -125,6 +126,14 @@ class Accounts:
         """Write into the audit; returns the number of the entry that each is about."""
         return self._catalog.transact(lambda tx: _write(tx, notes))
 
+    def forget(self, age: float) -> int:
+        """Forget what was written into the audit more than `age` seconds ago; returns how many entries it was."""
+        forgotten = some = self._catalog.transact(lambda tx: _forget(tx, age))
+        while some == _AT_ONCE:
+            some = self._catalog.transact(lambda tx: _forget(tx, age))
+            forgotten += some
+        return forgotten
+
     def entries(self, *, before: int | None = None, limit: int = 100) -> list[Entry]:
         """The newest first."""
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
@@ -185,6 +194,12 @@ def _write(tx: Transaction, notes: Sequence[Began | Ended]) -> list[int]:
     if ended:
         tx.connection.execute(_OUTCOME, ended)
     return [n.entry if isinstance(n, Ended) else next(new) for n in notes]
+
+
+def _forget(tx: Transaction, age: float) -> int:
+    """Some of them: nobody has to wait long, and only the oldest entries are looked at."""
+    oldest = select(audit.c.id).order_by(audit.c.id).limit(_AT_ONCE)
+    return tx.connection.execute(delete(audit).where(audit.c.id.in_(oldest), audit.c.at < tx.now - age)).rowcount
 
 
 def _find_user(tx: Transaction, name: str) -> None:

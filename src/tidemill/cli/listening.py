@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import Request
 
@@ -10,6 +11,7 @@ from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.server.access import Access, Caller
 from tidemill.server.listen import Listener
+from tidemill.server.recorded import recorded
 from tidemill.server.wiring import access_of, application
 from tidemill.ui.page import mount
 from tidemill.ui.viewer import Viewer
@@ -19,13 +21,21 @@ def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
     """Listens while it is entered; `wake` is called when something may have become due."""
     access = access_of(mill)
     app = application(mill, access, wake)
-    mount(app, mill, lambda request: viewer(mill, access, request))
+    mount(app, mill, lambda request: viewer(access, request))
     return Listener(app, access, mill.settings.api.host, mill.settings.api.port)
 
 
-def viewer(mill: Tidemill, access: Access, request: Request) -> Viewer:
-    """What whoever looks may do. The page knows no owners: where workflows have some, it is for admins to act."""
+def viewer(access: Access, request: Request) -> Viewer:
+    """Whoever looks at the page: there they may do what they may do over the API, and it is written down alike."""
     caller: Caller = request.scope["state"]["caller"]
-    owned = any(access.accounts.owners(w.name) for w in mill.catalog.workflows())
-    may = caller.role is Role.ADMIN or (caller.role.covers(Role.OPERATOR) and not owned)
-    return Viewer(caller.name, may_run=may, may_kill=may, may_pause=may)
+
+    def permit(workflow: str | None) -> None:
+        access.permit(caller, Role.OPERATOR)
+        access.permit_in(caller, workflow)
+
+    return Viewer(
+        caller.name,
+        acts=caller.role.covers(Role.OPERATOR),
+        permit=permit,
+        recorded=partial(recorded, access.accounts, caller),
+    )

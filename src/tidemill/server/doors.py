@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
-from tidemill.model.run import RunKind
 from tidemill.registry import WorkflowDocument
+from tidemill.runtime.asking import workflow_of, workflow_of_flow
 from tidemill.runtime.gather import Small
 from tidemill.runtime.insert import Inserted
 from tidemill.server.access import Access, Caller
@@ -86,7 +86,7 @@ def needs(role: Role, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
     async def may_change(
         access: TheAccess, caller: TheCaller, _: None = Depends(has_role), found: Finds = Depends(of)
     ) -> None:
-        if caller.role is not Role.ADMIN:
+        if caller.role is not Role.ADMIN:  # whose workflow it is matters
             await run_in_threadpool(lambda: access.permit_in(caller, found()))
 
     return Depends(may_change)
@@ -97,11 +97,11 @@ async def channels_workflow(mill: Mill, name: Name) -> Finds:
 
 
 async def flows_workflow(mill: Mill, name: FlowName) -> Finds:
-    return lambda: _workflow_of_flow(mill, name)
+    return lambda: workflow_of_flow(mill.catalog, name)
 
 
 async def runs_workflow(mill: Mill, run: Number) -> Finds:
-    return lambda: _workflow_of_run(mill, run)
+    return lambda: workflow_of(mill.catalog, run)
 
 
 async def documents_workflow(document: WorkflowDocument) -> Finds:
@@ -110,14 +110,3 @@ async def documents_workflow(document: WorkflowDocument) -> Finds:
 
 async def itself(name: WorkflowName) -> Finds:
     return lambda: name
-
-
-def _workflow_of_run(mill: Tidemill, run: int) -> str | None:
-    found = mill.catalog.run(run)
-    if found.kind is RunKind.FLOW:
-        return _workflow_of_flow(mill, found.subject)
-    return mill.catalog.channel(found.subject).workflow
-
-
-def _workflow_of_flow(mill: Tidemill, flow: str) -> str | None:
-    return next((b.workflow for b in mill.catalog.bindings() if b.name == flow), None)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from nicegui import ui
 
-from tidemill.errors import NotFound, TidemillError
-from tidemill.model.run import LOST, Run, RunKind, RunState
-from tidemill.ports import CatalogWriter
+from tidemill.errors import TidemillError
+from tidemill.runtime.asking import ask, workflow_of, workflow_of_flow
 from tidemill.ui.desk import Desk
 from tidemill.ui.parts import Button, Text, box
 from tidemill.ui.threads import off_loop
-from tidemill.ui.viewer import Viewer
 
 T = TypeVar("T")
 
@@ -26,58 +25,51 @@ class Actions:
     desk: Desk
 
     async def run(self, flow: str) -> None:
-        if self._may(lambda v: v.may_run):
-            run = await self._done(lambda: asked_for(self.desk.mill.catalog, flow))
-            if run is not None:
-                ui.notify(f"Run {run.id} of {flow} waits for a track")
+        catalog = self.desk.mill.catalog
+        of = partial(workflow_of_flow, catalog, flow)
+        run = await self._done(f"run {flow}", of, lambda: ask(catalog, flow))
+        if run is not None:
+            ui.notify(f"Run {run.id} of {flow} waits for a track")
 
     async def kill(self, run: int, of: str) -> None:
         question = f"Kill run {run} of {of}? What it did so far is lost; nothing of it becomes visible."
-        if self._may(lambda v: v.may_kill) and await confirmed(question, "Kill"):
-            killed = await self._done(lambda: self.desk.mill.kill(run))
-            if killed is not None:
-                ui.notify(f"Run {run} was killed")
+        if not await confirmed(question, "Kill"):
+            return
+        mill = self.desk.mill
+        workflow = partial(workflow_of, mill.catalog, run)
+        if await self._done(f"kill run {run}", workflow, lambda: mill.kill(run)) is not None:
+            ui.notify(f"Run {run} was killed")
 
     async def pause(self, workflow: str) -> None:
         question = f"Pause workflow {workflow}? Servers run nothing of it until it is resumed; what arrives is kept."
-        if self._may(lambda v: v.may_pause) and await confirmed(question, "Pause"):
+        if await confirmed(question, "Pause"):
             await self._set(workflow, paused=True)
 
     async def resume(self, workflow: str) -> None:
-        if self._may(lambda v: v.may_pause):
-            await self._set(workflow, paused=False)
+        await self._set(workflow, paused=False)
 
     async def _set(self, workflow: str, *, paused: bool) -> None:
         def change() -> bool:
             self.desk.mill.catalog.pause(workflow, paused=paused)
             return True
 
-        if await self._done(change):
+        if await self._done(f"{'pause' if paused else 'resume'} {workflow}", lambda: workflow, change):
             ui.notify(f"Workflow {workflow} is {'paused' if paused else 'resumed'}")
 
-    def _may(self, allowed: Callable[[Viewer], bool]) -> bool:
-        if allowed(self.desk.viewer()):
-            return True
-        ui.notify("You may not do that; ask whoever runs this server", type="warning")
-        return False
+    async def _done(self, action: str, workflow: Callable[[], str | None], work: Callable[[], T]) -> T | None:
+        """What the work gives, if whoever looks may do it now, and the audit can say so."""
+        viewer = self.desk.viewer()
 
-    async def _done(self, work: Callable[[], T]) -> T | None:
+        def permitted() -> T:
+            viewer.permit(workflow())
+            with viewer.recorded(action):
+                return work()
+
         try:
-            return await off_loop(work)
+            return await off_loop(permitted)
         except TidemillError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return None
-
-
-def asked_for(catalog: CatalogWriter, flow: str) -> Run:
-    """A run of a flow that the next free track takes; one that waits already will see all there is."""
-    binding = next((b for b in catalog.bindings() if b.name == flow), None)
-    if binding is None:
-        raise NotFound(f"no flow {flow!r} is registered any more; look at the graph for those that are")
-    waiting = [r for r in catalog.runs(state=RunState.READY, subject=flow) if r.kind is RunKind.FLOW]
-    if waiting:
-        return waiting[-1]
-    return catalog.request(RunKind.FLOW, flow, attempts=int(binding.spec.get("attempts", 1)) + LOST)
 
 
 async def confirmed(question: str, verb: str) -> bool:

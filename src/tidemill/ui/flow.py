@@ -71,7 +71,7 @@ class _Flow:
         self._kill = Button("Kill", self._kill_it, "danger")
         self._pause = Button("Pause workflow", lambda: actions.pause(self._workflow))
         self._resume = Button("Resume workflow", lambda: actions.resume(self._workflow))
-        self._may = self._desk.viewer()
+        self._acts = self._desk.viewer().acts
 
     async def _kill_it(self) -> None:
         if self._running is not None:
@@ -97,7 +97,7 @@ class _Flow:
         self._running = next(under_way, None)
         self._workflow = known.workflow
         paused = known.workflow in snapshot.paused
-        self._run.set_visibility(self._may.may_run)
-        self._kill.set_visibility(self._may.may_kill and self._running is not None)
-        self._pause.set_visibility(self._may.may_pause and not paused)
-        self._resume.set_visibility(self._may.may_pause and paused)
+        self._run.set_visibility(self._acts)
+        self._kill.set_visibility(self._acts and self._running is not None)
+        self._pause.set_visibility(self._acts and not paused)
+        self._resume.set_visibility(self._acts and paused)

@@ -73,7 +73,7 @@ class _Run:
         now, value = time.time(), found.run
         self._state.show(str(value.state))
         alive = value.state in (RunState.READY, RunState.RUNNING)
-        self._kill.set_visibility(alive and self._desk.viewer().may_kill)
+        self._kill.set_visibility(alive and self._desk.viewer().acts)
         self._error.set_text(value.error or "")
         self._error.set_visibility(bool(value.error))
         self._facts.show(

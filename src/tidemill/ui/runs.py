@@ -34,7 +34,7 @@ class _Runs:
     def __init__(self, desk: Desk, state: RunState | None) -> None:
         self._desk = desk
         self._state = state
-        self._may_kill = desk.viewer().may_kill
+        self._acts = desk.viewer().acts
         Text("Runs", "h1")
         with section("Lately", "by owner and track"):
             self._strip = _Strip()
@@ -53,7 +53,7 @@ class _Runs:
 
     def _row(self, run: Run, now: float) -> Row:
         alive = run.state in (RunState.READY, RunState.RUNNING)
-        last = Cell("Kill", act=self._kill(run)) if alive and self._may_kill else Cell("")
+        last = Cell("Kill", act=self._kill(run)) if alive and self._acts else Cell("")
         return (*rows.of_run(run, now), last)
 
     def _kill(self, run: Run) -> Callable[[], Awaitable[None]]:

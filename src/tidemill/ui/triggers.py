@@ -27,7 +27,7 @@ async def triggers(desk: Desk) -> None:
 class _Triggers:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._may_pause = desk.viewer().may_pause
+        self._acts = desk.viewer().acts
         Text("Triggers", "h1")
         with section("Conditions"):
             self._conditions = Table("Conditions", rows.TRIGGER, empty="no flow has a trigger")
@@ -47,7 +47,7 @@ class _Triggers:
     def _workflow(self, value: RegisteredWorkflow, now: float) -> Row:
         state = Cell("paused", tone="paused") if value.paused else Cell("goes on", tone="fresh")
         name = "Resume" if value.paused else "Pause"
-        act = Cell(name, act=self._act(value)) if self._may_pause else Cell("")
+        act = Cell(name, act=self._act(value)) if self._acts else Cell("")
         return (value.name, state, str(value.priority), ago(value.applied, now), act)
 
     def _act(self, value: RegisteredWorkflow) -> Callable[[], Awaitable[None]]:

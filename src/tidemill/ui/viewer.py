@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fastapi import Request
+
+
+def _everything(_workflow: str | None) -> None:
+    pass
+
+
+def _nowhere(_action: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +25,9 @@ class Viewer:
     """
 
     name: str = ""
-    may_run: bool = True
-    may_kill: bool = True
-    may_pause: bool = True  # and resume
+    acts: bool = True  # may run, kill, pause and resume, if not everywhere
+    permit: Callable[[str | None], None] = _everything  # raises if they may not act in a workflow
+    recorded: Callable[[str], AbstractContextManager[None]] = _nowhere  # writes down what is done while it is entered
 
 
 Who = Callable[[Request], Viewer]

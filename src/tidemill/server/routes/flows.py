@@ -12,8 +12,8 @@ from tidemill.errors import NotFound
 from tidemill.model.access import Role
 from tidemill.model.channel import Role as ChannelRole
 from tidemill.model.codec import Json
+from tidemill.runtime.asking import ask
 from tidemill.runtime.status import FlowStatus, status
-from tidemill.server.asking import ask
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, flows_workflow, needs
 from tidemill.server.parameters import FlowName

@@ -11,7 +11,7 @@ from tidemill.catalog.pages import page_of_runs
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.server.asking import ask_again
+from tidemill.runtime.asking import ask_again
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, needs, runs_workflow
 from tidemill.server.parameters import Before, Limit, Number, OfSubject
