@@ -18,7 +18,7 @@ from tests.acceptance.plain import PlainEngine
 from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog
 from tidemill.intake import load
-from tidemill.model.run import RunState
+from tidemill.model.run import LOST, RunKind, RunState
 from tidemill.model.trigger import Every
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.insert import Inserter
@@ -58,6 +58,10 @@ def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
         inserter = Inserter(Executor(catalog, store, engine, "driver"), load)
         with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
             batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
+            _settled(catalog)
+            # What a run left that met its end as often as it may be tried, the next one reads.
+            inserter.file("events", batch(tmp_path, batches))
+            batches += 1
             _settled(catalog)
             assert fleet.stop() == [0] * SERVERS  # the beats go on until then
         _check(catalog, engine, batches)
@@ -130,8 +134,10 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     firings = catalog.firings(limit=100_000)
     runs = {r.id: r for r in catalog.runs(limit=100_000)}
     assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
-    failed = [r for r in runs.values() if r.state in (RunState.FAILED, RunState.KILLED) and r.kind == "flow"]
-    assert failed == []
+    failed = {r.id for r in runs.values() if r.state is RunState.FAILED and r.kind is RunKind.FLOW}
+    assert all(runs[r].attempt == runs[r].attempts == 1 + LOST for r in failed)
+    assert len(failed) <= len(runs) / 100
+    assert not any(r.state is RunState.KILLED for r in runs.values())
     rhythm = [f for f in firings if f.flow == "beats"]
     (leaf,) = catalog.triggers("beats")
     registered = min(
@@ -142,4 +148,5 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     assert sum(1 + f.missed for f in rhythm) == moments
     finished = {r.id for r in runs.values() if r.subject == "beats" and r.state is RunState.FINISHED}
     assert beats == len(finished)
-    assert {f.run for f in rhythm} - finished <= {r.id for r in runs.values() if r.state in ("ready", "running")}
+    waiting = {r.id for r in runs.values() if r.state is RunState.READY}
+    assert {f.run for f in rhythm} - finished <= waiting | failed
