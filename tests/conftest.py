@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 
 from tidemill.spark import session
 
+# Java processes that live for seconds, on few cores: compiling well would take longer than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 settings.register_profile(
     "tidemill",
     deadline=None,
