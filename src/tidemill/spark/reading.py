@@ -195,7 +195,9 @@ class Reader:
             return merge.Deltas(merge.in_order(scans), len(blocks))
         found = have.pop()
         rows = self._here(blocks, found, merge.ORDER)
-        if rows is None:
+        if rows is None and len(blocks) == 1:
+            rows = self._scan(blocks, found, found).withColumn(merge.ORDER, F.lit(1))
+        elif rows is None:
             rows = self._numbered(blocks, found)
         return merge.Deltas(adapt(rows, found.plus(_NUMBER), want.plus(_NUMBER)), len(blocks))
 
