@@ -32,6 +32,7 @@ from tidemill.model.change import (
     Updates,
     Upsert,
 )
+from tidemill.spark import touching
 from tidemill.spark.types import column, columns, quoted
 
 ORDER = "_tidemill_order"
@@ -62,14 +63,13 @@ def merge(updates: Updates, base: DataFrame, deltas: Deltas, *, little: bool) ->
     key = list(updates.key) or content
     keys = deltas.rows.select(*columns(key))
     if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be grouped
-        untouched = _by_few(base, keys, _itself(key), "left_anti") if little else without(base, keys, key)
-        return union([untouched, live(_last(deltas, updates.key), content)])
+        last = _last(deltas, updates.key)
+        return touching.replaced(base, last, key) if little else union([without(base, keys, key), live(last, content)])
     fold = _content_fold(updates, base, deltas)
     if not little:
         return fold(base)
     few = keys.distinct()
-    touched = _by_few(base, few, _itself(key), "left_semi")
-    return union([_by_few(base, few, _itself(key), "left_anti"), fold(touched)])
+    return union([touching.untouched(base, few, key), fold(touching.touched(base, few, key))])
 
 
 def chain(updates: Updates, deltas: Deltas) -> DataFrame:
@@ -151,7 +151,7 @@ def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -
     Where some of the key is fixed in width, that is asked first: hashing a text costs as much as all the rest.
     """
     mine = {c: _type(rows, c) for c, _ in on}
-    if not all(_hashed_alike(mine[c], _type(keys, k)) for c, k in on):
+    if not all(mine[c] == _type(keys, k) and touching.hashes_alike(mine[c]) for c, k in on):
         return rows
     fixed = tuple((c, k) for c, k in on if mine[c] in _FIXED)
     for pairs in [fixed, on] if 0 < len(fixed) < len(on) else [on]:
@@ -160,45 +160,13 @@ def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -
     return rows
 
 
-def _hashed_alike(one: str, other: str) -> bool:
-    """Do equal values of these types have equal hashes? 0.0 and -0.0 are the same key, and so are collated texts."""
-    return one == other and not any(word in one for word in ("float", "double", "collate"))
-
-
 def without(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
     """The rows whose key no other row has."""
     return rows.join(others, _same_key(rows, others, key), "left_anti")
 
 
-def _by_few(rows: DataFrame, few: DataFrame, on: Sequence[tuple[str, str]], how: str) -> DataFrame:
-    """Rows joined with few others where their columns agree with some of the others', NULL with NULL.
-
-    Nearly every row is told from all of the few by looking up one number, which is quicker than looking up a text
-    (docs/benchmarks.md). What has the same number is compared, in words that Spark does not take for one more key.
-    """
-    theirs = [F.col(f"_tidemill_key{i}") for i in range(len(on))]
-    mine = columns([c for c, _ in on])
-    names = [k for _, k in on]
-    rest = [column(c) for c in few.columns if c not in names]
-    apart = few.select(*(column(k).alias(f"_tidemill_key{i}") for i, k in enumerate(names)), *rest)
-    pairs = list(zip(mine, theirs, strict=True))
-    if not all(_hashed_alike(_type(rows, c), _type(few, k)) for c, k in on):
-        return rows.join(F.broadcast(apart), reduce(Column.__and__, (a.eqNullSafe(b) for a, b in pairs)), how)
-    hashed = apart.withColumn(_N, F.xxhash64(*theirs))
-    agree = reduce(Column.__and__, (_is_same(a, b) for a, b in pairs), F.xxhash64(*mine) == column(_N))
-    return rows.join(F.broadcast(hashed), agree, how)
-
-
 def _type(rows: DataFrame, name: str) -> str:
     return rows.schema[name].dataType.simpleString()
-
-
-def _itself(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, name) for name in names]
-
-
-def _is_same(one: Column, other: Column) -> Column:
-    return (one.isNull() & other.isNull()) | ((one <= other) & (one >= other))
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -279,15 +247,11 @@ def _patches(updates: Patch, rows: DataFrame) -> DataFrame:
     return rows.filter(_is(PATCH)).groupBy(*columns(updates.by)).agg(values.alias(_SEEN), gone.alias(_GONE))
 
 
-def _only_patches(updates: Patch, rows: DataFrame) -> DataFrame:
-    """The patches of a single delta, which has at most one for each value of `by`."""
-    values = F.struct(*columns(updates.columns)).alias(_SEEN)
-    return rows.filter(_is(PATCH)).select(*columns(updates.by), values, _is(DELETED).alias(_GONE))
-
-
 def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataFrame:
     """Rows with the patches' values, and `_tidemill_gone` true where a patch removed them."""
-    joined = _by_few(rows, patches, _itself(updates.by), "left")
+    apart = patches.select(*(column(b).alias(f"_tidemill_by{i}") for i, b in enumerate(updates.by)), _SEEN, _GONE)
+    agree = reduce(Column.__and__, (column(b).eqNullSafe(F.col(f"_tidemill_by{i}")) for i, b in enumerate(updates.by)))
+    joined = rows.join(F.broadcast(apart), agree, "left")
     hit = column(_GONE).isNotNull()
     values = [
         F.when(hit, F.col(f"{_SEEN}.{quoted(c)}")).otherwise(column(c)).alias(c) if c in updates.columns else column(c)
@@ -298,12 +262,8 @@ def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataF
 
 def _patched(updates: Patch, base: DataFrame, deltas: Deltas) -> DataFrame:
     """The content after patches and upserts: two broadcasts against the base, which is not shuffled."""
-    rows = deltas.rows
-    upserts = _upserts_seen(updates, rows) if deltas.blocks > 1 else rows.filter(~_is(PATCH))
-    kept = _by_few(base, upserts.select(*columns(updates.key)), _itself(updates.key), "left_anti")
-    patches = _patches(updates, rows) if deltas.blocks > 1 else _only_patches(updates, rows)
-    patched = _apply_patches(updates, kept, patches).filter(~column(_GONE))
-    return union([patched.select(*columns(base.columns)), live(upserts, base.columns)])
+    rows = deltas.unordered if deltas.blocks == 1 else _chained_patches(updates, deltas.rows)
+    return touching.patched(updates, base, rows)
 
 
 def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:
