@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tidemill.model.block import Block, File, Kind, Origin
-from tidemill.model.change import Append, Updates, Upsert
+from tidemill.model.change import Append, Patch, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Snapshot, snapshot
 from tidemill.retain.collection import Need, collectable
@@ -64,6 +64,12 @@ def test_deltas_that_are_a_large_share_make_a_base() -> None:
     assert isinstance(due(content(100, 31), LIMITS), Rebase)
     assert due(content(0, 10), LIMITS) is None, "below the floor nobody notices"
     assert isinstance(due(content(0, 11), LIMITS), Rebase)
+
+
+def test_patches_are_dearer_than_other_deltas() -> None:
+    patches = Patch(("k",), ("k",), ("v",))
+    assert due(content(1000, 80, updates=patches), LIMITS) is None
+    assert isinstance(due(content(1000, 81, updates=patches), LIMITS), Rebase)
 
 
 def test_appended_rows_are_never_dear() -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import groupby
 
 from tidemill.model.block import Block, File, Kind
-from tidemill.model.change import Append
+from tidemill.model.change import Append, Patch
 from tidemill.model.view import Chain, Snapshot, blocks_of
 
 MEGABYTE = 1024 * 1024
@@ -26,6 +26,7 @@ class Limits:
 
     fan: int = 8  # deltas of one level that are folded into one of the next
     share: float = 0.3  # of the base's rows; more delta rows than that make a new base
+    patched: float = 0.08  # the same where some are patches, each of which readers apply to many rows
     floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
@@ -73,7 +74,8 @@ def _is_dear(content: Snapshot, limits: Limits) -> bool:
     """Appended rows are read as they are, wherever they stand; all others have to be merged."""
     merged = _rows(d for d in content.deltas if not isinstance(d.updates, Append))
     kept = content.base.rows if content.base is not None else 0
-    return merged > max(limits.floor, limits.share * kept)
+    share = limits.patched if any(isinstance(d.updates, Patch) for d in content.deltas) else limits.share
+    return merged > max(limits.floor, share * kept)
 
 
 def _folds(content: Snapshot, limits: Limits) -> Iterator[Fold]:

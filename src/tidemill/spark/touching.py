@@ -1,9 +1,9 @@
 """Contents of which a change touches little, each as a single statement.
 
-A frame that is built step by step is analysed at each step: saying what to read would take half as long as reading
-a million rows does. And nearly every row is told from all that the change touches by looking up one number, which is quicker
-than looking up a text (docs/benchmarks.md); what has the same number is compared, in words that Spark does not take for
-one more key to look up.
+A frame that is built step by step is analysed at each step: saying what to read would take half as long as reading a
+million rows does. And nearly every row is told from all that the change touches by looking up one number, which is
+quicker than looking up a text (docs/benchmarks.md); what has the same number is compared, in words that Spark does not
+take for one more key to look up.
 """
 
 from __future__ import annotations
