@@ -15,6 +15,7 @@ from typing import Any
 from tidemill import registry
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.catalog.access import Accounts
+from tidemill.catalog.pages import newest_events
 from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
@@ -36,10 +37,13 @@ from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.explain import explain
 from tidemill.runtime.gather import Gatherer
+from tidemill.runtime.history import EVENTS, history
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.refresh import chosen
 from tidemill.runtime.serve import Chore, Loop, Rhythm
+from tidemill.runtime.staleness import History
+from tidemill.runtime.status import status
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
 from tidemill.settings import (
@@ -227,6 +231,10 @@ class Tidemill:
         """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
         declared = (*self.project.workflows, *self._documented())
         return explain(self.catalog, declared, self.project.updates(), table)
+
+    def history(self) -> History:
+        """What became visible lately, from which follows how stale tables were."""
+        return history(self.catalog, status(self.catalog), newest_events(self.catalog, EVENTS))
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill(run)

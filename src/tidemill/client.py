@@ -60,6 +60,10 @@ class Client:
     def status(self, *, all: bool = False) -> shapes.Status:
         return self._at.get(shapes.Status, "status", all=all)
 
+    def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> shapes.Staleness:
+        """How stale every table was lately, and all of them together; `measure` is staleness or age."""
+        return self._at.get(shapes.Staleness, "staleness", measure=measure, minutes=minutes)
+
     def channels(self, *, all: bool = False) -> list[shapes.Channel]:
         return self._at.get(shapes.Channels, "channels", all=all).channels
 

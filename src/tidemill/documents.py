@@ -11,6 +11,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
 from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
+from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
 from tidemill.runtime.trace import Source, Trace
 
@@ -223,3 +224,19 @@ def workflow(value: RegisteredWorkflow) -> Json:
         "priority": value.priority,
         "changed": iso(value.applied),
     }
+
+
+def staleness(found: History, measure: Measure, since: float, now: float) -> Json:
+    """How stale each table was over time, and all of them together."""
+    drawn = curves(found, measure, since, now)
+    return {
+        "measure": str(measure),
+        "since": iso(since),
+        "now": iso(now),
+        "tables": [_curve(c) | {"now": measured(found, c.table, measure, now)} for c in drawn],
+        "total": _curve(total(drawn)),
+    }
+
+
+def _curve(value: Curve) -> Json:
+    return {"table": value.table, "points": [{"at": iso(at), "seconds": round(s, 3)} for at, s in value.points]}

@@ -56,6 +56,17 @@ def test_status_for_people(busy: Program) -> None:
     assert "\x1b" not in out
 
 
+def test_staleness_of_tables(busy: Program) -> None:
+    document = busy.json("staleness")
+    by_name = {t["table"]: t for t in document["tables"]}
+    assert by_name["city_totals"]["now"] > 0
+    assert document["total"]["points"][-1]["seconds"] == pytest.approx(sum(t["now"] for t in by_name.values()), abs=0.1)
+    assert busy.json("staleness", "--measure", "age")["measure"] == "age"
+    out = busy.well("staleness").out
+    assert "worst lately" in out
+    assert "city_totals" in out
+
+
 def test_flows_show_tasks_with_their_modes(busy: Program) -> None:
     (flow,) = busy.json("flows")["flows"]
     assert [(t["name"], t["code"], t["reads"], t["writes"]) for t in flow["tasks"]] == [

@@ -49,6 +49,7 @@ def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
     run = shop.run()
     assert client.health().status == "ok"
     assert {c.name for c in client.channels()} == {c.name for c in client.status().channels}
+    assert client.staleness().tables[0].now == 0.0
     assert client.channel("orders").columns == client.schema("orders")
     assert "seven" in [r["word"] for r in client.rows("words", limit=1000).rows]
     assert client.explain("words") == client.explain_flow("words")[0]

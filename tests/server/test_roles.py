@@ -39,6 +39,7 @@ ALLOWED = {
     "GET /events": VIEWER,
     "GET /events/stream": VIEWER,
     "GET /status": VIEWER,
+    "GET /staleness": VIEWER,
     "GET /workflows": VIEWER,
     "POST /workflows": OWNER,
     "DELETE /workflows/{name}": OWNER,

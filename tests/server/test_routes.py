@@ -32,6 +32,18 @@ def test_status_is_that_of_the_command_line(busy: Served) -> None:
     assert get(busy, "/status") == documents.status(standing.without_states(now))
 
 
+def test_staleness_grows_while_something_waits(busy: Served) -> None:
+    assert [t["now"] for t in get(busy, "/staleness")["tables"]] == [0.0]
+    busy.insert()
+    found = get(busy, "/staleness", minutes=5)
+    (table,) = found["tables"]
+    assert table["table"] == "words"
+    assert 0 < table["now"] < 300
+    assert table["points"][-1]["seconds"] == pytest.approx(table["now"], abs=0.01)
+    assert found["total"]["points"][-1] == table["points"][-1]
+    assert get(busy, "/staleness", measure="age")["tables"][0]["now"] >= table["now"]
+
+
 def test_channels(busy: Served) -> None:
     names = [c["name"] for c in get(busy, "/channels")["channels"]]
     assert names == ["orders", "stock", "words"]

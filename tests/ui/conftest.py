@@ -1,20 +1,3 @@
-"""A catalog driven through whole runs without Spark."""
+from tests.catalog.driven import driver
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from tests.catalog.driver import WORKFLOW, Driver, FakeClock
-
-from tidemill.catalog import open_catalog
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Driver]:
-    clock = FakeClock()
-    catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply(WORKFLOW)
-    yield Driver(catalog, clock)
-    catalog.close()
+__all__ = ["driver"]

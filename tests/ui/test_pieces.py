@@ -14,11 +14,11 @@ from tidemill.errors import NotFound
 from tidemill.model.run import LOST, Run, RunKind, RunState
 from tidemill.ports import Event
 from tidemill.runtime.asking import ask
+from tidemill.runtime.staleness import Curve
 from tidemill.ui.channel import Held
 from tidemill.ui.events import SHOWN, matching
 from tidemill.ui.freshness import options
 from tidemill.ui.policy import Policy
-from tidemill.ui.staleness import Curve
 from tidemill.ui.strip import strip
 from tidemill.ui.words import cell
 

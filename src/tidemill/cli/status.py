@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
 
 import typer
 
@@ -11,10 +12,12 @@ from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, opened
 from tidemill.cli.output import show
 from tidemill.runtime import status as standing
+from tidemill.runtime.staleness import Measure
 
 
 def register(app: typer.Typer) -> None:
     app.command()(status)
+    app.command()(staleness)
     app.command()(flows)
 
 
@@ -26,6 +29,22 @@ def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) ->
     at = time.time()
     active = tables.runs("active runs", now.active, at)
     show(as_json, documents.status(now), tables.channels(now.channels, at), tables.flows(now.flows, at), active)
+
+
+def staleness(
+    ctx: typer.Context,
+    measure: Annotated[Measure, typer.Option(help="age: how old the newest version is that a table reflects.")] = (
+        Measure.STALENESS
+    ),
+    minutes: Annotated[float, typer.Option(min=0.1, help="So far back, in the JSON document.")] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show how stale every table is, how stale it was at worst lately, and how old what it reflects."""
+    with opened(ctx) as mill:
+        found = mill.history()
+    at = time.time()
+    document = documents.staleness(found, measure, at - 60 * minutes, at)
+    show(as_json, document, tables.staleness(found, at - 60 * minutes, at))
 
 
 def flows(ctx: typer.Context, as_json: AsJson = False) -> None:

@@ -15,6 +15,7 @@ from tidemill.model.change import Updates
 from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
 from tidemill.ports import Event
+from tidemill.runtime.staleness import History, Measure, curves, measured
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
 
 _STYLES = {
@@ -72,6 +73,20 @@ def consumer(value: Consumer) -> str:
     name = value.flow if value.flow == value.task else f"{value.flow}/{value.task}"
     behind = f"{plural(value.behind, 'block')} behind" if value.behind else "up to date"
     return f"{name} ({', '.join(value.modes)}): {behind}"
+
+
+def staleness(found: History, since: float, now: float) -> RenderableType:
+    worst = {c.table: max(value for _, value in c.points) for c in curves(found, Measure.STALENESS, since, now)}
+    rows = ([name, *_measures(found, name, now), _seconds(worst.get(name))] for name in sorted(found.reaches))
+    return table("staleness", ("table", ">staleness", ">age", ">worst lately"), rows, empty="no table yet")
+
+
+def _measures(found: History, name: str, now: float) -> list[str]:
+    return [_seconds(measured(found, name, measure, now)) for measure in (Measure.STALENESS, Measure.AGE)]
+
+
+def _seconds(value: float | None) -> str:
+    return NONE if value is None else lasted(0.0, value)
 
 
 def flows(values: Iterable[FlowStatus], now: float) -> RenderableType:

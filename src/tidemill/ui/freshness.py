@@ -7,11 +7,11 @@ from typing import Any
 
 from nicegui import ui
 
+from tidemill.runtime.history import history
+from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.ui.desk import Desk
 from tidemill.ui.frame import frame
-from tidemill.ui.history import history
 from tidemill.ui.parts import Text, box, link, section
-from tidemill.ui.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.ui.table import Cell, Row, Table
 from tidemill.ui.threads import off_loop
 from tidemill.ui.urls import channel_url

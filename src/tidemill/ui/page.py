@@ -10,6 +10,7 @@ from nicegui import ui
 
 from tidemill.app import Tidemill
 from tidemill.model.run import RunState
+from tidemill.runtime.staleness import Measure
 from tidemill.ui.channel import channel
 from tidemill.ui.desk import Desk
 from tidemill.ui.events import events
@@ -21,7 +22,6 @@ from tidemill.ui.policy import Policy
 from tidemill.ui.run import run
 from tidemill.ui.runs import runs
 from tidemill.ui.servers import servers
-from tidemill.ui.staleness import Measure
 from tidemill.ui.triggers import triggers
 from tidemill.ui.viewer import Who, anyone
 

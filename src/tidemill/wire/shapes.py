@@ -240,3 +240,24 @@ class Events(Shape):
 
 class Health(Shape):
     status: Literal["ok"]
+
+
+class StalenessPoint(Shape):
+    at: Moment
+    seconds: float
+
+
+class StalenessCurve(Shape):
+    """Straight lines between points; where it jumps, two points have the same time."""
+
+    table: str
+    points: list[StalenessPoint]
+    now: float | None = None
+
+
+class Staleness(Shape):
+    measure: str
+    since: Moment
+    now: Moment
+    tables: list[StalenessCurve]
+    total: StalenessCurve

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from tidemill import documents
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.runtime import status as standing
+from tidemill.runtime.staleness import Measure
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, needs
 from tidemill.server.parameters import Every
@@ -22,6 +26,19 @@ def status(mill: Mill, every: Every = False) -> Json:
     """Show how fresh every channel is, who is behind, and what runs."""
     found = standing.status(mill.catalog)
     return documents.status(found if every else standing.without_states(found))
+
+
+@router.get("/staleness", response_model=shapes.Staleness, dependencies=[needs(Role.VIEWER)])
+def staleness(
+    mill: Mill,
+    measure: Annotated[Measure, Query(description="age: how old the newest version is that a table reflects.")] = (
+        Measure.STALENESS
+    ),
+    minutes: Annotated[float, Query(description="So far back.", gt=0, le=60 * 24 * 366)] = 60.0,
+) -> Json:
+    """Show how stale every table was over time, and all of them together, as far as blocks and events are kept."""
+    now = time.time()
+    return documents.staleness(mill.history(), measure, now - 60 * minutes, now)
 
 
 @health.get("/healthz", response_model=shapes.Health)

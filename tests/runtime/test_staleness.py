@@ -1,14 +1,17 @@
-"""`ui.staleness` on histories in whole seconds, and `ui.history`, which reads them."""
+"""`runtime.staleness` on histories in whole seconds, and `runtime.history`, which reads them."""
 
 from __future__ import annotations
 
 import pytest
+from tests.catalog.driven import driver
 from tests.catalog.driver import Driver
 
 from tidemill.model.time import Version
+from tidemill.runtime.history import history
+from tidemill.runtime.staleness import Curve, History, Measure, Reach, curves, measured, total
 from tidemill.runtime.status import status
-from tidemill.ui.history import history
-from tidemill.ui.staleness import Curve, History, Measure, Reach, curves, measured, total
+
+__all__ = ["driver"]
 
 S = 1_000_000
 A, B = ("a",), ("b",)

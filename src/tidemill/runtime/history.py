@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from tidemill.model.channel import Role
 from tidemill.model.time import Version
 from tidemill.ports import CatalogReader, Event
+from tidemill.runtime.staleness import History, Reach
 from tidemill.runtime.status import Status
-from tidemill.ui.staleness import History, Reach
 
 ADVANCED = "channel.advanced"
+EVENTS = 5000
+"""Newest events that are looked at."""
 BLOCKS = 200
 """Newest blocks of a channel that are looked at."""
 
