@@ -56,6 +56,8 @@ def test_a_document_becomes_a_workflow() -> None:
         "CREATE TABLE x AS SELECT 1",
         "SELECT 1; SELECT 2",
         "SELECT * FROM nothing",
+        "SELECT 1",
+        "SELECT",
         "SELECT " + "(" * 5000 + "1" + ")" * 5000,
         "",
     ],
