@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,29 @@ def test_what_a_trigger_asks_for_is_executed(driver: Driver, catalog: SqlCatalog
     loop = loop_of(catalog, finishing(driver))
     served(loop, lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
     assert [s.state for s in catalog.servers()] == ["stopped"]
+
+
+def test_a_server_that_is_woken_all_the_time_rests_between_its_looks(catalog: SqlCatalog) -> None:
+    loop = Loop(catalog, Server("one", "work", 1), lambda _: None, [], Rhythm(tick=60.0, rest=0.2))
+    looks: list[float] = []
+    look = loop.tick
+
+    def counted() -> bool:
+        looks.append(time.monotonic())
+        return look()
+
+    loop.tick = counted  # type: ignore[method-assign]
+    woken = 0
+
+    def wake() -> bool:
+        nonlocal woken
+        loop.wake()
+        woken += 1
+        return len(looks) > 3
+
+    served(loop, wake)
+    assert woken > len(looks)
+    assert all(later - earlier >= 0.19 for earlier, later in pairwise(looks[:4]))
 
 
 def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: SqlCatalog) -> None:
