@@ -60,7 +60,7 @@ def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
             batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
             _settled(catalog)
             # What a run left that met its end as often as it may be tried, the next one reads.
-            inserter.file("events", batch(tmp_path, batches))
+            _insert(inserter, tmp_path, batches)
             batches += 1
             _settled(catalog)
             assert fleet.stop() == [0] * SERVERS  # the beats go on until then
@@ -74,13 +74,18 @@ def _insert_under_fire(
     chance = random.Random(SEED)
     batches, until = 0, time.monotonic() + SECONDS
     while time.monotonic() < until:
-        inserter.file("events", batch(directory, batches))
-        if batches % 3 == 0:
-            inserter.file("marks", _mark(directory, batches))
+        _insert(inserter, directory, batches)
         batches += 1
         _strike(chance, fleet, cable, clock)
         time.sleep(0.1)
     return batches
+
+
+def _insert(inserter: Inserter, directory: Path, number: int) -> None:
+    """A batch of events, and with every third a mark."""
+    inserter.file("events", batch(directory, number))
+    if number % 3 == 0:
+        inserter.file("marks", _mark(directory, number))
 
 
 def _mark(directory: Path, number: int) -> Path:
