@@ -72,7 +72,8 @@ class Performance:
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
         consumed = tuple(self._consumed(task, views, r) for r in task.reads)
-        inputs = {r.argument: self._view(views, r, c) for r, c in zip(task.reads, consumed, strict=True)}
+        pairs = sorted(zip(task.reads, consumed, strict=True), key=lambda pair: pair[0].mode is not Mode.ALL)
+        inputs = {r.argument: self._view(views, r, c) for r, c in pairs}  # what is asked for all of it holds the rest
         targets = {w.argument: self._target(task, views, w) for w in task.writes if not w.void}
         began = time.monotonic()
         schemas = self._invoke(task, inputs, targets)

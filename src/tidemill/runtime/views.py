@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.errors import ConfigError
-from tidemill.model.block import Block
+from tidemill.model.block import Block, Kind
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, chain, snapshot
@@ -25,7 +25,7 @@ class Views:
         self._catalog = catalog
         self._updates = updates
         self._channels: dict[str, RegisteredChannel] = {}
-        self._committed: dict[tuple[str, int], list[Block]] = {}
+        self._committed: dict[str, list[tuple[int, list[Block]]]] = {}  # by channel: up to where, and the blocks
 
     def channel(self, name: str) -> RegisteredChannel:
         if name not in self._channels:
@@ -42,7 +42,8 @@ class Views:
         """What changed after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
         schema = self.schema(channel, pending)
         updates = self.updates(channel)
-        blocks = self._loaded(channel, [*self._catalog.deltas(channel, since, upto), *pending])
+        found = self._known(channel, since, upto) or self._catalog.deltas(channel, since, upto)
+        blocks = self._loaded(channel, [*found, *pending])
         deltas = chain(channel, schema, updates, blocks, since, upto)
         if deltas is not None and (deltas.updates.name == updates.name or not deltas.deltas):
             return deltas
@@ -64,9 +65,18 @@ class Views:
         return self._updates.get(channel) or self.channel(channel).channel.updates
 
     def _snapshot(self, channel: str, schema: Schema, at: int, pending: Sequence[Block]) -> Snapshot:
-        if (channel, at) not in self._committed:
-            self._committed[channel, at] = self._catalog.base_and_after(channel, at)
-        return snapshot(channel, schema, self._loaded(channel, [*self._committed[channel, at], *pending]), at)
+        found = self._known(channel, at, at)
+        if found is None:
+            found = self._catalog.base_and_after(channel, at)
+            self._committed.setdefault(channel, []).append((at, found))
+        return snapshot(channel, schema, self._loaded(channel, [*found, *pending]), at)
+
+    def _known(self, channel: str, since: int, upto: int) -> list[Block] | None:
+        """What was asked for before, if all that is readable from `since` to `upto` is there: its base is older."""
+        for reached, blocks in self._committed.get(channel, ()):
+            if upto <= reached and any(b.kind is Kind.BASE and b.seq <= since for b in blocks):
+                return blocks
+        return None
 
     def _loaded(self, channel: str, blocks: Sequence[Block]) -> list[Block]:
         declared = self._updates.get(channel)
