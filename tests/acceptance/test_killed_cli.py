@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from pyspark.sql import SparkSession
 
 from tidemill.app import Tidemill
 from tidemill.model.block import BlockState
@@ -38,28 +38,26 @@ master = 'local[1]'
 """
 
 
-@pytest.mark.xdist_group("spark")
-def test_a_killed_run_is_given_up_and_run_again(tmp_path: Path) -> None:
+def test_a_killed_run_is_given_up_and_run_again(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=0.3))
     (tmp_path / "workflow.py").write_text(WORKFLOW)
     (tmp_path / "words.csv").write_text("word\na\nb\n")
     (tmp_path / "gate").touch()
+    with Tidemill.open(tmp_path) as mill:
+        mill.apply()
+        mill.insert("words", tmp_path / "words.csv")
 
-    def tidemill(*arguments: str) -> int:
-        command = [str(Path(sys.executable).with_name("tidemill")), *arguments]
-        return subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=200).returncode
+    command = [str(Path(sys.executable).with_name("tidemill")), "run", "copied"]
+    ended = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=200)
+    assert ended.returncode == -signal.SIGKILL
 
-    assert tidemill("apply", "--yes") == 0
-    assert tidemill("insert", "words", "words.csv") == 0
-    assert tidemill("run", "copied") == -signal.SIGKILL
+    (tmp_path / "gate").unlink()
+    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
     with Tidemill.open(tmp_path) as mill:
         (dead,) = mill.catalog.runs(subject="copied")
         assert dead.state is RunState.RUNNING
         assert mill.catalog.channel("copied").reserved == 1
-    (tmp_path / "gate").unlink()
-    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
-    assert tidemill("run", "copied") == 0
-    with Tidemill.open(tmp_path) as mill:
+        mill.run("copied")
         assert mill.catalog.run(dead.id).state is RunState.FAILED
         assert [b.rows for b in mill.catalog.blocks("copied") if b.state is BlockState.FILLED and b.seq] == [2]
         mill.collect()
