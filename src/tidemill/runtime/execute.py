@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tidemill.errors import ChannelBusy, Conflict, LeaseLost, RunKilled, TidemillError
+from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunKilled, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
@@ -144,6 +144,8 @@ class Executor:
         said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
         log.say(f"failed: {said}")
         again = retry_in if isinstance(error, Exception) else None
+        if isinstance(error, CatalogError):  # no fault of the tasks': as if this process had died, and was back at once
+            again = 0.0
         try:
             self.catalog.fail(claim.run.id, claim.run.fence, error=said, log=log.text, retry_in=again)
         except LeaseLost:

@@ -1,0 +1,88 @@
+"""One attempt at a run that somebody asked for: whose fault a failure is decides whether there is another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.acceptance.plain import PlainEngine
+
+import tidemill as tm
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.errors import CatalogError, TidemillError
+from tidemill.intake import load
+from tidemill.model.run import LOST, RunState
+from tidemill.runtime.asking import ask
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.storage import open_store
+
+wf = tm.Workflow("attempts")
+wf.input("words", "word string")
+wf.table("copied", "word string")
+
+
+@wf.task(writes={"copied": tm.Delta})
+def copied(words: tm.New) -> dict[str, tm.Delta]:
+    if any(r["word"] == "bad" for r in words):
+        raise ValueError("bad word")
+    return {"copied": words}
+
+
+WORKFLOW = wf.declared()
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> Iterator[Executor]:
+    catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+    catalog.apply(WORKFLOW)
+    store = open_store(str(tmp_path / "blocks"))
+    yield Executor(catalog, store, PlainEngine(store.locate), "me")
+    catalog.close()
+
+
+def insert(executor: Executor, directory: Path, word: str) -> None:
+    path = directory / f"{word}.csv"
+    path.write_text(f"word\n{word}\n")
+    Inserter(executor, load).file("words", path)
+
+
+def attempt(executor: Executor) -> RunState:
+    run = ask(executor.catalog, "copied")
+    with pytest.raises((TidemillError, ValueError)):
+        executor.attempt(run, WORKFLOW.bindings[0], {})
+    return executor.catalog.run(run.id).state
+
+
+def test_what_a_task_got_wrong_is_not_tried_beyond_what_it_allows(executor: Executor, tmp_path: Path) -> None:
+    insert(executor, tmp_path, "bad")
+    assert attempt(executor) is RunState.FAILED
+
+
+def test_a_catalog_that_was_away_is_no_fault_of_the_tasks(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(executor, tmp_path, "good")
+
+    def away(*_: object) -> None:
+        raise CatalogError("the connection was cut")
+
+    monkeypatch.setattr(executor.catalog, "commit", away)
+    for _ in range(LOST):
+        assert attempt(executor) is RunState.READY
+    monkeypatch.undo()
+    (made,) = executor.attempt(ask(executor.catalog, "copied"), WORKFLOW.bindings[0], {}) or []
+    assert made.rows == 1
+
+
+def test_a_catalog_that_is_away_every_time_is_given_up(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(executor, tmp_path, "good")
+
+    def away(*_: object) -> None:
+        raise CatalogError("the connection was cut")
+
+    monkeypatch.setattr(executor.catalog, "commit", away)
+    assert [attempt(executor) for _ in range(LOST + 1)] == [RunState.READY] * LOST + [RunState.FAILED]
