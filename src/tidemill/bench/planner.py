@@ -1,0 +1,135 @@
+"""What planning itself costs: a single call as workflows and histories grow, and ten simulated weeks.
+
+Two ways for a workflow to grow: a *line*, in which every channel is made of the one before, and a *tree* of joins, in
+which half of the channels are inputs and the output has as many pathways. In both, something has arrived on one input.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from tidemill.model.time import Timeline
+from tidemill.plan.graph import APPLY, Block, Bounds, Channel, Graph, Shape, Size, Take, Task, Variant
+from tidemill.plan.layout import Layout
+from tidemill.plan.planner import DynamicProgram
+from tidemill.plan.steps import Answer, Estimate
+from tidemill.plan.stock import Stock
+from tidemill.plan.vector import Vector
+from tidemill.sim.scenario import WEEK
+from tidemill.sim.tables import table_5
+
+CHANNELS = (10, 30, 100, 300, 1000)
+BLOCKS = (1, 10, 100, 1000)
+ACCEPTED = frozenset([Shape.BASE, Shape.STRONG])
+
+BASE, DELTA = Take(Shape.BASE), Take(Shape.STRONG)
+WITH_OLD = Take(Shape.STRONG, old=True)
+MAP = (Variant("batch", (BASE,), (Shape.BASE,)), Variant("new", (DELTA,), (Shape.STRONG,)))
+JOIN = (
+    Variant("batch", (BASE, BASE), (Shape.BASE,)),
+    Variant("both", (WITH_OLD, WITH_OLD), (Shape.STRONG,)),
+    Variant("left", (DELTA, BASE), (Shape.STRONG,)),
+    Variant("right", (BASE, DELTA), (Shape.STRONG,)),
+)
+
+
+def measure(*, rounds: int = 5, weeks: int = 10, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Milliseconds of CPU of a call, medians of rounds; and seconds of all calls of a simulation."""
+    tell("calls on lines and trees of channels")
+    by_channels = [
+        {"channels": n, "line_ms": _call(line(n), rounds), "tree_ms": _call(tree(n), rounds)} for n in CHANNELS
+    ]
+    tell("calls after many arrivals")
+    by_blocks = [{"blocks": n, "call_ms": _call(line(10, n), rounds), "add_us": _added(n, rounds)} for n in BLOCKS]
+    tell(f"{weeks} simulated weeks")
+    rows = table_5(weeks * WEEK, stopwatch=time.process_time)
+    return {"by_channels": by_channels, "by_blocks": by_blocks, "weeks": weeks, "table_5": rows}
+
+
+def line(channels: int, arrivals: int = 1) -> Stock:
+    """A line in which all content is at 1, and deltas have arrived since."""
+    names = [f"c{i}" for i in range(channels)]
+    tasks = tuple(Task(f"to {b}", (a,), (b,), MAP) for a, b in pairwise(names))
+    return _after(names, tasks, arrivals)
+
+
+def tree(channels: int) -> Stock:
+    """A tree of joins; half of the channels are inputs."""
+    leaves = [f"i{i}" for i in range((channels + 1) // 2)]
+    names, level = list(leaves), leaves
+    tasks: list[Task] = []
+    while len(level) > 1:
+        joined = [f"{a}+{len(tasks) + k}" for k, a in enumerate(level[0:-1:2])]
+        tasks += [Task(f"to {j}", (a, b), (j,), JOIN) for j, a, b in zip(joined, level[::2], level[1::2], strict=False)]
+        names += joined
+        level = joined + level[len(level) - len(level) % 2 :]
+    return _after(names, tuple(tasks), 1)
+
+
+def _after(names: list[str], tasks: tuple[Task, ...], arrivals: int) -> Stock:
+    """Everything has been processed at 1, and the first channel got so many deltas since."""
+    first, output = names[0], names[-1]
+    pathways = Layout(Graph(tuple(map(Channel, names)), tasks)).pathways
+    fresh = Bounds(dict.fromkeys(pathways[output], 0))
+    channels = [Channel(name, conversions=(APPLY,)) for name in names[:-1]]
+    layout = Layout(Graph((*channels, Channel(output, fresh, ACCEPTED)), tasks))
+    stock = Stock(layout)
+    for name in names:
+        stock.add(Block(name, Shape.BASE, None, ((1,),) * len(pathways[name]), Size(1e6, 1e8)))
+    stock.deliver(Block(output, Shape.BASE, None, ((1,),) * len(pathways[output])))
+    for block in _deltas(first, arrivals):
+        stock.add(block)
+    return stock
+
+
+def _deltas(channel: str, count: int) -> list[Block]:
+    def at(version: int) -> Vector:
+        return ((version,),)
+
+    return [Block(channel, Shape.STRONG, at(v), at(v + 1), Size(1e3, 1e5)) for v in range(1, count + 1)]
+
+
+def _costs(_task: str, _variant: str, reads: Sequence[Block]) -> Estimate:
+    read = sum(b.size.bytes for b in reads)
+    return Estimate(1.0 + read, (Size(read / 100, read),))
+
+
+def _call(stock: Stock, rounds: int) -> float:
+    """Milliseconds to plan for the last channel; the first call, which also looks at the workflow, does not count."""
+    output = stock.layout.graph.outputs[0]
+    newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.blocks(c))
+    inputs = {p[0] for p in stock.layout.pathways[output]}
+    arrived = next(iter(stock.layout.channels))
+    versions = {name: range(1, newest + 1) if name == arrived else [1] for name in inputs}
+    planner = DynamicProgram(stock.layout, _costs)
+
+    def plan() -> Answer:
+        return planner.plan(stock, output, Timeline(versions, newest + 1))
+
+    if plan().plan is None:
+        raise AssertionError("there is a plan, and it was not found")
+    return 1000 * median(_seconds(plan) for _ in range(rounds))
+
+
+def _added(blocks: int, rounds: int) -> float:
+    """Microseconds to take in a delta that arrives."""
+
+    def add() -> None:
+        for block in deltas:
+            stock.add(block)
+
+    taken = []
+    for _ in range(rounds):
+        stock, deltas = line(10, 0), _deltas("c0", blocks)
+        taken.append(_seconds(add))
+    return 1e6 * median(taken) / blocks
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.process_time()
+    action()
+    return time.process_time() - began

@@ -1,0 +1,99 @@
+"""Blocks that the search can have, and where it finds partners for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.plan.graph import Block, Shape, Take
+from tidemill.plan.steps import Step
+from tidemill.plan.vector import Vector
+
+
+class Found:
+    """A block and the cheapest way to have it: the steps, as bits of a mask. What exists needs none."""
+
+    __slots__ = ("accepted", "block", "cost", "dropped", "fit", "mask")
+
+    def __init__(self, block: Block, *, fit: bool, accepted: bool = False) -> None:
+        self.block = block
+        self.cost = 0.0
+        self.mask = 0
+        self.fit = fit  # may be taken for what it leads to, not only as a base to start from or as a part of a chain
+        self.accepted = accepted  # would do as the goal
+        self.dropped = False
+
+
+Filling = tuple[Found, ...]
+"""What a variant is given of one channel: nothing, a block, or an old base and the delta that starts there."""
+
+
+class Index:
+    """The blocks of one channel by what they are looked up by."""
+
+    __slots__ = ("bases", "ending", "fit", "starting")
+
+    def __init__(self) -> None:
+        self.bases: dict[Vector, Found] = {}
+        self.starting: dict[Vector, list[Found]] = {}
+        self.ending: dict[Vector, list[Found]] = {}
+        self.fit: dict[Shape, list[Found]] = {}
+
+    def put(self, found: Found) -> None:
+        block = found.block
+        if block.source is None:
+            self.bases[block.target] = found
+        else:
+            self.starting.setdefault(block.source, []).append(found)
+            self.ending.setdefault(block.target, []).append(found)
+        if found.fit:
+            self.fit.setdefault(block.shape, []).append(found)
+
+    def fillings(self, take: Take) -> Iterator[Filling]:
+        """All ways to fill a port."""
+        if take.shape is None:
+            yield ()
+            return
+        for shape, blocks in self.fit.items():
+            if take.fits(shape):
+                for found in blocks:
+                    yield from self._with_old(found, take)
+
+    def fillings_with(self, found: Found, take: Take, as_old: bool) -> Iterator[Filling]:
+        """The ways to fill a port in which this block takes part."""
+        if not as_old:
+            yield from self._with_old(found, take)
+            return
+        for delta in self.starting.get(found.block.target, ()):
+            if delta.fit and take.fits(delta.block.shape):
+                yield found, delta
+
+    def _with_old(self, found: Found, take: Take) -> Iterator[Filling]:
+        if not take.old:
+            yield (found,)
+        elif found.block.source in self.bases:
+            yield self.bases[found.block.source], found
+
+
+class Steps:
+    """Steps by their bits. A step's bit is higher than those of all it needs, so bits give an order to run them in."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+
+    def add(self, step: Step) -> int:
+        self._steps.append(step)
+        return 1 << (len(self._steps) - 1)
+
+    def of(self, mask: int) -> tuple[Step, ...]:
+        return tuple(step for i, step in enumerate(self._steps) if mask >> i & 1)
+
+    def together(self, parts: Filling) -> tuple[float, int]:
+        """Cost and steps of having all of these; a step that several need is paid once."""
+        cost, mask = 0.0, 0
+        for part in parts:
+            new = part.mask & ~mask
+            cost += part.cost if new == part.mask else sum(step.cost for step in self.of(new))
+            mask |= part.mask
+        return cost, mask

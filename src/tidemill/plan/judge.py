@@ -1,0 +1,114 @@
+"""Which blocks are worth having: bounds, and the rules that leave out what is not needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tidemill.plan.bounds import Limit, apart
+from tidemill.plan.found import Found
+from tidemill.plan.graph import Block, Shape
+from tidemill.plan.rules import Rules
+from tidemill.plan.steps import Reason
+from tidemill.plan.stock import Stock
+from tidemill.plan.vector import Clock, Ends, Vector, advances, applied, legal, precedes
+
+
+class Judge:
+    """Judges blocks for one goal at one moment. It remembers what was let pass, as later blocks outdo earlier ones."""
+
+    def __init__(self, stock: Stock, goal: str, limits: Mapping[str, Limit], clock: Clock, rules: Rules) -> None:
+        self.pruned: Counter[str] = Counter()
+        self._stock, self._goal, self._limits, self._clock, self._rules = stock, goal, limits, clock, rules
+        self._inputs = stock.layout.inputs
+        self._joints: dict[str, set[Vector]] = {}
+        self._enough: dict[tuple[str, Shape], list[Ends]] = {}
+        self._passed: dict[tuple[str, Shape], list[tuple[Ends, Found]]] = {}
+
+    def existing(self, block: Block) -> Found:
+        """A block that exists. If it keeps the bounds, nothing newer of its kind is needed."""
+        ends = self._ends(block)
+        fit = self._limits[block.channel].holds(block.target, ends, self._clock.now)
+        self._joints.setdefault(block.channel, set()).add(block.target)
+        if fit:
+            self._enough.setdefault((block.channel, block.shape), []).append(ends)
+        accepted = block.channel == self._goal and self.objection(block) is None
+        return Found(block, fit=fit, accepted=accepted)
+
+    def objection(self, block: Block) -> Reason | None:
+        """Why a block would not do as the goal. A delta is judged by its effect on what the consumer has."""
+        if not self._stock.layout.channels[self._goal].is_accepted(block.shape):
+            return Reason.UNACCEPTED
+        has, reached = self._stock.delivered(self._goal), block.target
+        if block.source is not None:
+            if not legal(has, block.source, block.target):
+                return Reason.ILLEGAL
+            reached = applied(has, block.source, block.target)
+        return self._effect(has, reached)
+
+    def _effect(self, has: Vector, reached: Vector) -> Reason | None:
+        limit, inputs = self._limits[self._goal], self._inputs[self._goal]
+        ends = self._clock.ends(reached, inputs)
+        if not advances(self._clock.ends(has, inputs), ends):
+            return Reason.BACKWARDS
+        if not limit.fresh(ends, self._clock.now):
+            return Reason.STALE
+        return None if limit.consistent(reached, ends) else Reason.INCONSISTENT
+
+    def is_fit(self, block: Block, strict: bool) -> bool:
+        """May it be taken for what it leads to?"""
+        ends = self._ends(block)
+        together = not strict or apart(block.target, ends) < 0
+        return together and self._limits[block.channel].holds(block.target, ends, self._clock.now)
+
+    def is_support(self, block: Block) -> bool:
+        """Does it lead to where somebody stands who needs a base there to go on from? Such a base may be stale."""
+        channel = block.channel
+        if channel not in self._stock.layout.supported:
+            return False
+        return block.target in self._stock.points(channel)
+
+    def is_loose(self, block: Block) -> bool:
+        """Is it a delta that starts where nothing on its channel ends, so that nothing can be done with it there?"""
+        source = block.source
+        if not self._rules.loose_ends or source is None or block.channel == self._goal:
+            return False
+        ends = self._joints.get(block.channel, ())
+        return self._count(
+            "loose_ends", source not in ends and any(source) and source not in self._stock.points(block.channel)
+        )
+
+    def is_overkill(self, block: Block) -> bool:
+        if not self._rules.overkill or block.channel == self._goal:
+            return False  # there, nothing is new enough, or nobody would plan
+        enough = self._enough.get((block.channel, block.shape))
+        if enough is None:
+            return False
+        ends = self._ends(block)
+        return self._count("overkill", any(precedes(e, ends) for e in enough))
+
+    def is_outdone(self, block: Block) -> bool:
+        """Can a later block of this kind be made? It lasts longer."""
+        passed = self._passed.get((block.channel, block.shape))
+        if not self._rules.long_term or passed is None:
+            return False
+        ends = self._ends(block)
+        return self._count("long_term", any(precedes(ends, e) for e, found in passed if not found.dropped))
+
+    def let_pass(self, found: Found) -> None:
+        """Remember a block that can be made, and drop those it outdoes."""
+        if not self._rules.long_term:
+            return
+        ends = self._ends(found.block)
+        passed = self._passed.setdefault((found.block.channel, found.block.shape), [])
+        for e, other in passed:
+            if precedes(e, ends) and not other.dropped:
+                other.dropped = self._count("long_term", True)
+        passed.append((ends, found))
+
+    def _ends(self, block: Block) -> Ends:
+        return self._clock.ends(block.target, self._inputs[block.channel])
+
+    def _count(self, rule: str, pruned: bool) -> bool:
+        self.pruned[rule] += pruned
+        return pruned

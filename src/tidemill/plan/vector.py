@@ -1,0 +1,126 @@
+"""Provenance in the form in which the planner reckons with it: one tuple of versions for each pathway of a channel.
+
+The planner compares provenance some hundred times a call, and a channel's pathways are the same for all its blocks.
+So the pathways are left to the layout, and what remains is positional: reading two channels concatenates, a channel's
+part in what is derived from it is a slice. `tidemill.model.provenance` says what everything means; that both agree is
+tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import le
+
+from tidemill.model.provenance import NAMED, Pathway, Provenance
+from tidemill.model.time import Timeline, Version
+
+Entry = tuple[Version, ...]
+"""The versions that one pathway reflects, ascending; empty: it contributes nothing."""
+
+Vector = tuple[Entry, ...]
+"""An entry for each pathway of a channel, in the channel's order."""
+
+Ends = tuple[Version, ...]
+"""The smallest end of each entry; `NEVER` for an empty one."""
+
+NEVER: Version = -1
+NOTHING: Entry = ()
+
+
+def packed(provenance: Provenance, pathways: Sequence[Pathway]) -> Vector:
+    return tuple(tuple(sorted(provenance[p])) for p in pathways)
+
+
+def unpacked(vector: Vector, pathways: Sequence[Pathway]) -> Provenance:
+    return Provenance.of(dict(zip(pathways, vector, strict=True)))
+
+
+def start(vector: Vector) -> Version:
+    """The largest version reflected anywhere.
+
+    >>> start(((8,), (1, 3), ()))
+    8
+    """
+    return max([entry[-1] for entry in vector if entry], default=NEVER)
+
+
+def end(ends: Ends) -> Version | None:
+    """The smallest end of all, pathways that contribute nothing left out; None if none does."""
+    return min((e for e in ends if e != NEVER), default=None)
+
+
+def precedes(earlier: Ends, later: Ends) -> bool:
+    """True iff no pathway's end goes back and at least one advances; both reflect the same pathways.
+
+    >>> precedes((8, 3), (8, 5)), precedes((8, 3), (9, 2)), precedes((NEVER, 3), (8, 5))
+    (True, False, False)
+    """
+    return earlier != later and not_after(earlier, later)
+
+
+def not_after(earlier: Ends, later: Ends) -> bool:
+    """`precedes`, or equal."""
+    return all(NEVER < a <= b or a == b for a, b in zip(earlier, later, strict=True))
+
+
+def advances(reached: Ends, following: Ends) -> bool:
+    """Would a consumer go on, and back nowhere? One that has nothing yet of a pathway goes on with anything."""
+    return reached != following and all(map(le, reached, following))
+
+
+def legal(base: Vector, source: Vector, target: Vector) -> bool:
+    """May a delta be applied here: on each pathway it starts where the base is, or does not move?
+
+    Unlike the model's rule, nothing applies to an empty pathway but what starts from nothing: in the catalog an empty
+    base holds no rows, while a consumer that has got nothing yet would miss all that came before the delta.
+    """
+    return base == source or all(b == s or s == t for b, s, t in zip(base, source, target, strict=True))
+
+
+def applied(base: Vector, source: Vector, target: Vector) -> Vector:
+    """What a base reflects once the delta is applied to it.
+
+    >>> applied(((1,), (4,)), ((1,), (5,)), ((2,), (5,)))
+    ((2,), (4, 5))
+    """
+    entries = zip(base, source, target, strict=True)
+    return tuple([t if b == s else _named({*b}.difference(s).union(t)) for b, s, t in entries])
+
+
+def later_of(one: Vector, other: Vector) -> Vector:
+    """Of each pathway the entry that ends later: the one whose oldest version is newer, which is how tuples compare.
+
+    >>> later_of(((5,), (1, 7), ()), ((4,), (7,), (2,)))
+    ((5,), (7,), (2,))
+    """
+    return tuple(map(max, one, other))
+
+
+def _named(versions: Iterable[Version]) -> Entry:
+    ordered = sorted(versions)
+    if len(ordered) > NAMED:
+        ordered = ordered[: NAMED // 2] + ordered[-NAMED // 2 :]
+    return tuple(ordered)
+
+
+class Clock:
+    """Ends of vectors at one moment, each worked out once."""
+
+    __slots__ = ("_known", "_timeline", "now")
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.now = timeline.now
+        self._timeline = timeline
+        self._known: dict[tuple[tuple[str, ...], Vector], Ends] = {}
+
+    def ends(self, vector: Vector, inputs: tuple[str, ...]) -> Ends:
+        """The smallest end on each pathway; `inputs` are the input channels at which the pathways begin."""
+        key = (inputs, vector)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = tuple([self._end(c, e) for c, e in zip(inputs, vector, strict=True)])
+        return known
+
+    def _end(self, channel: str, entry: Entry) -> Version:
+        """Ends ascend with versions, so the oldest has the smallest."""
+        return self._timeline.end(channel, entry[0]) if entry else NEVER

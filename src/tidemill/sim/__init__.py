@@ -1,0 +1,1 @@
+"""Workflows in virtual time, planned by the planner as it is."""

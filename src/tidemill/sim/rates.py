@@ -1,0 +1,66 @@
+"""What things cost in simulations: one table for all workflows.
+
+The paper says that its rates come from practice and does not print them. These are round figures for a cluster of
+commodity machines: a core reads or writes 100 MB a second, and takes four times as long where rows have to be sorted or
+sent to another machine. A step costs ten seconds of a core to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemill.plan.graph import Block, Conversion, Graph, Shape, Size
+from tidemill.plan.steps import Estimate
+
+GIGABYTE = 1e9
+ROW = 100.0  # bytes
+START = 10 / 3600  # CPU hours
+SCAN = 10 / 3600  # CPU hours for a gigabyte
+WRITE = SCAN
+SHUFFLE = 4 * SCAN
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a variant does with each block that it reads."""
+
+    hours: tuple[float, ...]  # for a gigabyte of each
+    yields: tuple[tuple[float, ...], ...]  # for each channel that is written, bytes for a byte of each block read
+
+
+def mapped(*yields: float) -> Work:
+    """One block, read once; so much is written to each channel."""
+    return Work((SCAN,), tuple((y,) for y in yields))
+
+
+def grouped(yields: float) -> Work:
+    return Work((SHUFFLE,), ((yields,),))
+
+
+CONVERSIONS: Mapping[str, Work] = {
+    Conversion(Shape.STRONG, Shape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 1.0),)),
+    Conversion(Shape.WEAK, Shape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 0.5),)),  # half replaces what was there
+    Conversion(Shape.WEAK, Shape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 1.5),)),  # old rows taken back as well
+    Conversion(Shape.BASE, Shape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 0.1),)),
+}
+
+
+class Rates:
+    """The costs of a workflow's steps, given what its variants do."""
+
+    def __init__(self, graph: Graph, work: Mapping[tuple[str, str], Work]) -> None:
+        tasks = {(t.name, v.name): work[t.name, v.name] for t in graph.tasks for v in t.variants}
+        conversions = {(c.name, k.name): CONVERSIONS[k.name] for c in graph.channels for k in c.conversions}
+        self._work = tasks | conversions
+
+    def __call__(self, task: str, variant: str, reads: Sequence[Block]) -> Estimate:
+        work = self._work[task, variant]
+        read = [block.size.bytes for block in reads]
+        made = [sum(y * b for y, b in zip(yields, read, strict=True)) for yields in work.yields]
+        hours = sum(h * b for h, b in zip(work.hours, read, strict=True)) + WRITE * sum(made)
+        return Estimate(START + hours / GIGABYTE, tuple(sized(m) for m in made))
+
+
+def sized(amount: float) -> Size:
+    return Size(amount / ROW, amount)

@@ -1,0 +1,197 @@
+"""A workflow in virtual time: data arrive, the planner is asked when an output is too stale, and plans take their time.
+
+Machines are many and paid by the hour, so time and cost are the same thing: a plan of a hundred CPU hours on ten
+thousand machines takes a hundredth of an hour. What a step really costs and makes is noise around what was estimated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+from math import pi, sqrt
+from random import Random
+from typing import TypeVar
+
+from tidemill.model.time import Timeline, Version
+from tidemill.plan.bounds import own
+from tidemill.plan.graph import Block, Shape, Size
+from tidemill.plan.layout import Layout
+from tidemill.plan.planner import DynamicProgram, Planner, due_at
+from tidemill.plan.steps import Answer, Plan, Step
+from tidemill.plan.stock import Stock
+from tidemill.plan.vector import NEVER, Clock, Ends
+from tidemill.sim.rates import sized
+from tidemill.sim.scenario import HOUR, Feed, Scenario
+
+MACHINES = 10_000
+SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian that is half of the value off on average
+LEAST = 0.1  # of what was estimated; nothing is done in no time
+
+T = TypeVar("T")
+Stopwatch = Callable[[], float]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a simulation. Costs and lags are CPU hours."""
+
+    cost: float = 0.0
+    lags: list[tuple[Version, float]] = field(default_factory=list)  # when an output was repaired, and how late
+    scheduler_s: float = 0.0
+    calls: int = 0
+    unplanned: int = 0  # calls that found no plan
+    fallbacks: int = 0
+    generated: int = 0
+    broken: int = 0  # deliveries that broke a bound on inconsistency
+    ran: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and variant
+
+
+class Simulation:
+    """One run of a scenario."""
+
+    def __init__(
+        self, scenario: Scenario, planner: Callable[[Layout], Planner], random: Random, stopwatch: Stopwatch
+    ) -> None:
+        self._layout = Layout(scenario.graph)
+        self._scenario, self._random, self._stopwatch = scenario, random, stopwatch
+        self._planner = planner(self._layout)
+        self._stock = Stock(self._layout)
+        self._versions: dict[str, list[Version]] = {name: [] for name in scenario.feeds}
+        self._events: list[tuple[Version, int, Callable[[], None]]] = []
+        self._order = count()
+        self._busy: set[str] = set()
+        self._timers: dict[str, Version] = {}
+        self._now: Version = 0
+        self.outcome = Outcome()
+
+    def run(self, until: Version) -> Outcome:
+        for number, (name, feed) in enumerate(self._scenario.feeds.items()):
+            self._begin(name, feed, number)
+        self._now = len(self._versions)
+        for output in self._layout.graph.outputs:
+            self._prepare(output)
+        while self._events and self._events[0][0] <= until:
+            self._now, _, happen = heappop(self._events)
+            happen()
+            self._look()
+        return self.outcome
+
+    def _at(self, moment: Version, happen: Callable[[], None]) -> None:
+        heappush(self._events, (moment, next(self._order), happen))
+
+    def _begin(self, channel: str, feed: Feed, number: int) -> None:
+        first = number + 1
+        self._versions[channel].append(first)
+        self._stock.add(Block(channel, Shape.BASE, None, ((first,),), sized(feed.already)))
+        self._at(feed.every + feed.phase, lambda: self._arrive(channel, feed))
+
+    def _prepare(self, output: str) -> None:
+        """What was there before has been processed before, and is not measured."""
+        plan = DynamicProgram(self._layout, self._scenario.costs).plan(self._stock, output, self._timeline).plan
+        if plan is not None:
+            self._commit(plan, [block for step in plan.steps for block in step.makes])
+
+    def _arrive(self, channel: str, feed: Feed) -> None:
+        versions = self._versions[channel]
+        before, content = versions[-1], feed.already + feed.bytes * len(versions)
+        versions.append(self._now)
+        whole = feed.shape is Shape.BASE
+        source, size = (None, sized(content)) if whole else (((before,),), sized(feed.bytes))
+        block = Block(channel, feed.shape, source, ((self._now,),), size)
+        self._timed(lambda: self._take_in(block))
+        self._at(self._now + feed.every, lambda: self._arrive(channel, feed))
+
+    def _take_in(self, block: Block) -> None:
+        self._stock.add(block)
+        if block.source is None:  # the bases before it may have had their day
+            self._stock.settle([block.channel], Clock(self._timeline))
+
+    @property
+    def _timeline(self) -> Timeline:
+        """What has arrived has arrived before now, if only just."""
+        return Timeline(self._versions, self._now + 1)
+
+    def _look(self) -> None:
+        """Is something too stale, or when will it be?"""
+        for output in self._layout.graph.outputs:
+            due = None if output in self._busy else due_at(self._stock, output, self._timeline)
+            if due is None:
+                continue
+            if due <= self._timeline.now:
+                self._repair(output)
+            elif self._timers.get(output) != due:
+                self._timers[output] = due
+                self._at(due - 1, lambda: None)
+
+    def _repair(self, output: str) -> None:
+        answer = self._timed(lambda: self._planner.plan(self._stock, output, self._timeline))
+        self._note(answer)
+        if answer.plan is None:
+            return  # tried again when something happens
+        self._start(answer.plan)
+
+    def _note(self, answer: Answer) -> None:
+        outcome = self.outcome
+        outcome.calls += 1
+        outcome.unplanned += answer.plan is None
+        outcome.fallbacks += answer.plan is not None and answer.fallbacks > 0
+        outcome.generated += answer.generated
+
+    def _start(self, plan: Plan) -> None:
+        self._busy.add(plan.goal)
+        self._timed(lambda: self._stock.pin(plan.reads))
+        cost = sum(step.cost * self._noise() for step in plan.steps)
+        self.outcome.cost += cost
+        self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan))
+
+    def _finish(self, plan: Plan) -> None:
+        """All that a plan made becomes visible together, and its goal is handed over."""
+        self._busy.remove(plan.goal)
+        before = self._ends(plan.goal)
+        made = {block: block for step in plan.steps for block in self._really_made(step)}
+        self._timed(lambda: self._commit(plan, list(made.values())))
+        self.outcome.ran.update((step.task, step.variant) for step in plan.steps)
+        if plan.delivers is not None:
+            self._measure(plan.goal, before)
+
+    def _commit(self, plan: Plan, made: list[Block]) -> None:
+        self._stock.unpin(plan.reads)
+        for block in made:
+            self._stock.add(block)
+        if plan.delivers is not None:
+            self._stock.deliver(plan.delivers)
+        touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
+        self._stock.settle(touched, Clock(self._timeline))
+
+    def _really_made(self, step: Step) -> list[Block]:
+        """What a step made. A base that a delta was applied to is the size it is: noise would add up for ever."""
+        steady = step.task == step.makes[0].channel and step.makes[0].shape is Shape.BASE
+        return [b if steady else replace(b, size=_times(b.size, self._noise())) for b in step.makes]
+
+    def _noise(self) -> float:
+        return max(LEAST, self._random.gauss(1.0, SPREAD))
+
+    def _ends(self, output: str) -> Ends:
+        return Clock(self._timeline).ends(self._stock.delivered(output), self._layout.inputs[output])
+
+    def _measure(self, output: str, before: Ends) -> None:
+        """How long each pathway that was too stale had been so."""
+        limit, after = own(self._layout, output), self._ends(output)
+        self.outcome.broken += not limit.consistent(self._stock.delivered(output), after)
+        for bound, was, now in zip(limit.staleness, before, after, strict=True):
+            if bound is not None and was != NEVER and was < now and was + bound < self._now:
+                self.outcome.lags.append((self._now, (self._now - was - bound) * MACHINES / HOUR))
+
+    def _timed(self, action: Callable[[], T]) -> T:
+        began = self._stopwatch()
+        try:
+            return action()
+        finally:
+            self.outcome.scheduler_s += self._stopwatch() - began
+
+
+def _times(size: Size, factor: float) -> Size:
+    return Size(size.rows * factor, size.bytes * factor)
