@@ -25,6 +25,7 @@ from tidemill.cli import (
     run,
     runs,
     serve,
+    sim,
     status,
     storing,
 )
@@ -47,6 +48,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     serve.register,
     access.register,
     storing.register,
+    sim.register,
     bench.register,
 )
 

@@ -1,0 +1,63 @@
+"""`sim`: what would happen, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, write
+from tidemill.sim.scenario import HOUR, WEEK
+from tidemill.sim.tables import Row, doubts_5, doubts_6, table_5, table_6
+
+
+class Which(StrEnum):
+    MODES = "5"
+    PLANNERS = "6"
+
+
+def register(app: typer.Typer) -> None:
+    sim = typer.Typer(help="Simulate, in virtual time, what would happen.", no_args_is_help=True)
+    sim.callback()(lambda: None)  # so that a single command still has a name
+    sim.command()(workflows)
+    app.add_typer(sim, name="sim")
+
+
+def workflows(
+    which: Annotated[
+        Which,
+        typer.Option("--table", help="5: incremental or batch, synchronous or not; 6: the planner and simpler ones."),
+    ] = Which.MODES,
+    weeks: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Simulated time; ten weeks, or twelve hours for table 6, if left out."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Simulations of each, whose means are shown.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Three workflows of the paper on asynchronous incremental processing: lag and cost, and the paper's beside ours.
+
+    Lag and cost are CPU hours. The paper's rates are not known: the orders can be compared, the figures cannot.
+    """
+    many = range(1, seeds + 1)
+    if which is Which.MODES:
+        rows = table_5(int((weeks or 10) * WEEK), seeds=many, stopwatch=time.process_time)
+        doubts = doubts_5(rows)
+    else:
+        rows = table_6(12 * HOUR if weeks is None else int(weeks * WEEK), seeds=many, stopwatch=time.process_time)
+        doubts = doubts_6(rows)
+    if as_json:
+        write(json.dumps(rows, indent=2) + "\n")
+        return
+    headings = ("workflow", "mode", ">lag", ">cost", ">scheduler s", ">paper's lag", ">paper's cost")
+    said = "the paper's order holds" if not doubts else "not in the paper's order: " + "; ".join(doubts)
+    show(False, {}, table(f"table {which}", headings, (_cells(row) for row in rows)), said)
+
+
+def _cells(row: Row) -> list[object]:
+    figures = (row["lag"], row["cost"], row["scheduler_s"], row["paper_lag"], row["paper_cost"])
+    return [row["workflow"], row["mode"], *(f"{figure:.4g}" for figure in figures)]
