@@ -68,8 +68,8 @@ def test_deltas_that_are_a_large_share_make_a_base() -> None:
 
 def test_patches_are_dearer_than_other_deltas() -> None:
     patches = Patch(("k",), ("k",), ("v",))
-    assert due(content(1000, 80, updates=patches), LIMITS) is None
-    assert isinstance(due(content(1000, 81, updates=patches), LIMITS), Rebase)
+    assert due(content(1000, 150, updates=patches), LIMITS) is None
+    assert isinstance(due(content(1000, 151, updates=patches), LIMITS), Rebase)
 
 
 def test_appended_rows_are_never_dear() -> None:

@@ -26,7 +26,7 @@ class Limits:
 
     fan: int = 8  # deltas of one level that are folded into one of the next
     share: float = 0.3  # of the base's rows; more delta rows than that make a new base
-    patched: float = 0.08  # the same where some are patches, each of which readers apply to many rows
+    patched: float = 0.15  # the same where some are patches, each of which readers apply to many rows
     floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
