@@ -83,3 +83,11 @@ def test_who_left_is_not_waited_for() -> None:
         return await staying
 
     assert asyncio.run(one_leaves()) == 8
+
+
+def test_too_few_answers_leave_nobody_waiting() -> None:
+    async def two() -> list[int | BaseException]:
+        batches: Batches[int, int] = Batches(lambda items: list(items)[1:])
+        return list(await asyncio.gather(batches.add(1), batches.add(2), return_exceptions=True))
+
+    assert [type(answer) for answer in asyncio.run(two())] == [RuntimeError] * 2

@@ -43,9 +43,12 @@ class Batches(Generic[Item, Done]):
 
     async def _answers(self, items: Sequence[Item]) -> Sequence[Done | Exception]:
         try:
-            return await run_in_threadpool(self._work, items)
+            answers = await run_in_threadpool(self._work, items)
         except Exception as error:
             return [error] * len(items)
+        if len(answers) != len(items):  # a fault, but nobody shall wait for ever for it
+            return [RuntimeError(f"{len(answers)} answers to {len(items)} requests")] * len(items)
+        return answers
 
 
 def _tell(done: asyncio.Future[Done], answer: Done | Exception) -> None:

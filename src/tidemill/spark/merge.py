@@ -61,14 +61,15 @@ def merge(updates: Updates, base: DataFrame, deltas: Deltas, *, little: bool) ->
     if isinstance(updates, Patch):
         return _patched(updates, base, deltas)
     key = list(updates.key) or content
-    keys = deltas.rows.select(*columns(key))
     if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be grouped
         last = _last(deltas, updates.key)
-        return touching.replaced(base, last, key) if little else union([without(base, keys, key), live(last, content)])
+        if little:
+            return touching.replaced(base, deltas.rows, last, key)
+        return union([without(base, deltas.rows.select(*columns(key)), key), live(last, content)])
     fold = _content_fold(updates, base, deltas)
     if not little:
         return fold(base)
-    few = keys.distinct()
+    few = deltas.rows.select(*columns(key)).distinct()
     return union([touching.untouched(base, few, key), fold(touching.touched(base, few, key))])
 
 

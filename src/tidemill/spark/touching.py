@@ -34,11 +34,11 @@ def touched(content: DataFrame, keys: DataFrame, key: Sequence[str]) -> DataFram
     return _told(text, content=content, keys=keys)
 
 
-def replaced(content: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The content after upserts, of which there is at most one for each key."""
-    names = _names(content.columns)
+def replaced(content: DataFrame, rows: DataFrame, last: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The content after upserts; `last` has of all their rows the last one of each key."""
     kept = f"SELECT {_hint('k')} {_names(content.columns, 'c')} {_without(content, key, '{rows}')}"
-    return _told(f"{kept} UNION ALL SELECT {names} FROM {{rows}} WHERE {_not(DELETED)}", content=content, rows=rows)
+    new = f"SELECT {_names(content.columns)} FROM {{last}} WHERE {_not(DELETED)}"
+    return _told(f"{kept} UNION ALL {new}", content=content, rows=rows, last=last)
 
 
 def patched(updates: Patch, content: DataFrame, rows: DataFrame) -> DataFrame:
