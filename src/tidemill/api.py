@@ -33,6 +33,8 @@ from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding, Use
 from tidemill.model.flow import Flow as FlowModel
 from tidemill.model.location import Location, caller
+from tidemill.model.promise import EVERY, Form, Promise
+from tidemill.model.promised import misplaced, with_promises
 from tidemill.model.schema import Schema
 from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
 from tidemill.model.trigger import Trigger
@@ -45,6 +47,7 @@ REFRESH = ("auto", "batch", "incremental", "incremental_strict")
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | Sequence[str]
 Duration = str | float
+Lag = Duration | Mapping[str, Duration]
 
 
 if TYPE_CHECKING:
@@ -114,6 +117,8 @@ class Flow:
         time_limit: Duration | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -130,6 +135,8 @@ class Flow:
         time_limit: Duration | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
     ) -> Any:
         """Declare a PySpark function as a task.
 
@@ -138,7 +145,8 @@ class Flow:
         output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
         function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
 
-        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`.
+        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
+        else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
         """
 
         def declare(fn: F) -> F:
@@ -148,7 +156,7 @@ class Flow:
             variants = (Variant("programmed", reads, outputs, Function(fn)),)
             limits = _limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
-            self._place(task, _when(every, triggers, where))
+            self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
             return fn
 
         return declare(function) if function is not None else declare
@@ -166,6 +174,8 @@ class Flow:
         time_limit: Duration | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
 
@@ -174,6 +184,10 @@ class Flow:
 
         With `modes` or `writes` the query is a programmed task instead: it runs as it stands, on what the modes
         say (ALL unless given), and writes a base or a delta.
+
+        `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input.
+        `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
+        at one moment. Tables between the inputs and this one are refreshed when that needs them.
         """
         where = caller()
         _check_refresh(name, refresh, where)
@@ -188,7 +202,7 @@ class Flow:
         variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
         limits = _limits(attempts, backoff, time_limit, where)
         task = Task(name, variants, {}, *limits, where, refresh if declared else None)
-        self._place(task, _when(every, triggers, where))
+        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
         return name
 
     def relation(self, channel: str) -> Relation:
@@ -206,6 +220,8 @@ class Flow:
         time_limit: Duration | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
         where = caller()
@@ -214,7 +230,7 @@ class Flow:
         code = Refresh(relation.stage, name, Way.BATCH, description="")
         variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh)
-        self._place(task, _when(every, triggers, where))
+        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -238,6 +254,8 @@ class Flow:
         time_limit: Duration | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
     ) -> str:
         """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
         where = caller()
@@ -246,7 +264,7 @@ class Flow:
         outputs = tuple(Write(c, c, _kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where)
-        self._place(task, _when(every, triggers, where))
+        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
@@ -259,10 +277,12 @@ class Flow:
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...]) -> None:
+    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise) -> None:
+        where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
-            where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
+        if promise:
+            raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
         self._parts.append(task)
 
 
@@ -274,15 +294,30 @@ class Workflow(Flow):
         self._channels: dict[str, Channel] = {}
         self._again: list[Channel] = []
         self._bindings: list[Binding] = []
+        self._promises: dict[str, tuple[Promise, Location]] = {}
 
     def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
         """Declare a channel that is fed from outside: as upserts if it has a key, else as appends."""
         return self._declare(name, Role.INPUT, schema, key, updates)
 
     def table(
-        self, name: str, schema: str | None = None, *, key: Key | None = None, updates: Updates | None = None
+        self,
+        name: str,
+        schema: str | None = None,
+        *,
+        key: Key | None = None,
+        updates: Updates | None = None,
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        accepts: Sequence[str] = (),
     ) -> str:
-        """Declare a channel that tasks write. Undeclared ones are append channels with the schema first written."""
+        """Declare a channel that tasks write. Undeclared ones are append channels with the schema first written.
+
+        For `target_lag` and `consistency` see `sql`. `accepts` says in which forms those outside take what is new:
+        "base" (the whole content), "delta", or "monotone" (a delta that takes nothing back); any, unless said.
+        """
+        where = caller()
+        self._promise(name, _promise(target_lag, consistency, accepts, where), where)
         return self._declare(name, Role.DERIVED, schema, key, updates)
 
     def bind(
@@ -304,10 +339,27 @@ class Workflow(Flow):
 
     def declared(self) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
-        return worked_out(self.name, (*self._channels.values(), *self._again), tuple(self._bindings)).checked()
+        channels = (*self._channels.values(), *self._again)
+        workflow = worked_out(self.name, channels, tuple(self._bindings)).checked()
+        problems = [*misplaced(workflow, self._promises)]
+        if problems:
+            raise WorkflowError(problems)
+        return with_promises(workflow, self._promises)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...]) -> None:
+    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise) -> None:
+        if promise and len(task.writes) > 1:
+            where = f"{task.location}: task {task.name!r} writes several channels"
+            raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
+        self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
         self._bind(task.name, [task], task.location, triggers)
+
+    def _promise(self, channel: str, promise: Promise, where: Location) -> None:
+        if not promise:
+            return
+        if channel in self._promises:
+            first = self._promises[channel][1]
+            raise WorkflowError([f"{where}: of {channel!r} something is promised twice; the first time at {first}"])
+        self._promises[channel] = (promise, where)
 
     def _bind(self, name: str, tasks: Sequence[Task], where: Location, triggers: tuple[Trigger, ...]) -> None:
         self._bindings.append(Binding(name, in_order(tasks), where, triggers))
@@ -344,6 +396,21 @@ def _check_refresh(name: str, refresh: str, where: Location) -> None:
 
 def _when(every: Duration | None, triggers: Sequence[Trigger], where: Location) -> tuple[Trigger, ...]:
     return ((interval(every, where),) if every is not None else ()) + tuple(triggers)
+
+
+def _promise(lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: Location) -> Promise:
+    given = lag if isinstance(lag, Mapping) else {} if lag is None else {EVERY: lag}
+    unknown = [form for form in accepts if form not in list(Form)]
+    if unknown:
+        raise WorkflowError([f"{where}: accepts names {', '.join(Form)}, not {unknown[0]!r}"])
+    try:
+        lags = {channel: seconds(duration) for channel, duration in given.items()}
+        apart = None if consistency is None else 0.0 if consistency == "strict" else seconds(consistency)
+    except ValueError as error:
+        raise WorkflowError([f"{where}: {error}"]) from error
+    if min((*lags.values(), apart or 0.0), default=0.0) < 0:
+        raise WorkflowError([f"{where}: neither target_lag nor consistency can be less than nothing"])
+    return Promise(lags, apart, tuple(Form(form) for form in accepts))
 
 
 def _limits(

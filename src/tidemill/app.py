@@ -40,6 +40,7 @@ from tidemill.runtime.gather import Gatherer
 from tidemill.runtime.history import EVENTS, history
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
+from tidemill.runtime.keep import Keeper
 from tidemill.runtime.refresh import chosen
 from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.staleness import History
@@ -182,7 +183,12 @@ class Tidemill:
         `tell` is told beforehand, for each declared table, the variant chosen and why.
         """
         updates = self.project.updates()
-        binding, choices = chosen(self.catalog, self._applied(name), updates, variant=variant)
+        applied = self._applied(name)
+        if variant is None and (keeper := self._keeper(applied)) is not None:
+            done = keeper.run(applied, progress)
+            self._upkeep(done[1])
+            return done
+        binding, choices = chosen(self.catalog, applied, updates, variant=variant)
         if variant is not None and not choices:
             raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
         if tell is not None:
@@ -199,15 +205,24 @@ class Tidemill:
         except (NotFound, ConfigError) as error:
             log.warning("run %d of %s is left to other servers: %s", run.id, run.subject, error)
             return
-        binding, _ = chosen(self.catalog, applied, updates)
         try:
-            made = self.executor.attempt(run, binding, updates)
+            if (keeper := self._keeper(applied)) is not None:
+                made = keeper.attempt(run, applied)
+            else:
+                made = self.executor.attempt(run, chosen(self.catalog, applied, updates)[0], updates)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
         if made is not None:
             log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
             self._upkeep(made)
+
+    def _keeper(self, binding: Binding) -> Keeper | None:
+        """Who runs a flow of whose channels something is promised."""
+        declared = (*self.project.workflows, *self._documented())
+        workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
+        promised = any(c.promise for c in workflow.channels if c.name in binding.written)
+        return Keeper(self.executor, self.project.updates(), workflow) if promised else None
 
     def loop(self, role: str, tracks: int | None = None) -> Loop:
         """A server of this project."""

@@ -108,6 +108,7 @@ class RegisteredTrigger:
     missed: int
     fired: float | None  # it has, and the other parts of its compound have not
     paused: bool
+    lead: float = 0.0  # of a promise: seconds before it would be broken that it is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,11 @@ class CatalogReader(Protocol):
     def channel(self, name: str) -> RegisteredChannel: ...
     def bindings(self) -> list[RegisteredBinding]: ...
     def cursors(self, channel: str | None = None) -> list[Cursor]: ...
+    def costs(self, flow: str) -> dict[tuple[str, str], Json]:
+        """What refreshing was learnt to cost, by task and variant."""
+
+    def versions(self, channel: str, since: int) -> list[int]:
+        """The versions of an input channel from `since` on, ascending."""
 
     def block(self, block: int) -> Block: ...
     def blocks(self, channel: str | None = None, limit: int = 100) -> list[Block]:
@@ -207,6 +213,9 @@ class CatalogWriter(CatalogReader, Protocol):
     What no longer holds raises `Conflict` and changes nothing.
     """
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that all who share the catalog have in common."""
+
     def apply(self, workflow: Workflow, document: Json | None = None) -> None: ...
     def remove(self, workflow: str) -> None:
         """Take a workflow out of use; its data stay."""
@@ -236,6 +245,12 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def fire(self, leaf: int) -> int | None:
         """Handle a condition that is due: the run that it asks for, None if it is not due or others are missing."""
+
+    def defer(self, run: int, seconds: float) -> None:
+        """Let a ready run wait so long."""
+
+    def expect(self, flow: str, seconds: float) -> None:
+        """Keeping what a flow promises takes about so long: it will be due so much earlier."""
 
     def pause(self, workflow: str, *, paused: bool) -> None: ...
     def prioritise(self, workflow: str, priority: int) -> None: ...

@@ -34,6 +34,10 @@ FORBIDDEN = frozenset(
 """Functions that no query of a document may call."""
 
 
+_Lag = Annotated[float, Field(ge=0, le=10**9)] | Annotated[str, Field(max_length=100)]
+"""Seconds, or a duration as people write it."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -88,6 +92,8 @@ class TableDocument(_Part):
     query: str = Field(max_length=LONGEST)
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
+    target_lag: _Lag | dict[str, _Lag] | None = Field(default=None, description="'1 day'; or by input channel")
+    consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
 
 
 class WorkflowDocument(_Part):
@@ -118,7 +124,14 @@ def built(document: WorkflowDocument) -> model.Workflow:
         made.input(channel.name, channel.columns, key=channel.key or None)
     for table in document.tables:
         assert table.refresh in REFRESH
-        made.sql(table.name, table.query, refresh=table.refresh, triggers=[_trigger(t) for t in table.triggers])
+        made.sql(
+            table.name,
+            table.query,
+            refresh=table.refresh,
+            triggers=[_trigger(t) for t in table.triggers],
+            target_lag=table.target_lag,
+            consistency=table.consistency,
+        )
     return made.declared()
 
 

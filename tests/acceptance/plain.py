@@ -11,11 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.algebra import reference
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.operators import At
+from tidemill.algebra.program import Way
 from tidemill.intake.arrow_types import arrow_field
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import Append, Rows
 from tidemill.model.schema import Schema
-from tidemill.model.task import Function, Task
+from tidemill.model.task import Function, Refresh, Task
 from tidemill.model.view import Chain, Difference, Snapshot, View
 from tidemill.ports import Log, Target
 
@@ -87,3 +90,30 @@ class PlainEngine:
 
 def _key(names: Sequence[str], row: dict[str, Any]) -> tuple[Hashable, ...]:
     return tuple(reference.freeze(row[n]) for n in names)
+
+
+NO_STATE = Schema.parse("nothing bigint")
+
+
+class QueryEngine(PlainEngine):
+    """Runs declared tables too, by their meaning: a change is the difference of two contents. It keeps no state."""
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        code = task.variant.code
+        if not isinstance(code, Refresh):
+            return super().invoke(task, inputs, outputs, tag=tag, log=log)
+        target = outputs[code.table]
+        result = self._content(code, inputs, At.NEW)
+        if code.way == Way.INCREMENTAL:
+            result = reference.diff(target.updates, self._content(code, inputs, At.OLD), result)
+        states = {name: NO_STATE for name in outputs if name != code.table}
+        return {code.table: self.write(result, target, tag=tag), **states}
+
+    def _content(self, code: Refresh, inputs: Mapping[str, View], at: At) -> Rows:
+        """The table as of now or before; a channel that the variant leaves alone is as it was."""
+        suffixes = ("@new", "@old") if at is At.NEW else ("@old", "@new")
+        channels = code.query.channels
+        views = {c: next(inputs[c + s] for s in suffixes if c + s in inputs) for c in channels}
+        return evaluate(code.query.root, {(c, At.NEW): self.frame(view) for c, view in views.items()})

@@ -185,7 +185,7 @@ def _race(url: str, root: Path, run: int) -> int:
 
 def _outcome(mill: Mill, claim: Claim, log: RunLog, lease: Lease) -> Outcome:
     doors = (mill.catalog, mill.store, mill.executor.engine)
-    return Performance(*doors, DEDUPE, {}, claim, log, lease, None).outcome()
+    return Performance(*doors, DEDUPE, {}, claim, log, lease, None, {}).outcome()
 
 
 def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Past, Reading, State, choose
+from tidemill.plan.cost import Learnt, Looked
+from tidemill.plan.graph import Size
+from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Reading, State, choose, prior
 from tidemill.retain.compaction import LIMITS
 
 MILLION = 1_000_000
 
 
-def way(content: int, change: int, *past: Past) -> str:
-    return choose([Reading("clicks", content, change)], past).way
+def way(content: int, change: int, **learnt: Learnt) -> str:
+    return choose([Reading("clicks", content, change)], learnt).way
 
 
-def ran(name: str, seconds: float, content: int = MILLION, change: int = 1_000) -> Past:
-    return Past(name, content, change, seconds)
+def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> Learnt:
+    """A way that took so many times what was guessed."""
+    known, at = prior(name, 1), Looked(change if name == "incremental" else 0, content)
+    for _ in range(runs):
+        known = known.after(at, times * PRIORS[name].cost(at), [Size(1, 1)])
+    return known
 
 
 @pytest.mark.parametrize(
@@ -29,28 +35,25 @@ def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, exp
 
 def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
     assert LIMITS.share == REBASED
-    slow = [ran("batch", 3 * PRIORS["batch"].seconds(MILLION, 0), change=0)] * 3
-    rates = PRIORS["incremental"]
     change = int(REBASED * MILLION)
-    costs = {n: choose([Reading("c", MILLION, n)], slow).options[-1].seconds or 0.0 for n in (change, change + 1)}
-    assert costs[change + 1] - costs[change] == pytest.approx(AFTERWARDS * MILLION + 3 * rates.change, rel=0.01)
+    costs = {n: choose([Reading("c", MILLION, n)], {}).options[-1].seconds or 0.0 for n in (change, change + 1)}
+    more = PRIORS["incremental"].change
+    assert costs[change + 1] - costs[change] == pytest.approx(AFTERWARDS * MILLION + more, rel=0.01)
 
 
 def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:
-    cold = ran("batch", 10 * PRIORS["batch"].seconds(MILLION, MILLION), change=MILLION)
-    assert way(2 * MILLION, MILLION, cold) == way(2 * MILLION, MILLION) == "batch"
+    cold = ran("batch", 10, change=MILLION)
+    assert way(2 * MILLION, MILLION, batch=cold) == way(2 * MILLION, MILLION) == "batch"
 
 
 def test_several_runs_of_a_way_speak_for_it() -> None:
-    usual = PRIORS["incremental"].seconds(MILLION, 1_000)
-    slow = [ran("incremental", 9 * usual)] * 3
-    quick = [ran("batch", PRIORS["batch"].seconds(MILLION, 1_000) / 5)] * 3
+    slow, quick = ran("incremental", 9, runs=5), ran("batch", 0.2, runs=5)
     assert way(MILLION, 1_000) == "incremental"
-    assert way(MILLION, 1_000, *slow, *quick) == "batch"
+    assert way(MILLION, 1_000, incremental=slow, batch=quick) == "batch"
 
 
 def because(*readings: Reading, only_batch: str | None = None) -> Choice:
-    return choose(readings, (), only_batch=only_batch)
+    return choose(readings, {}, only_batch=only_batch)
 
 
 def test_what_stands_in_the_way_is_named() -> None:
@@ -63,23 +66,23 @@ def test_what_stands_in_the_way_is_named() -> None:
 
 def test_the_users_word_decides() -> None:
     reading = Reading("clicks", MILLION, MILLION)
-    assert choose([reading], (), wanted="incremental_strict").way == "incremental"
-    assert choose([Reading("clicks", MILLION, 1)], (), wanted="batch").way == "batch"
+    assert choose([reading], {}, wanted="incremental_strict").way == "incremental"
+    assert choose([Reading("clicks", MILLION, 1)], {}, wanted="batch").way == "batch"
 
 
 def test_state_that_would_not_be_used_is_not_made() -> None:
     large = [Reading("clicks", 10 * MILLION, 5 * MILLION)]
-    assert choose(large, (), state=State.NONE).way == "batch"
-    assert choose(large, (), state=State.KEPT).way == "recompute"
-    assert choose(large, (), state=State.DROPPED).way == "recompute"
+    assert choose(large, {}, state=State.NONE).way == "batch"
+    assert choose(large, {}, state=State.KEPT).way == "recompute"
+    assert choose(large, {}, state=State.DROPPED).way == "recompute"
 
 
 def test_state_is_made_again_when_changes_are_small_again() -> None:
-    small = choose([Reading("clicks", 10 * MILLION, 5_000)], (), state=State.DROPPED)
+    small = choose([Reading("clicks", 10 * MILLION, 5_000)], {}, state=State.DROPPED)
     assert small.way == "batch"
     assert small.why == "its state was dropped when everything was last computed anew"
 
 
 def test_state_of_a_small_table_stays() -> None:
     """What it costs to keep is less than what it would cost to make again."""
-    assert choose([Reading("clicks", 100, 60)], (), state=State.KEPT).way != "recompute"
+    assert choose([Reading("clicks", 100, 60)], {}, state=State.KEPT).way != "recompute"

@@ -74,12 +74,30 @@ def _check_free(tx: Transaction, through: Sequence[AnyRow]) -> None:
 
 def _spans(tx: Transaction, run: AnyRow, reads: Iterable[WantRead], held: Channels) -> dict[tuple[str, str], Span]:
     consumed = _cursors(tx, run.subject) if any(want.cursor for want in reads) else {}
-    return {(want.task, want.channel): _span(want, held[want.channel], consumed) for want in reads}
+    return {(want.task, want.channel): _span(tx, want, held[want.channel], consumed) for want in reads}
 
 
-def _span(want: WantRead, channel: AnyRow, consumed: Mapping[tuple[str, int], Position]) -> Span:
-    upto = head_of(channel)
-    return Span(consumed.get((want.task, channel.id), BEGINNING) if want.cursor else upto, upto)
+def _span(tx: Transaction, want: WantRead, channel: AnyRow, consumed: Mapping[tuple[str, int], Position]) -> Span:
+    upto, since = head_of(channel), consumed.get((want.task, channel.id), BEGINNING)
+    if want.upto is not None and want.upto != upto.seq:
+        upto = since if want.upto == since.seq else _readable(tx, channel, want.upto)
+    if want.cursor and since.seq > upto.seq:
+        raise Conflict(
+            f"task {want.task!r} has consumed channel {channel.name!r} up to {since.seq} meanwhile, "
+            f"beyond {upto.seq} where this run shall read it; plan again"
+        )
+    return Span(since if want.cursor else upto, upto)
+
+
+def _readable(tx: Transaction, channel: AnyRow, seq: int) -> Position:
+    """The position at a slot that is visible."""
+    of_slot = (blocks.c.channel_id == channel.id, blocks.c.seq == seq, blocks.c.state == BlockState.FILLED)
+    found = tx.connection.execute(select(blocks).where(*of_slot).limit(1)).first() if seq < channel.head_seq else None
+    if found is None:
+        raise Conflict(
+            f"channel {channel.name!r} cannot be read at {seq} (its head is at {channel.head_seq}); plan again"
+        )
+    return position_of(found)
 
 
 def _cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], Position]:

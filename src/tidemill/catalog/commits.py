@@ -13,7 +13,7 @@ from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
 from tidemill.catalog.rows import AnyRow, position_values
 from tidemill.catalog.runs import change, keep_log, owned
-from tidemill.catalog.tables import IS_RESERVED, blocks, channels, cursors, files, run_reads
+from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockState, File, Kind, Origin
@@ -29,6 +29,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     held = hold_reserved_by(tx, run.id)
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
+    _learn(tx, run, outcome.costs)
     advance(tx, held, run.id)
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
@@ -112,6 +113,17 @@ def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption]) -> N
         for c in consumed
     ]
     tx.connection.execute(insert(run_reads), rows)
+
+
+def _learn(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str], Json]) -> None:
+    if not learnt:
+        return
+    binding = find_binding(tx.connection, run.subject)
+    for (task, variant), known in learnt.items():
+        key = {"binding_id": binding, "task": task, "variant": variant}
+        same = [costs.c[name] == value for name, value in key.items()]
+        if not tx.connection.execute(update(costs).where(*same).values(learnt=known)).rowcount:
+            tx.connection.execute(insert(costs).values(key | {"learnt": known}))
 
 
 def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:

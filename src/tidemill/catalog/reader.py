@@ -32,6 +32,7 @@ from tidemill.catalog.tables import (
     bindings,
     blocks,
     channels,
+    costs,
     cursors,
     events,
     files,
@@ -47,6 +48,7 @@ from tidemill.catalog.tables import (
 )
 from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
+from tidemill.model.codec import Json
 from tidemill.model.run import Run, RunState
 from tidemill.ports import (
     Cursor,
@@ -120,6 +122,17 @@ class SqlCatalogReader:
             leaders = set(connection.execute(select(leases.c.owner)).scalars())
             rows = connection.execute(select(servers).order_by(servers.c.name))
             return [server_of(row, leaders) for row in rows]
+
+    def costs(self, flow: str) -> dict[tuple[str, str], Json]:
+        query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
+        with self._read() as connection:
+            return {(row.task, row.variant): row.learnt for row in connection.execute(query)}
+
+    def versions(self, channel: str, since: int) -> list[int]:
+        with self._read() as connection:
+            of_channel = (blocks.c.channel_id == find_channel(connection, channel).id, blocks.c.visible >= since)
+            arrived = select(blocks.c.visible).where(*of_channel, IS_SLOT, blocks.c.seq > 0)
+            return sorted(connection.execute(arrived).scalars())
 
     def cursors(self, channel: str | None = None) -> list[Cursor]:
         query = _CURSORS.order_by(bindings.c.name, cursors.c.task, channels.c.name)

@@ -116,6 +116,7 @@ def _declaration(workflow: str, channel: Channel) -> Json:
         "active": True,
         "declared": channel.schema,
         "updates": channel.updates,
+        "promise": channel.promise,
     }
 
 

@@ -95,7 +95,7 @@ def head_values(position: Position) -> Json:
 
 def channel_of(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` counts the slots held, by channel id."""
-    channel = Channel(row.name, Role(row.role), row.schema, row.updates)
+    channel = Channel(row.name, Role(row.role), row.schema, row.updates, promise=row.promise)
     return RegisteredChannel(
         channel, head_of(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow
     )
@@ -151,6 +151,7 @@ def trigger_of(row: AnyRow) -> RegisteredTrigger:
         missed=row.missed,
         fired=row.fired,
         paused=row.paused,
+        lead=row.lead,
     )
 
 

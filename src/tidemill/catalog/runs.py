@@ -35,6 +35,12 @@ def fail(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_i
     return _give_up(tx, owned(tx, run, fence), error=error, log=log, retry_in=retry_in)
 
 
+def defer(tx: Transaction, run: int, seconds: float) -> None:
+    """Let a run wait so long; nothing, if somebody has taken it meanwhile."""
+    ready = (runs.c.id == run, runs.c.state == RunState.READY)
+    tx.connection.execute(update(runs).where(*ready).values(not_before=tx.now + seconds))
+
+
 def kill(tx: Transaction, run: int) -> Run:
     found = find_run(tx.connection, run, lock=True)
     if found.state not in (RunState.READY, RunState.RUNNING):

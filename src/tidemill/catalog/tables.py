@@ -23,9 +23,10 @@ from sqlalchemy import (
     literal_column,
 )
 
-from tidemill.catalog.types import ProvenanceText, SchemaText, UpdatesText
+from tidemill.catalog.types import PromiseText, ProvenanceText, SchemaText, UpdatesText
 from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.identity import EMPTY
+from tidemill.model.promise import NONE
 from tidemill.model.provenance import NOTHING
 from tidemill.model.run import RunKind, RunState
 
@@ -62,6 +63,7 @@ channels = Table(
     Column("declared", SchemaText),  # schema as declared
     Column("schema", SchemaText),  # schema of the newest visible block, or as declared since
     Column("updates", UpdatesText, nullable=False),
+    Column("promise", PromiseText, nullable=False, default=NONE, server_default="{}"),
     Column("next_seq", BigInteger, nullable=False, default=1),
     # The position of the head stands here so that a claim looks up no blocks.
     Column("head_seq", BigInteger, nullable=False, default=0),
@@ -214,6 +216,15 @@ cursors = Table(
     Index("cursors_channel", "channel_id"),
 )
 
+costs = Table(  # of a task's variants, as its runs have taught
+    "costs",
+    metadata,
+    Column("binding_id", Id, ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
+    Column("task", Text, primary_key=True),
+    Column("variant", Text, primary_key=True),
+    Column("learnt", JSON, nullable=False),
+)
+
 run_reads = Table(
     "run_reads",
     metadata,
@@ -261,6 +272,7 @@ triggers = Table(  # their leaves
     Column("least_rows", BigInteger),
     Column("least_bytes", BigInteger),
     Column("age", Double),
+    Column("lead", Double, nullable=False, default=0.0, server_default="0"),  # of a promise: so much earlier
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
     Column("since", Double),

@@ -23,6 +23,7 @@ from tidemill.model.trigger import (
     Cron,
     Data,
     Every,
+    Lag,
     Leaf,
     Reached,
     Trigger,
@@ -32,6 +33,12 @@ from tidemill.model.trigger import (
     satisfied,
     to_json,
 )
+
+AGAIN = 60.0
+"""Seconds after which a promise is due again whose flow failed."""
+
+EARLY = 1.5
+"""Times the last plan's duration that the next begins before a promise would be broken."""
 
 
 def register(tx: Transaction, binding_id: int, binding: Binding, *, paused: bool) -> None:
@@ -56,7 +63,11 @@ def arrived(tx: Transaction, channel: str, rows: int, size: int) -> None:
     since = func.coalesce(triggers.c.since, tx.now)
     any_will_do = triggers.c.least_rows.is_(None) & triggers.c.least_bytes.is_(None) & triggers.c.age.is_(None)
     enough = or_(any_will_do, more_rows >= triggers.c.least_rows, more_bytes >= triggers.c.least_bytes)
-    due = case((triggers.c.due <= tx.now, triggers.c.due), (enough, literal(tx.now)), else_=since + triggers.c.age)
+    due = case(
+        (triggers.c.due <= tx.now, triggers.c.due),
+        (enough, literal(tx.now)),
+        else_=since + triggers.c.age - triggers.c.lead,
+    )
     changes = {"rows": more_rows, "bytes": more_bytes, "since": since, "due": due}
     tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
 
@@ -65,10 +76,33 @@ def reached(tx: Transaction, run: AnyRow, what: Reached) -> None:
     """A run of a flow came to something: those who wait for it are due."""
     if run.kind != RunKind.FLOW:
         return
+    if what is Reached.FAILED:
+        _promise_again(tx, run.subject)
     again = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
     waiting = (triggers.c.flow == run.subject, triggers.c.reached == what)
     due = func.coalesce(triggers.c.due, tx.now)
     tx.connection.execute(update(triggers).where(*waiting).values(due=due, missed=again))
+
+
+def _promise_again(tx: Transaction, flow: str) -> None:
+    """What a failed run was to keep is still to be kept."""
+    its = _promises(tx, flow)
+    again = (triggers.c.id.in_(its), triggers.c.due.is_(None))
+    if its:
+        tx.connection.execute(update(triggers).where(*again).values(due=tx.now + AGAIN))
+
+
+def expect(tx: Transaction, flow: str, seconds: float) -> None:
+    """Keeping a flow's promises takes so long: begin earlier by a little more than that, but not by half the time."""
+    its = _promises(tx, flow)
+    lead = case((triggers.c.age / 2 < EARLY * seconds, triggers.c.age / 2), else_=literal(EARLY * seconds))
+    if its:
+        tx.connection.execute(update(triggers).where(triggers.c.id.in_(its)).values(lead=lead))
+
+
+def _promises(tx: Transaction, flow: str) -> list[int]:
+    query = select(triggers.c.id, triggers.c.spec).join_from(triggers, bindings).where(bindings.c.name == flow)
+    return [row.id for row in tx.connection.execute(query) if isinstance(from_json(row.spec), Lag)]
 
 
 def due(connection: Connection, now: float, limit: int) -> list[int]:
@@ -155,7 +189,7 @@ def _next(leaf: Leaf, row: AnyRow, now: float) -> tuple[float | None, int]:
     match leaf:
         case Every() | Cron():
             return leaf.next(row.due, now)
-        case Data() | After():
+        case Data() | After() | Lag():
             return None, 0
 
 
@@ -165,6 +199,8 @@ def _leaf(root: int, path: Sequence[int], leaf: Leaf) -> Json:
         case Data():
             limits = {"least_rows": leaf.rows, "least_bytes": leaf.bytes, "age": leaf.age}
             return values | {"channel": leaf.channel} | limits
+        case Lag():
+            return values | {"channel": leaf.channel, "age": leaf.seconds}
         case After():
             return values | {"flow": leaf.flow, "reached": leaf.reached}
         case Every() | Cron():
@@ -186,7 +222,7 @@ def _place(root: int, path: Iterable[int], spec: Json) -> str:
 
 
 def _state(row: AnyRow) -> Json:
-    return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired")}
+    return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired", "lead")}
 
 
 def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]:

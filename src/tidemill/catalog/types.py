@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Dialect, Text, TypeDecorator
 
 from tidemill.model.change import Updates
-from tidemill.model.codec import updates_from_json, updates_to_json
+from tidemill.model.codec import promise_from_json, promise_to_json, updates_from_json, updates_to_json
+from tidemill.model.promise import Promise
 from tidemill.model.provenance import Provenance
 from tidemill.model.schema import Schema
 
@@ -37,6 +38,17 @@ class UpdatesText(TypeDecorator[Updates]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Updates | None:
         return None if value is None else _updates(value)
+
+
+class PromiseText(TypeDecorator[Promise]):
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Promise | None, dialect: Dialect) -> str | None:
+        return None if value is None else _compact(promise_to_json(value))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Promise | None:
+        return None if value is None else _promise(value)
 
 
 class SchemaText(TypeDecorator[Schema]):
@@ -64,6 +76,11 @@ def _provenance(text: str) -> Provenance:
 @lru_cache(maxsize=1024)
 def _updates(text: str) -> Updates:
     return updates_from_json(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _promise(text: str) -> Promise:
+    return promise_from_json(json.loads(text))
 
 
 @lru_cache(maxsize=1024)

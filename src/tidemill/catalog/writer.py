@@ -43,6 +43,10 @@ class SqlCatalog(SqlCatalogReader):
     def _now(self, connection: Connection) -> float:
         return time_of(connection) if self._clock is None else self._clock()
 
+    def now(self) -> float:
+        with self._read() as connection:
+            return self._now(connection)
+
     def apply(self, workflow: Workflow, document: Json | None = None) -> None:
         self.transact(lambda tx: register.apply(tx, workflow, document))
 
@@ -79,6 +83,12 @@ class SqlCatalog(SqlCatalogReader):
 
     def fire(self, leaf: int) -> int | None:
         return self.transact(lambda tx: triggers.fire(tx, leaf))
+
+    def defer(self, run: int, seconds: float) -> None:
+        self.transact(lambda tx: runs.defer(tx, run, seconds))
+
+    def expect(self, flow: str, seconds: float) -> None:
+        self.transact(lambda tx: triggers.expect(tx, flow, seconds))
 
     def pause(self, workflow: str, *, paused: bool) -> None:
         self.transact(lambda tx: triggers.pause(tx, workflow, paused))

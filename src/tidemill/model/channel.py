@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from tidemill.model.change import RESERVED, Append, Updates
 from tidemill.model.location import UNKNOWN, Location
+from tidemill.model.promise import NONE, Promise
 from tidemill.model.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
@@ -38,6 +39,7 @@ class Channel:
     schema: Schema | None = None
     updates: Updates = Append()
     location: Location = UNKNOWN
+    promise: Promise = NONE
 
     def problems(self) -> Iterator[str]:
         if not valid_name(self.name):

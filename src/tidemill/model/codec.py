@@ -9,6 +9,7 @@ from tidemill.model import trigger
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 from tidemill.model.flow import Binding
+from tidemill.model.promise import Form, Promise
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Task
 
@@ -51,6 +52,18 @@ def updates_from_json(data: Mapping[str, Any]) -> Updates:
 def _unloaded(_first: Rows, _second: Rows) -> Rows:
     """Stands for a user's function, which lives in the workflow file and not in the catalog."""
     raise LookupError("a custom merge needs its workflow file; none was loaded")
+
+
+def promise_to_json(promise: Promise) -> Json:
+    data: Json = {"lag": dict(sorted(promise.lag.items()))} if promise.lag else {}
+    if promise.consistency is not None:
+        data["consistency"] = promise.consistency
+    return data | ({"accepts": [str(form) for form in promise.accepts]} if promise.accepts else {})
+
+
+def promise_from_json(data: Mapping[str, Any]) -> Promise:
+    accepts = tuple(Form(form) for form in data.get("accepts", ()))
+    return Promise(dict(data.get("lag", {})), data.get("consistency"), accepts)
 
 
 def task_to_json(task: Task) -> Json:

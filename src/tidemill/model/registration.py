@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.channel import Channel
-from tidemill.model.codec import updates_to_json
+from tidemill.model.codec import promise_to_json, updates_to_json
 from tidemill.model.task import Task
 from tidemill.model.workflow import Workflow
 
@@ -88,4 +88,6 @@ def _changes(old: Channel, new: Channel) -> list[str]:
         changes.append(f"updates {updates_to_json(old.updates)} -> {updates_to_json(new.updates)}")
     if new.schema is not None and old.schema is not None and str(old.schema) != str(new.schema):
         changes.append(old.schema.difference(new.schema) or "nullability or order of columns")
+    if promise_to_json(old.promise) != promise_to_json(new.promise):
+        changes.append(f"promise {promise_to_json(old.promise)} -> {promise_to_json(new.promise)}")
     return changes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from tidemill.model.block import Block, File, Kind, Position
@@ -61,6 +62,7 @@ class WantRead:
     task: str
     channel: str
     cursor: bool
+    upto: int | None = None  # a sequence number; None: all that is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,11 @@ class Demand:
     through: frozenset[str] = frozenset()
 
 
-def demand_of(binding: Binding) -> Demand:
-    """What a run of a bound flow needs. One read a task and channel, with a cursor if any mode needs one."""
+def demand_of(binding: Binding, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Demand:
+    """What a run of a bound flow needs. One read a task and channel, with a cursor if any mode needs one.
+
+    `upto` says, by task and channel, how far it reads; else it reads all that is there.
+    """
     reads: dict[tuple[str, str], bool] = {}
     for task in binding.tasks:
         for read in task.reads:
@@ -95,7 +100,7 @@ def demand_of(binding: Binding) -> Demand:
             reads[at] = reads.get(at, False) or read.mode is not Mode.ALL or read.advance
     return Demand(
         slots=tuple(WantSlot(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes),
-        reads=tuple(WantRead(task, channel, cursor) for (task, channel), cursor in reads.items()),
+        reads=tuple(WantRead(*at, cursor, upto.get(at)) for at, cursor in reads.items()),
         through=binding.read_through,
     )
 
@@ -167,6 +172,7 @@ class Outcome:
     consumed: tuple[Consumption, ...] = ()
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
+    costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
 
 
 @dataclass(frozen=True, slots=True)

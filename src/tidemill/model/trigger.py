@@ -108,6 +108,17 @@ class After:
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """Data came on an input that what the flow writes must reflect so soon: how a promise makes its flow run."""
+
+    channel: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"data on {self.channel} must be reflected within {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     """Several triggers, all of which must have fired."""
 
@@ -117,7 +128,7 @@ class AllOf:
         return "all of (" + "; ".join(map(str, self.parts)) + ")"
 
 
-Leaf = Data | Every | Cron | After
+Leaf = Data | Every | Cron | After | Lag
 Trigger = Leaf | AllOf
 
 
@@ -147,7 +158,7 @@ def first_due(leaf: Leaf, now: float) -> float | None:
             return now + leaf.seconds
         case Cron():
             return next(leaf.after(now))
-        case Data() | After():
+        case Data() | After() | Lag():
             return None
 
 
@@ -186,6 +197,8 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             return {"kind": "cron", "expression": trigger.expression, "zone": trigger.zone}
         case After():
             return {"kind": "after", "flow": trigger.flow, "reached": str(trigger.reached)}
+        case Lag():
+            return {"kind": "lag", "channel": trigger.channel, "seconds": trigger.seconds}
         case AllOf():
             return {"kind": "all", "parts": [to_json(p) for p in trigger.parts]}
 
@@ -204,6 +217,8 @@ def from_json(data: Mapping[str, Any]) -> Trigger:
             return Cron(data["expression"], data["zone"])
         case "after":
             return After(data["flow"], Reached(data["reached"]))
+        case "lag":
+            return Lag(data["channel"], data["seconds"])
         case "all":
             return AllOf(tuple(map(from_json, data["parts"])))
         case other:

@@ -1,21 +1,22 @@
 """What a variant costs, learnt from its own runs.
 
-A run costs something to start, something for each row it reads and something for each byte. Before the first run there
-is a guess. Then the three are fitted to the runs, the latest counting most, by least squares of errors relative to the
-guess; none is ever negative. The guess keeps a little weight for ever: where rows and bytes always go together, runs
-cannot say which of them costs, and the guess decides.
+A run costs something to start, something for each row that changed, for each row that it looks at otherwise, and for
+each byte. Before the first run there is a guess. Then the four are fitted to the runs, the latest counting most, by
+least squares of errors relative to the guess; none is ever negative. The guess keeps a little weight for ever: where
+rows and bytes always go together, runs cannot say which of them costs, and the guess decides.
 
 How much a variant makes of what it reads is a ratio of sums that forget at the same pace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 from typing import Any
 
-from tidemill.plan.graph import EMPTY, Block, Size
+from tidemill.plan.graph import EMPTY, Block, Shape, Size
 from tidemill.plan.steps import Estimate
 
 KEPT = 0.9
@@ -24,19 +25,47 @@ KEPT = 0.9
 GUESS = 1e-4
 """How much the guess counts for ever, in runs. At first it counts as one."""
 
+ENOUGH = 3
+"""Runs of a variant that speak for it alone. Fewer may have been cold: others say how fast the machine is."""
+
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """What a run looks at: rows that changed, rows of contents, and the bytes of both."""
+
+    change: float = 0.0
+    content: float = 0.0
+    bytes: float = 0.0
+
+    @property
+    def size(self) -> Size:
+        """What it makes something of: of what changed, if anything did."""
+        return Size(self.change or self.content, self.bytes)
+
+
+def looked_at(reads: Iterable[Block]) -> Looked:
+    sizes = [(b.shape is Shape.BASE, b.size) for b in reads]
+    content = sum(size.rows for base, size in sizes if base)
+    change = sum(size.rows for base, size in sizes if not base)
+    return Looked(change, content, sum(size.bytes for _, size in sizes))
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
-    """What a variant costs: to start, and for each row and byte that it reads."""
+    """What a variant costs: to start, and for each row and byte that it looks at."""
 
     start: float
-    row: float
+    change: float  # a row that changed
+    content: float  # a row of a content
     byte: float
 
-    def cost(self, read: Size) -> float:
-        return self.start + self.row * read.rows + self.byte * read.bytes
+    def cost(self, at: Looked) -> float:
+        return self.start + self.change * at.change + self.content * at.content + self.byte * at.bytes
+
+    def parts(self, at: Looked) -> Numbers:
+        return self.start, self.change * at.change, self.content * at.content, self.byte * at.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,92 +89,95 @@ class Learnt:
     """What is known of a variant. `moments` and `cross` are the normal equations of the fit, in units of the guess."""
 
     guess: Terms  # none of them zero
+    terms: Terms  # the fit
     yields: tuple[Yield, ...]  # for each channel that it writes
-    moments: tuple[Numbers, ...] = ((0.0, 0.0, 0.0),) * 3
-    cross: Numbers = (0.0, 0.0, 0.0)
+    moments: tuple[Numbers, ...] = ((0.0,) * 4,) * 4
+    cross: Numbers = (0.0,) * 4
     weight: float = 1.0  # of the guess, above its least
-    terms: Terms = field(init=False)  # the fit
+    runs: int = 0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", self._fitted())
-
-    def after(self, read: Size, cost: float, made: Sequence[Size]) -> Learnt:
+    def after(self, at: Looked, cost: float, made: Sequence[Size]) -> Learnt:
         """What is known after another run."""
-        scale = self.guess.cost(read)  # a yardstick that does not move, so that errors of all runs compare
-        parts = (
-            self.guess.start / scale,
-            self.guess.row * read.rows / scale,
-            self.guess.byte * read.bytes / scale,
-        )
+        scale = self.guess.cost(at)  # a yardstick that does not move, so that errors of all runs compare
+        parts = [part / scale for part in self.guess.parts(at)]
         moments = tuple(
             tuple(KEPT * m + a * b for m, b in zip(row, parts, strict=True))
             for row, a in zip(self.moments, parts, strict=True)
         )
+        cross = tuple(KEPT * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
+        weight = KEPT * self.weight
         return replace(
             self,
-            yields=tuple(y.after(read, m) for y, m in zip(self.yields, made, strict=True)),
+            terms=_fitted(self.guess, moments, cross, weight + GUESS),
+            yields=tuple(y.after(at.size, m) for y, m in zip(self.yields, made, strict=True)),
             moments=moments,
-            cross=tuple(KEPT * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True)),
-            weight=KEPT * self.weight,
+            cross=cross,
+            weight=weight,
+            runs=self.runs + 1,
         )
 
-    def estimate(self, read: Size) -> Estimate:
-        return Estimate(self.terms.cost(read), tuple(y.of(read) for y in self.yields))
+    def estimate(self, at: Looked) -> Estimate:
+        return Estimate(self.terms.cost(at), tuple(y.of(at.size) for y in self.yields))
 
-    def _fitted(self) -> Terms:
-        ridge = self.weight + GUESS
-        matrix = [[m + ridge * (i == j) for j, m in enumerate(row)] for i, row in enumerate(self.moments)]
-        start, row, byte = _not_negative(matrix, [c + ridge for c in self.cross])
-        least = 1e-9 * self.guess.start  # something is paid even where all runs were free
-        return Terms(max(least, start * self.guess.start), row * self.guess.row, byte * self.guess.byte)
+    def off(self, at: Looked) -> float:
+        """How many times the guess its runs cost."""
+        return self.terms.cost(at) / self.guess.cost(at)
 
     def to_json(self) -> dict[str, Any]:
-        guess = (self.guess.start, self.guess.row, self.guess.byte)
-        yields = [[y.read.rows, y.read.bytes, y.made.rows, y.made.bytes] for y in self.yields]
-        moments = [list(row) for row in self.moments]
         return {
-            "guess": list(guess), "yields": yields, "moments": moments, "cross": list(self.cross), "weight": self.weight
-        }  # fmt: skip
+            "guess": _numbers(self.guess),
+            "terms": _numbers(self.terms),
+            "yields": [[y.read.rows, y.read.bytes, y.made.rows, y.made.bytes] for y in self.yields],
+            "moments": [list(row) for row in self.moments],
+            "cross": list(self.cross),
+            "weight": self.weight,
+            "runs": self.runs,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learnt:
         yields = tuple(Yield(Size(y[0], y[1]), Size(y[2], y[3])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
-        return cls(Terms(*data["guess"]), yields, moments, tuple(data["cross"]), data["weight"])
-
-
-@dataclass(frozen=True, slots=True)
-class LearntCosts:
-    """The costs of all variants, as the planner asks for them."""
-
-    known: Mapping[tuple[str, str], Learnt]  # by task and variant; a conversion's task is its channel
-
-    def __call__(self, task: str, variant: str, reads: Sequence[Block], /) -> Estimate:
-        return self.known[task, variant].estimate(sum((b.size for b in reads), EMPTY))
-
-    def after(self, task: str, variant: str, read: Size, cost: float, made: Sequence[Size]) -> LearntCosts:
-        key = task, variant
-        return LearntCosts({**self.known, key: self.known[key].after(read, cost, made)})
+        fit = (moments, tuple(data["cross"]), data["weight"], data["runs"])
+        return cls(Terms(*data["guess"]), Terms(*data["terms"]), yields, *fit)
 
 
 def guessed(terms: Terms, *ratios: float) -> Learnt:
     """Before the first run: terms, and how much is made of what is read, for each channel written."""
-    return Learnt(terms, tuple(Yield(Size(1.0, 1.0), Size(r, r)) for r in ratios))
+    return Learnt(terms, terms, tuple(Yield(Size(1.0, 1.0), Size(r, r)) for r in ratios))
+
+
+def seconds(variant: str, known: Mapping[str, Learnt], at: Looked) -> float:
+    """What a variant of a task would cost. Of one that hardly ever ran, how far off the others were is believed."""
+    own = known[variant]
+    if own.runs >= ENOUGH:
+        return own.terms.cost(at)
+    ratios = [learnt.off(at) for learnt in known.values() if learnt.runs]
+    return own.guess.cost(at) * min(10.0, max(0.1, median(ratios) if ratios else 1.0))
+
+
+def _fitted(guess: Terms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> Terms:
+    matrix = [[m + ridge * (i == j) for j, m in enumerate(row)] for i, row in enumerate(moments)]
+    start, change, content, byte = _not_negative(matrix, [c + ridge for c in cross])
+    least = 1e-9 * guess.start  # something is paid even where all runs were free
+    rows = (change * guess.change, content * guess.content)
+    return Terms(max(least, start * guess.start), *rows, byte * guess.byte)
 
 
 def _not_negative(matrix: list[list[float]], cross: list[float]) -> Numbers:
-    """The least squares none of which is negative: of three, all ways to leave some out can be tried."""
-    best: Numbers = (0.0, 0.0, 0.0)
+    """The least squares none of which is negative: of four, all ways to leave some out can be tried."""
+    size = len(cross)
+    best: Numbers = (0.0,) * size
     least = 0.0
-    for count in (1, 2, 3):
-        for chosen in combinations(range(3), count):
+    for count in range(1, size + 1):
+        for chosen in combinations(range(size), count):
             solved = _solved([[matrix[i][j] for j in chosen] for i in chosen], [cross[i] for i in chosen])
             if solved is None or min(solved) < 0:
                 continue
             error = -sum(s * cross[i] for s, i in zip(solved, chosen, strict=True))  # but for what all have in common
             if error < least:
                 found = dict(zip(chosen, solved, strict=True))
-                best, least = tuple(found.get(i, 0.0) for i in range(3)), error
+                best, least = tuple(found.get(i, 0.0) for i in range(size)), error
     return best
 
 
@@ -164,6 +196,10 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None
         known = sum(rows[i][j] * found[j] for j in range(i + 1, size))
         found[i] = (rows[i][size] - known) / rows[i][i]
     return found
+
+
+def _numbers(terms: Terms) -> list[float]:
+    return [terms.start, terms.change, terms.content, terms.byte]
 
 
 def _faded(size: Size) -> Size:

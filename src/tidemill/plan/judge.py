@@ -26,9 +26,13 @@ class Judge:
         self._passed: dict[tuple[str, Shape], list[tuple[Ends, Found]]] = {}
 
     def existing(self, block: Block) -> Found:
-        """A block that exists. If it keeps the bounds, nothing newer of its kind is needed."""
+        """A block that exists. If it keeps the bounds, nothing newer of its kind is needed.
+
+        A derived channel's content that reflects nothing was never made: something can be applied to it, no more.
+        """
         ends = self._ends(block)
-        fit = self._limits[block.channel].holds(block.target, ends, self._clock.now)
+        made = any(block.target) or block.channel not in self._stock.layout.writer
+        fit = made and self._limits[block.channel].holds(block.target, ends, self._clock.now)
         self._joints.setdefault(block.channel, set()).add(block.target)
         if fit:
             self._enough.setdefault((block.channel, block.shape), []).append(ends)

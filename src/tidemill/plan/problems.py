@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,16 @@ def problems(graph: Graph) -> list[Problem]:
     """Everything that is wrong; bounds are looked at once the workflow itself makes sense."""
     found = [*_of_tasks(graph)]
     return found or [*_of_bounds(graph), *_of_outputs(graph)]
+
+
+def broken_promises(graph: Graph) -> list[Problem]:
+    """What is wrong with a declared workflow's promises; the workflow itself was checked when it was declared."""
+    writers = Counter(name for t in graph.tasks for name in t.writes)
+    promised = [c.name for c in graph.channels if c.accepts]
+    upstream = {c for name in promised for c in Layout(graph).upstream(name)}
+    several = [Problem(c, "several tasks write it, so nothing can be promised of what follows from it")
+               for c in upstream if writers[c] > 1]  # fmt: skip
+    return several or [*_of_bounds(graph), *_of_outputs(graph)]
 
 
 def _of_tasks(graph: Graph) -> Iterator[Problem]:

@@ -1,7 +1,6 @@
 """Which way to refresh a declared table: incrementally or in batch.
 
-What a way costs is estimated from the rows it must look at; how its past runs compared with their estimates corrects
-the next. A way that is impossible has no cost but a reason.
+What a way costs is learnt from its runs and the rows they looked at. A way that is impossible has no cost but a reason.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from statistics import median
 
 from tidemill.algebra.program import Way
+from tidemill.plan.cost import Learnt, Looked, Terms, guessed, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,39 +20,25 @@ class Reading:
     channel: str
     content: int  # rows of its content, about
     change: int  # rows that changed since the table was last refreshed, about
+    bytes: int = 0  # of its content
+    changed: int = 0  # bytes of what changed
     consumed: bool = True  # was it consumed before, by this very query?
     replaced: bool = False  # was its content replaced meanwhile, so that no deltas lead to it?
     grows: bool = False  # is the query entitled to think that rows are only added?
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """One past run of the table."""
-
-    way: str
-    content: int
-    change: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Seconds of a way: to start, and for each row of what changed and of everything."""
-
-    start: float
-    change: float
-    content: float
-
-    def seconds(self, content: int, change: int) -> float:
-        return self.start + self.change * change + self.content * content
-
-
-PRIORS: Mapping[str, Rates] = {
-    Way.BATCH: Rates(start=0.3, change=0.0, content=1.4e-6),
-    Way.RECOMPUTE: Rates(start=0.3, change=0.0, content=1.1e-6),
-    Way.INCREMENTAL: Rates(start=0.3, change=4.5e-6, content=0.08e-6),
+PRIORS: Mapping[str, Terms] = {
+    Way.BATCH: Terms(start=0.3, change=1e-9, content=1.4e-6, byte=1e-11),
+    Way.RECOMPUTE: Terms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
+    Way.INCREMENTAL: Terms(start=0.3, change=4.5e-6, content=0.08e-6, byte=1e-11),
 }
-"""Before a way was ever tried (docs/benchmarks.md)."""
+"""Before a way was ever tried, by what was measured (docs/benchmarks.md); bytes hardly count until runs say so."""
+
+
+def prior(variant: str, outputs: int) -> Learnt:
+    """What is known of a variant before its first run. Of one that is no way known here, what is known of all anew."""
+    way = variant.split(":", 1)[0]
+    return guessed(PRIORS.get(way, PRIORS[Way.BATCH]), *([1.0] * outputs))
 
 
 AFTERWARDS = 1.5e-6
@@ -95,16 +80,16 @@ class Choice:
 
 def choose(
     readings: Iterable[Reading],
-    past: Iterable[Past],
+    learnt: Mapping[str, Learnt],
     *,
     wanted: str = "auto",
     only_batch: str | None = None,
     state: State = State.NONE,
 ) -> Choice:
     """The cheapest possible way; `wanted` is what the user chose, `only_batch` why there is no other way."""
-    found, runs = list(readings), list(past)
+    found = list(readings)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
-    cost = {way: _estimate(way, content, change, runs) for way in PRIORS}
+    cost = estimates(found, learnt)
     cost[Way.INCREMENTAL] += AFTERWARDS * content if change > REBASED * content else 0.0
     anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
     options = tuple(Option(way, content, cost[way]) for way in anew)
@@ -124,6 +109,16 @@ def choose(
     return Choice(cheapest.way, f"{change} of {content} rows changed", options)
 
 
+def estimates(readings: Iterable[Reading], learnt: Mapping[str, Learnt]) -> dict[str, float]:
+    """Seconds of each way; `learnt` has what its runs have taught, of those that ever ran."""
+    found = list(readings)
+    content, size = sum(r.content for r in found), sum(r.bytes for r in found)
+    anew = Looked(0, content, size)
+    part = Looked(sum(r.change for r in found), content, sum(r.changed for r in found))
+    known = {way: learnt.get(way) or prior(way, 1) for way in PRIORS}
+    return {way: seconds(way, known, part if way == Way.INCREMENTAL else anew) for way in PRIORS}
+
+
 _DROPPED = "its state was dropped when everything was last computed anew"
 
 
@@ -135,15 +130,3 @@ def _obstacle(readings: list[Reading]) -> str | None:
         if reading.replaced and reading.grows:
             return f"the content of {reading.channel} was replaced"
     return None
-
-
-ENOUGH = 3
-"""Runs of a way that speak for it alone. Fewer may have been cold: they say how fast the machine is, for all ways."""
-
-
-def _estimate(way: str, content: int, change: int, past: list[Past]) -> float:
-    ratios = [(p.way, p.seconds / PRIORS[p.way].seconds(p.content, p.change)) for p in past if p.way in PRIORS]
-    own = [ratio for of, ratio in ratios if of == way]
-    known = own if len(own) >= ENOUGH else [ratio for _, ratio in ratios]
-    correction = median(known) if known else 1.0
-    return PRIORS[way].seconds(content, change) * min(10.0, max(0.1, correction))

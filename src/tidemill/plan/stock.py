@@ -132,7 +132,7 @@ class Stock:
         """Make one delta of the two that meet here, unless there is a base or a choice."""
         before = [b for b in shelf if b.target == joint]
         after = [b for b in shelf if b.source == joint]
-        if len(before) != 1 or len(after) != 1:
+        if len(before) != 1 or len(after) != 1 or before == after:
             return
         whole = chained(before[0], after[0])
         if whole is not None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunKilled, TidemillError
@@ -20,9 +21,15 @@ from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState, d
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
-from tidemill.runtime.perform import Performance, tag_of
+from tidemill.runtime.perform import Performance, Told, tag_of
 
 T = TypeVar("T")
+Upto = Mapping[tuple[str, str], int]
+"""By task and channel, the sequence number up to which it is read."""
+
+ALL_THERE_IS: Upto = MappingProxyType({})
+NOTHING_TOLD: Told = MappingProxyType({})
+
 Perform = Callable[[Claim, RunLog, Lease], Outcome]
 Commit = Callable[[Claim, RunLog, Lease], T]
 
@@ -41,11 +48,18 @@ class Executor:
     under_way: dict[int, Claim] = field(default_factory=dict)  # by run
 
     def flow(
-        self, binding: Binding, updates: Mapping[str, Updates], progress: Progress | None = None
+        self,
+        binding: Binding,
+        updates: Mapping[str, Updates],
+        progress: Progress | None = None,
+        *,
+        upto: Upto = ALL_THERE_IS,
+        told: Told = NOTHING_TOLD,
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
-        A run of it that a dead process left behind is given up first, once its lease has expired.
+        A run of it that a dead process left behind is given up first, once its lease has expired. `upto` says how far
+        to read, `told` what else is to be known of the run.
         """
         for left in self.catalog.reclaim():
             if left.subject == binding.name:
@@ -55,18 +69,26 @@ class Executor:
 
         def perform(claim: Claim, log: RunLog, lease: Lease) -> Outcome:
             doors = (self.catalog, self.store, self.engine)
-            return Performance(*doors, binding, updates, claim, log, lease, progress).outcome()
+            return Performance(*doors, binding, updates, claim, log, lease, progress, told).outcome()
 
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        return self.attempts(run, demand_of(binding), perform, retry_in=retry.wait)
+        return self.attempts(run, demand_of(binding, upto), perform, retry_in=retry.wait)
 
-    def attempt(self, run: Run, binding: Binding, updates: Mapping[str, Updates]) -> list[Block] | None:
+    def attempt(
+        self,
+        run: Run,
+        binding: Binding,
+        updates: Mapping[str, Updates],
+        *,
+        upto: Upto = ALL_THERE_IS,
+        told: Told = NOTHING_TOLD,
+    ) -> list[Block] | None:
         """One attempt at a run that somebody asked for; None if somebody else has it, or it has to wait.
 
         An attempt that fails leaves the run ready for another, if its tasks allow one, and raises.
         """
         try:
-            claim = self.catalog.claim(run.id, demand_of(binding), owner=self.owner, lease=self.lease)
+            claim = self.catalog.claim(run.id, demand_of(binding, upto), owner=self.owner, lease=self.lease)
         except Conflict:
             return None
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
@@ -74,7 +96,7 @@ class Executor:
 
         def commit(claim: Claim, log: RunLog, lease: Lease) -> list[Block]:
             doors = (self.catalog, self.store, self.engine)
-            performed = Performance(*doors, binding, updates, claim, log, lease, None).outcome()
+            performed = Performance(*doors, binding, updates, claim, log, lease, None, told).outcome()
             return self.catalog.commit(claim, performed)
 
         return self.once(claim, commit, retry_in=wait)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidemill.errors import BlockDamaged, RunKilled, TidemillError
 from tidemill.model.block import Block, Kind, Position, advance
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel, Role
+from tidemill.model.codec import Json
 from tidemill.model.flow import Binding
 from tidemill.model.run import (
     VOID,
@@ -26,11 +28,18 @@ from tidemill.model.run import (
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
 from tidemill.model.view import Converted, View, blocks_of
+from tidemill.plan.cost import Learnt, Looked
+from tidemill.plan.graph import Size
+from tidemill.plan.refresh import prior
 from tidemill.ports import BlockStore, CatalogReader, Engine, Progress, Target
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
+from tidemill.runtime.refresh import size_of
 from tidemill.runtime.supervise import supervised
 from tidemill.runtime.views import Views
+
+Told = Mapping[str, Any]
+"""What a run is to be remembered with, as JSON."""
 
 
 def tag_of(claim: Claim) -> str:
@@ -56,18 +65,21 @@ class Performance:
     log: RunLog
     lease: Lease
     progress: Progress | None
+    told: Told  # what else is to be known of the run
     positions: dict[str, Position] = field(default_factory=dict)  # of channels written so far in this run
     pending: dict[str, list[Block]] = field(default_factory=dict)
     filled: list[Filled] = field(default_factory=list)
     consumed: list[Consumption] = field(default_factory=list)
     stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
+    costs: dict[tuple[str, str], Json] = field(default_factory=dict)
 
     def outcome(self) -> Outcome:
         for done, task in enumerate(self.binding.tasks):
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._task(task)
-        return Outcome(tuple(self.filled), tuple(self.consumed), {"tasks": self.stats}, self.log.text)
+        stats = {"tasks": self.stats, **self.told}
+        return Outcome(tuple(self.filled), tuple(self.consumed), stats, self.log.text, self.costs)
 
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
@@ -166,20 +178,34 @@ class Performance:
     def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
         read = {b.id: b.rows for view in inputs.values() for b in blocks_of(view)}
         rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
+        looked = _looked_at(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
-        self.stats[task.name] = {**stats, "variant": task.variant.name, **_looked_at(task, inputs)}
+        rows = {"content": int(looked.content), "change": int(looked.change)}
+        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows}
+        self._learn(task, looked, seconds)
+
+    def _learn(self, task: Task, looked: Looked, seconds: float) -> None:
+        key = (task.name, task.variant.name)
+        made = [_size(o) for o in self.filled if o.slot.task == task.name and o.slot.channel not in task.states]
+        known = self.catalog.costs(self.binding.name).get(key)
+        learnt = prior(task.variant.name, len(made)) if known is None else Learnt.from_json(known)
+        if len(learnt.yields) == len(made):
+            self.costs[key] = learnt.after(looked, seconds, made).to_json()
 
 
-def _looked_at(task: Task, inputs: Mapping[str, View]) -> dict[str, int]:
-    """How much of a declared table's channels there is, and how much of it changed: what its cost is learnt from."""
-    if not isinstance(task.variant.code, Refresh):
-        return {}
+def _looked_at(task: Task, inputs: Mapping[str, View]) -> Looked:
+    """How much of a task's channels there is, and how much of it changed: what its cost is learnt from."""
     sources = {r.argument: r.mode for r in task.reads if r.port not in task.states}
-    rows = dict.fromkeys(Mode, 0)
+    found = dict.fromkeys(Mode, Size(0, 0))
     for argument, mode in sources.items():
         view = inputs[argument]
-        rows[mode] += sum(b.rows for b in blocks_of(view.chain if isinstance(view, Converted) else view))
-    return {"content": rows[Mode.ALL], "change": rows[Mode.NEW]}
+        found[mode] += size_of(blocks_of(view.chain if isinstance(view, Converted) else view))
+    read = found[Mode.NEW] if found[Mode.NEW].rows else found[Mode.ALL]
+    return Looked(found[Mode.NEW].rows, found[Mode.ALL].rows, read.bytes)
+
+
+def _size(filled: Filled) -> Size:
+    return Size(sum(f.rows for f in filled.files), sum(f.bytes for f in filled.files))
 
 
 def _schema(task: Task, write: Write, channel: Channel) -> Schema | None:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.algebra.operators import scans
 from tidemill.algebra.program import Query, Way
 from tidemill.errors import ConfigError
+from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
 from tidemill.model.run import VOID
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import Chain, Converted, Difference, blocks_of
-from tidemill.plan.refresh import Choice, Past, Reading, State, choose
+from tidemill.plan.cost import Learnt
+from tidemill.plan.graph import Size
+from tidemill.plan.refresh import Choice, Reading, State, choose
 from tidemill.ports import CatalogReader
 from tidemill.runtime.views import Views
 
-REMEMBERED = 10
-"""How many of the newest runs say what a way costs."""
+Costs = Mapping[tuple[str, str], Learnt]
+"""What runs of a flow have taught, by task and variant."""
 
 
 def chosen(
     catalog: CatalogReader, binding: Binding, updates: Mapping[str, Updates], *, variant: str | None = None
 ) -> tuple[Binding, dict[str, Choice]]:
     """The binding with one variant for each task, and why for each declared table."""
+    costs = learnt(catalog, binding.name) if any(t.refresh is not None for t in binding.tasks) else {}
     choices: dict[str, Choice] = {}
     tasks: list[Task] = []
     anew: set[str] = set()
@@ -32,7 +36,7 @@ def chosen(
         if task.refresh is None:
             tasks.append(task)
             continue
-        choice = weigh(catalog, binding.name, task, updates, anew=anew, variant=variant)
+        choice = weigh(catalog, binding.name, task, updates, costs, anew=anew, variant=variant)
         choices[task.name] = choice
         tasks.append(task.choosing(choice.way) if len(task.variants) > 1 else task)
         if choice.way in (Way.BATCH, Way.RECOMPUTE):
@@ -45,6 +49,7 @@ def weigh(
     flow: str,
     task: Task,
     updates: Mapping[str, Updates],
+    costs: Costs,
     *,
     anew: set[str] | None = None,
     variant: str | None = None,
@@ -62,7 +67,7 @@ def weigh(
         states = [s.channel for s in code.query.states().values()]
     choice = choose(
         readings,
-        _past(catalog, flow, task),
+        {variant: known for (name, variant), known in costs.items() if name == task.name},
         wanted=variant or task.refresh or "auto",
         only_batch=task.batch_because,
         state=_state(views, states),
@@ -77,13 +82,14 @@ def _readings(views: Views, query: Query, cursors: Mapping[str, int], anew: set[
     for channel in query.channels:
         known = views.channel(channel)
         if known.channel.schema is None or channel not in cursors:
-            yield Reading(channel, known.rows, known.rows, consumed=False)
+            yield Reading(channel, known.rows, known.rows, known.bytes, known.bytes, consumed=False)
             continue
-        content = sum(b.rows for b in blocks_of(views.snapshot(channel, known.head.seq)))
+        content = size_of(blocks_of(views.snapshot(channel, known.head.seq)))
         view = views.change(channel, cursors[channel], known.head.seq)
-        change = content if isinstance(view, Difference) else _rows(view)
+        change = content if isinstance(view, Difference) else size_of(deltas_of(view))
         replaced = isinstance(view, Difference) or channel in anew
-        yield Reading(channel, content, change, replaced=replaced, grows=channel in growing)
+        rows, size = (int(content.rows), int(change.rows)), (int(content.bytes), int(change.bytes))
+        yield Reading(channel, *rows, *size, replaced=replaced, grows=channel in growing)
 
 
 def _state(views: Views, channels: list[str]) -> State:
@@ -94,12 +100,14 @@ def _state(views: Views, channels: list[str]) -> State:
     return State.DROPPED if any(b is not None and b.identity == VOID for b in bases) else State.KEPT
 
 
-def _rows(view: Chain | Converted) -> int:
-    return sum(b.rows for b in (view.chain if isinstance(view, Converted) else view).deltas)
+def deltas_of(view: Chain | Converted) -> Sequence[Block]:
+    return (view.chain if isinstance(view, Converted) else view).deltas
 
 
-def _past(catalog: CatalogReader, flow: str, task: Task) -> Iterator[Past]:
-    for run in catalog.runs(subject=flow, limit=REMEMBERED):
-        stats = run.stats.get("tasks", {}).get(task.name, {})
-        if "variant" in stats and "content" in stats:
-            yield Past(stats["variant"], stats["content"], stats["change"], stats["seconds"])
+def size_of(blocks: Iterable[Block]) -> Size:
+    found = list(blocks)
+    return Size(sum(b.rows for b in found), sum(b.bytes for b in found))
+
+
+def learnt(catalog: CatalogReader, flow: str) -> Costs:
+    return {key: Learnt.from_json(data) for key, data in catalog.costs(flow).items()}

@@ -1,0 +1,23 @@
+"""What is promised of channels, and what refreshing them was learnt to cost."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    op.add_column("channels", sa.Column("promise", sa.Text, nullable=False, server_default="{}"))
+    op.add_column("triggers", sa.Column("lead", sa.Double, nullable=False, server_default="0"))
+    op.create_table(
+        "costs",
+        sa.Column("binding_id", _ID, sa.ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
+        sa.Column("task", sa.Text, primary_key=True),
+        sa.Column("variant", sa.Text, primary_key=True),
+        sa.Column("learnt", sa.JSON, nullable=False),
+    )

@@ -1,0 +1,84 @@
+"""A workflow on a catalog whose clock is set by hand, with plain Python in place of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.plain import QueryEngine
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.intake import load
+from tidemill.model.change import Rows
+from tidemill.model.flow import Binding
+from tidemill.model.run import Run, RunState
+from tidemill.model.time import Timeline
+from tidemill.model.workflow import Workflow
+from tidemill.plan.standing import Kept, kept
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.keep import Keeper
+from tidemill.runtime.views import Views
+from tidemill.storage import open_store
+
+
+class Mill:
+    """Inserts, fires what is due, and keeps what is promised."""
+
+    def __init__(self, workflow: Workflow, directory: Path) -> None:
+        self.now = 1_000_000.0
+        self.directory = directory
+        self.workflow = workflow
+        self.catalog: SqlCatalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}", clock=lambda: self.now)
+        self.catalog.apply(workflow)
+        store = open_store(str(directory / "blocks"))
+        self.executor = Executor(self.catalog, store, QueryEngine(store.locate), "me")
+
+    def insert(self, channel: str, *lines: str) -> None:
+        declared = self.workflow.channel(channel)
+        assert declared is not None
+        assert declared.schema is not None
+        path = self.directory / "new.csv"
+        path.write_text("\n".join([",".join(declared.schema.names), *lines]) + "\n")
+        Inserter(self.executor, load).file(channel, path)
+
+    def due(self) -> list[Run]:
+        """Fire what is due; the runs that it asks for."""
+        found = {self.catalog.fire(leaf) for leaf in self.catalog.due_triggers()}
+        return [self.catalog.run(run) for run in sorted(run for run in found if run is not None)]
+
+    def keep(self, run: Run) -> Run:
+        Keeper(self.executor, {}, self.workflow).attempt(run, self.binding(run.subject))
+        return self.catalog.run(run.id)
+
+    def binding(self, flow: str) -> Binding:
+        return next(b for b in self.workflow.bindings if b.name == flow)
+
+    def content(self, channel: str, at: int | None = None) -> Rows:
+        seq = self.catalog.channel(channel).head.seq if at is None else at
+        return list(self.executor.engine.rows(Views(self.catalog, {}).snapshot(channel, seq)))
+
+    def rows(self, channel: str) -> set[tuple[Any, ...]]:
+        return {tuple(row.values()) for row in self.content(channel)}
+
+    def ran(self) -> list[tuple[str, str]]:
+        """What ran, the latest last: the flow, and the variant of its only task."""
+        ended = (r for r in self.catalog.runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
+        return [(r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(ended, key=lambda r: r.fence)]
+
+    def kept(self, channel: str) -> Kept:
+        """How a promise stands."""
+        known = self.catalog.channel(channel)
+        return kept(known.channel.promise, known.head.reached, self.timeline())
+
+    def timeline(self) -> Timeline:
+        versions = {c.name: self.catalog.versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
+        newest = max((v[-1] for v in versions.values() if v), default=0)
+        return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
+
+    def reflected(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
+        return self.catalog.channel(channel).head.reached.pathways
+
+    def close(self) -> None:
+        self.catalog.close()

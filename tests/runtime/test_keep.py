@@ -1,0 +1,135 @@
+"""Promises are kept by plans: which flows run, how, up to where, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.runtime.mill import Mill
+
+import tidemill as tm
+from tidemill.model.run import RunState
+from tidemill.model.workflow import Workflow
+from tidemill.runtime.asking import ask
+from tidemill.runtime.execute import Executor
+
+DAY = 86_400.0
+RANKED = "SELECT p.url, s.users FROM pages p JOIN scores s ON p.site = s.site"
+
+
+def declared(**ranked: object) -> Workflow:
+    wf = tm.Workflow("search")
+    wf.input("pages", "url string, site string", key="url")
+    wf.input("clicks", "user bigint, site string")
+    wf.table("scores", "site string, users bigint")
+    wf.table("ranked", "url string, users bigint")
+    wf.sql("scores", "SELECT site, count(user) AS users FROM clicks GROUP BY site")
+    wf.sql("ranked", RANKED, **ranked)  # type: ignore[arg-type]
+    return wf.declared()
+
+
+@pytest.fixture
+def asynchronous(tmp_path: Path) -> Iterator[Mill]:
+    mill = Mill(declared(target_lag={"pages": 0}, consistency=7 * DAY), tmp_path)
+    yield mill
+    mill.close()
+
+
+def test_what_a_promise_needs_is_made_first(asynchronous: Mill) -> None:
+    mill = asynchronous
+    mill.insert("clicks", "1,a", "2,a", "3,b")
+    assert mill.due() == []  # nothing is promised of clicks alone
+    mill.now += 1
+    mill.insert("pages", "x,a", "y,b")
+    (run,) = mill.due()
+    assert mill.keep(run).state is RunState.FINISHED
+    assert mill.ran() == [("scores", "batch"), ("ranked", "batch")]
+    assert mill.rows("ranked") == {("x", 2), ("y", 1)}
+
+
+def test_what_no_promise_needs_is_left_alone(asynchronous: Mill) -> None:
+    mill = asynchronous
+    mill.insert("clicks", "1,a", "2,a", "3,b")
+    mill.insert("pages", "x,a", "y,b")
+    mill.keep(mill.due()[0])
+    mill.now += DAY
+    mill.insert("clicks", "4,b")
+    mill.now += 1
+    mill.insert("pages", "z,b")
+    mill.keep(mill.due()[0])
+    assert mill.ran()[2:] == [("ranked", "incremental:pages")]
+    assert mill.rows("ranked") == {("x", 2), ("y", 1), ("z", 1)}  # clicks may be seven days behind
+
+
+def test_what_would_be_too_far_apart_is_brought_together(asynchronous: Mill) -> None:
+    mill = asynchronous
+    mill.insert("clicks", "1,a", "2,a", "3,b")
+    mill.insert("pages", "x,a", "y,b")
+    mill.keep(mill.due()[0])
+    mill.now += 1
+    mill.insert("clicks", "4,b")
+    mill.now += 8 * DAY
+    mill.insert("pages", "z,b")
+    mill.keep(mill.due()[0])
+    assert {flow for flow, _ in mill.ran()[2:]} == {"scores", "ranked"}
+    assert mill.rows("ranked") == {("x", 2), ("y", 2), ("z", 2)}
+
+
+def test_a_run_that_somebody_asks_for_reflects_everything(asynchronous: Mill) -> None:
+    mill = asynchronous
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    mill.keep(mill.due()[0])
+    mill.now += 1
+    mill.insert("clicks", "2,a")
+    mill.keep(ask(mill.catalog, "ranked"))
+    assert mill.rows("ranked") == {("x", 2)}
+
+
+def test_a_lag_makes_a_table_due_when_its_time_comes(tmp_path: Path) -> None:
+    mill = Mill(declared(target_lag=DAY), tmp_path)
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    mill.now += DAY - 1
+    assert mill.due() == []
+    mill.now += 1
+    (run,) = {r.id: r for r in mill.due()}.values()
+    mill.keep(run)
+    assert mill.rows("ranked") == {("x", 1)}
+    assert mill.due() == []
+    mill.close()
+
+
+def test_a_promise_kept_by_another_plan_asks_for_nothing_more(tmp_path: Path) -> None:
+    mill = Mill(declared(target_lag={"pages": 0, "clicks": DAY}), tmp_path)
+    mill.insert("clicks", "1,a")
+    mill.now += 1
+    mill.insert("pages", "x,a")
+    mill.keep(mill.due()[0])
+    mill.now += DAY
+    (late,) = mill.due()  # the clicks, which are reflected by now
+    done = mill.keep(late)
+    assert (done.state, done.stats["plan"]["why"]) == (RunState.FINISHED, "nothing is due")
+    mill.close()
+
+
+def test_what_arrives_while_a_plan_runs_waits_for_the_next(asynchronous: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = asynchronous
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    (run,) = mill.due()
+    flow = mill.executor.flow
+
+    def meanwhile(*given: object, **more: object) -> object:
+        done = flow(*given, **more)  # type: ignore[arg-type]
+        mill.now += 1
+        mill.insert("pages", "late,a")
+        return done
+
+    monkeypatch.setattr(Executor, "flow", lambda self, *given, **more: meanwhile(*given, **more))
+    mill.keep(run)
+    assert mill.rows("ranked") == {("x", 1)}
+    monkeypatch.undo()
+    mill.keep(mill.due()[0])
+    assert mill.rows("ranked") == {("x", 1), ("late", 1)}
