@@ -16,7 +16,7 @@ from tidemill import registry
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.catalog.access import Accounts
 from tidemill.catalog.pages import newest_events
-from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError
+from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
@@ -27,7 +27,9 @@ from tidemill.model.registration import Step, difference
 from tidemill.model.run import Run
 from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow
+from tidemill.plan.declared import graph_of
 from tidemill.plan.explain import Explanation
+from tidemill.plan.problems import broken_promises
 from tidemill.plan.refresh import Choice
 from tidemill.ports import BlockStore, Progress, Server
 from tidemill.project import Project, load_project
@@ -130,6 +132,7 @@ class Tidemill:
         workflow = registry.built(document)
         if any(w.name == workflow.name for w in self.project.workflows):
             raise Conflict(f"workflow {workflow.name!r} is declared by a workflow file of this server; change that")
+        _check_promises(workflow)
         steps = self._difference(workflow)
         self.catalog.apply(workflow, document.model_dump(mode="json"))
         return steps
@@ -141,7 +144,9 @@ class Tidemill:
         self.catalog.remove(workflow)
 
     def plan(self) -> tuple[Step, ...]:
-        """What `apply` would change."""
+        """What `apply` would change; raises `WorkflowError` where promises cannot all be kept."""
+        for workflow in self.project.workflows:
+            _check_promises(workflow)
         return tuple(step for workflow in self.project.workflows for step in self._difference(workflow))
 
     def apply(self) -> tuple[Step, ...]:
@@ -222,7 +227,9 @@ class Tidemill:
         declared = (*self.project.workflows, *self._documented())
         workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
         promised = any(c.promise for c in workflow.channels if c.name in binding.written)
-        return Keeper(self.executor, self.project.updates(), workflow) if promised else None
+        how = self.settings.planner
+        keeper = Keeper(self.executor, self.project.updates(), workflow, how.asynchronous, how.incremental)
+        return keeper if promised else None
 
     def loop(self, role: str, tracks: int | None = None) -> Loop:
         """A server of this project."""
@@ -331,6 +338,14 @@ class Tidemill:
         """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
         custom = any(c.channel.updates.name == "custom" for c in self.catalog.channels())
         return self.project.updates() if custom else {}
+
+
+def _check_promises(workflow: Workflow) -> None:
+    """Refuse promises that cannot all be kept."""
+    if any(c.promise for c in workflow.channels):
+        found = broken_promises(graph_of(workflow))
+        if found:
+            raise WorkflowError([f"workflow {workflow.name!r}, {p.where}: {p.why}" for p in found])
 
 
 def _receiver(name: str, settings: WebhookSettings | MailSettings) -> Webhook | Mail:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tidemill.model.block import Block
-from tidemill.model.codec import Json, updates_to_json
+from tidemill.model.codec import Json, promise_to_json, updates_to_json
 from tidemill.model.instant import iso
+from tidemill.model.promise import Promise
 from tidemill.model.registration import Step
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
 from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
+from tidemill.plan.standing import Kept
 from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
 from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
@@ -128,7 +130,21 @@ def channel(value: ChannelStatus) -> Json:
         "reserved": registered.reserved,
         "provenance": registered.head.reached.to_json(),
         "reflects": [reflected(r) for r in value.reflects],
+        "promise": None if value.kept is None else promise(registered.channel.promise, value.kept),
         "consumers": [consumer(c) for c in value.consumers],
+    }
+
+
+def promise(value: Promise, found: Kept) -> Json:
+    """What is promised of a channel, and how that is kept."""
+    return promise_to_json(value) | {
+        "pathways": [
+            {"pathway": list(p), "stale": round(stale, 3), "bound": found.bounds.get(p)}
+            for p, stale in sorted(found.stale.items())
+        ],
+        "apart": None if found.apart is None else round(max(0.0, found.apart), 3),
+        "late": found.late,
+        "inconsistent": found.inconsistent,
     }
 
 

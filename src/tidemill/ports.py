@@ -150,6 +150,9 @@ class Forgotten:
 class CatalogReader(Protocol):
     """Everything that can be asked without changing anything."""
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that all who share the catalog have in common."""
+
     def channels(self) -> list[RegisteredChannel]: ...
     def channel(self, name: str) -> RegisteredChannel: ...
     def bindings(self) -> list[RegisteredBinding]: ...
@@ -212,9 +215,6 @@ class CatalogWriter(CatalogReader, Protocol):
 
     What no longer holds raises `Conflict` and changes nothing.
     """
-
-    def now(self) -> float:
-        """Seconds since the epoch, by the clock that all who share the catalog have in common."""
 
     def apply(self, workflow: Workflow, document: Json | None = None) -> None: ...
     def remove(self, workflow: str) -> None:

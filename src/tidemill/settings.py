@@ -107,6 +107,13 @@ class UpkeepSettings(_Section):
         return keep
 
 
+class PlannerSettings(_Section):
+    """How promises may be kept. Both are better left on; to compare, one can be switched off."""
+
+    asynchronous: bool = True  # bring up to date what a promise needs, and let the rest be
+    incremental: bool = True  # take in what changed, where that is cheaper than computing everything anew
+
+
 class Settings(_Section):
     """Everything that can be set. Relative paths are relative to the project's directory."""
 
@@ -116,6 +123,7 @@ class Settings(_Section):
     spark: SparkSettings = SparkSettings()
     runs: RunSettings = RunSettings()
     upkeep: UpkeepSettings = UpkeepSettings()
+    planner: PlannerSettings = PlannerSettings()
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
 
-from tidemill.catalog.engine import for_reading, translated
+from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
     OUTLINE,
@@ -51,6 +51,7 @@ from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.codec import Json
 from tidemill.model.run import Run, RunState
 from tidemill.ports import (
+    Clock,
     Cursor,
     Event,
     Firing,
@@ -75,14 +76,22 @@ _CURSORS = (
 class SqlCatalogReader:
     """A `CatalogReader` over SQL. Lists name what workflows declare now; by its name, the removed can be read too."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         self._engine = engine
         self._reading = for_reading(engine)
+        self._clock = clock
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
         with translated(self._engine), self._reading.connect() as connection:
             yield connection
+
+    def now(self) -> float:
+        with self._read() as connection:
+            return self._now(connection)
+
+    def _now(self, connection: Connection) -> float:
+        return time_of(connection) if self._clock is None else self._clock()
 
     def channels(self) -> list[RegisteredChannel]:
         with self._read() as connection:

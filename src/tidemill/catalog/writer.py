@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from tidemill.catalog import claims, collection, commits, history, notices, register, runs, servers, triggers
-from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, time_of, translated
+from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import run_of
@@ -36,16 +36,8 @@ class SqlCatalog(SqlCatalogReader):
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         """`clock`: in place of the database's."""
-        super().__init__(engine)
+        super().__init__(engine, clock)
         self._write = _writer(for_writing(engine))
-        self._clock = clock
-
-    def _now(self, connection: Connection) -> float:
-        return time_of(connection) if self._clock is None else self._clock()
-
-    def now(self) -> float:
-        with self._read() as connection:
-            return self._now(connection)
 
     def apply(self, workflow: Workflow, document: Json | None = None) -> None:
         self.transact(lambda tx: register.apply(tx, workflow, document))

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from tidemill.cli.deferred import (
+    measure_choices,
     measure_growth,
     measure_incremental,
     measure_join,
     measure_load,
     measure_merge,
+    measure_modes,
     measure_overhead,
     measure_queries,
     measure_tick,
@@ -37,6 +39,8 @@ def register(app: typer.Typer) -> None:
     bench.command()(queries)
     bench.command()(tick)
     bench.command()(load)
+    bench.command()(modes)
+    bench.command()(choices)
     app.add_typer(bench, name="bench")
 
 
@@ -74,6 +78,31 @@ def load(
     with _scratch() as directory:
         point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
     _print(as_json, point, [point])
+
+
+def modes(
+    pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
+    share: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that arrives every hour.")] = 0.002,
+    days: Annotated[float, typer.Option(min=0.1, help="So long, a day being a minute.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """A live server keeping ranked pages fresh in four modes: how stale they are, and what it costs."""
+    with _scratch() as directory:
+        document = measure_modes(directory, pages=pages, share=share, days=days, tell=tell)
+    _print(as_json, document, document["points"])
+
+
+def choices(
+    rows: Annotated[int, typer.Option(min=100, help="Rows of the first batch.")] = 500_000,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each size of change comes.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Whether the way that is chosen is the faster one, over queries and sizes of change."""
+    with _scratch() as directory:
+        document = measure_choices(directory, rows=rows, rounds=rounds, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        write(f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n")
 
 
 def merge(

@@ -74,6 +74,18 @@ def measure_load(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_modes(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.modes import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_choices(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.choices import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
 def measure_merge(directory: Path, **wanted: Any) -> list[dict[str, Any]]:
     from tidemill.bench.merge import measure  # noqa: PLC0415
 

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import NONE, count
-from tidemill.plan.explain import Explanation, Weighed, Written
+from tidemill.cli.values import NONE, count, lasted
+from tidemill.plan.explain import Explanation, Plan, Weighed, Written
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +31,8 @@ def explain(
 
 
 def _parts(found: Explanation) -> Iterator[RenderableType]:
+    if found.plan is not None:
+        yield from _plan(found.plan)
     for writer in found.writers:
         yield _head(found.table, writer)
         if writer.widgets:
@@ -39,6 +41,22 @@ def _parts(found: Explanation) -> Iterator[RenderableType]:
         yield _variants(writer)
         if writer.program:
             yield _program(writer)
+
+
+def _plan(plan: Plan) -> Iterator[RenderableType]:
+    title = "plan, now" if plan.now else f"plan, to reflect everything ({_due(plan)})"
+    rows = ([s.task, s.variant, s.reads, f"{s.seconds:.2f}"] for s in plan.steps)
+    none = "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would keep every promise"
+    yield table(title, ("task", "variant", "takes in", ">seconds"), rows, empty=none)
+    if plan.refused:
+        refused = (
+            [r.task, r.variant, NONE if r.seconds is None else f"{r.seconds:.2f}", r.reason] for r in plan.refused
+        )
+        yield table("not chosen", ("task", "variant", ">seconds", "because"), refused)
+
+
+def _due(plan: Plan) -> str:
+    return "nothing is due" if plan.due is None else f"a promise is due in {lasted(0.0, plan.due)}"
 
 
 def _head(name: str, writer: Written) -> RenderableType:

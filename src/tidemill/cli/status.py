@@ -28,7 +28,9 @@ def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) ->
     now = found if every else standing.without_states(found)
     at = time.time()
     active = tables.runs("active runs", now.active, at)
-    show(as_json, documents.status(now), tables.channels(now.channels, at), tables.flows(now.flows, at), active)
+    promised = [tables.promises(now.channels)] if any(c.kept for c in now.channels) else []
+    shown = (tables.channels(now.channels, at), *promised, tables.flows(now.flows, at), active)
+    show(as_json, documents.status(now), *shown)
 
 
 def staleness(

@@ -12,8 +12,10 @@ from tidemill.cli.values import NONE, ago, count, lasted, plural, size
 from tidemill.documents import moment
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
+from tidemill.model.channel import Channel
 from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
+from tidemill.plan.standing import Kept
 from tidemill.ports import Event
 from tidemill.runtime.staleness import History, Measure, curves, measured
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
@@ -59,6 +61,28 @@ def _channel(value: ChannelStatus, now: float) -> list[object]:
         [reflected(r, now) for r in value.reflects],
         [consumer(c) for c in value.consumers],
     ]
+
+
+def promises(values: Iterable[ChannelStatus]) -> RenderableType:
+    rows = (row for c in values if c.kept is not None for row in _promise(c.registered.channel, c.kept))
+    return table("promises", ("channel", "of", ">is", ">promised", "kept"), rows, empty="none")
+
+
+def _promise(channel: Channel, kept: Kept) -> Iterable[list[object]]:
+    for pathway, stale in sorted(kept.stale.items()):
+        bound = kept.bounds.get(pathway)
+        verdict = NONE if bound is None else _verdict(stale <= bound, "late")
+        yield [channel.name, f"staleness by {' > '.join(pathway)}", _seconds(stale), _seconds(bound), verdict]
+    if kept.consistency is not None and kept.apart is not None:
+        apart, bound = max(0.0, kept.apart), kept.consistency
+        promised = _seconds(bound) if bound else "strict"
+        yield [channel.name, "inconsistency", _seconds(apart), promised, _verdict(not kept.inconsistent, "broken")]
+    if not kept.stale:
+        yield [channel.name, "staleness", "never made", NONE, NONE]
+
+
+def _verdict(kept: bool, else_: str) -> Text:
+    return Text("yes", style="green") if kept else Text(else_, style="red")
 
 
 def updates(value: Updates) -> str:

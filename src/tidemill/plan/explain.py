@@ -11,7 +11,10 @@ from tidemill.algebra.program import Program, Query, Way
 from tidemill.algebra.states import State
 from tidemill.model.block import Kind
 from tidemill.model.task import Mode, Refresh, Task, Variant, Write
+from tidemill.model.time import Version
+from tidemill.plan.graph import Block
 from tidemill.plan.refresh import Choice, Option
+from tidemill.plan.standing import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,64 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """One step of a plan: what it takes in of which channels, and what that would cost."""
+
+    task: str
+    variant: str
+    reads: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Another way to the goal, and why it is not taken."""
+
+    task: str
+    variant: str
+    reason: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done to keep what is promised of the table: now, or if somebody asked for all that has arrived."""
+
+    due: float | None  # seconds from now until a promise would be broken; None: not in sight
+    now: bool  # is something to be done now?
+    steps: tuple[Planned, ...]
+    refused: tuple[Refused, ...]
+    seconds: float | None  # None: there is no plan that keeps every promise
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """A table, and everything that writes it."""
+    """A table, and everything that writes it; a plan, if something is promised of it."""
 
     table: str
     writers: tuple[Written, ...]
+    plan: Plan | None = None
+
+
+def plan_of(decision: Decision, otherwise: Decision, now: Version) -> Plan:
+    """The decision; where nothing is to be done, what would be if somebody asked."""
+    acting = decision if decision.steps else otherwise
+    due = None if decision.due is None else max(0.0, (decision.due - now) / 1e6)
+    answer = acting.answer
+    refused = () if answer is None else answer.rejected
+    return Plan(
+        due,
+        bool(decision.steps),
+        tuple(Planned(s.task, s.variant, tuple(map(_taken, s.reads)), s.cost) for s in acting.steps),
+        tuple(Refused(r.task, r.variant, str(r.reason), r.cost) for r in refused),
+        None if answer is None or answer.plan is None else answer.plan.cost,
+    )
+
+
+def _taken(block: Block) -> str:
+    if block.source is None:
+        return f"all of {block.channel}"
+    return f"{block.channel} as it was" if block.source == block.target else f"changes of {block.channel}"
 
 
 def written(flow: str, task: Task, choice: Choice | None) -> Written:

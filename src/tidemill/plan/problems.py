@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tidemill.model.provenance import Pathway
@@ -33,7 +33,7 @@ def broken_promises(graph: Graph) -> list[Problem]:
     upstream = {c for name in promised for c in Layout(graph).upstream(name)}
     several = [Problem(c, "several tasks write it, so nothing can be promised of what follows from it")
                for c in upstream if writers[c] > 1]  # fmt: skip
-    return several or [*_of_bounds(graph), *_of_outputs(graph)]
+    return several or [*_of_bounds(graph, _seconds), *_of_outputs(graph)]
 
 
 def _of_tasks(graph: Graph) -> Iterator[Problem]:
@@ -76,7 +76,7 @@ def _of_variants(task: Task) -> Iterator[Problem]:
             yield Problem(where, "it must make deltas of deltas, and bases of bases alone")
 
 
-def _of_bounds(graph: Graph) -> Iterator[Problem]:
+def _of_bounds(graph: Graph, said: Callable[[Version], str] = str) -> Iterator[Problem]:
     layout = Layout(graph)
     for channel in graph.channels:
         for pathway, bound in channel.bounds.staleness.items():
@@ -87,18 +87,21 @@ def _of_bounds(graph: Graph) -> Iterator[Problem]:
             elif bound < 0:
                 yield Problem(channel.name, f"its staleness by way of {_way(pathway)} cannot be less than nothing")
             else:
-                yield from _too_fresh(layout, channel, pathway, bound)
+                yield from _too_fresh(layout, channel, pathway, bound, said)
         if (channel.bounds.inconsistency or 0) < 0:
             yield Problem(channel.name, "its inconsistency cannot be less than nothing")
 
 
-def _too_fresh(layout: Layout, channel: Channel, pathway: Pathway, bound: Version) -> Iterator[Problem]:
+def _too_fresh(
+    layout: Layout, channel: Channel, pathway: Pathway, bound: Version, said: Callable[[Version], str]
+) -> Iterator[Problem]:
     """An output is fresh only if what it is made of is; an intermediate that is allowed more is not kept so fresh."""
     for at in range(1, len(pathway)):
         before = layout.channels[pathway[at]]
         allowed = before.bounds.staleness.get(pathway[:at])
         if allowed is not None and allowed > bound:
-            why = f"it may be stale by {bound} by way of {_way(pathway)}, but {before.name} on the way by {allowed}"
+            may = f"it may be stale by {said(bound)} by way of {_way(pathway)}"
+            why = f"{may}, but {before.name} on the way by {said(allowed)}"
             yield Problem(channel.name, f"{why}; tighten the one or loosen the other")
 
 
@@ -114,6 +117,10 @@ def _of_outputs(graph: Graph) -> Iterator[Problem]:
             yield Problem(
                 channel.name, f"who reads it accepts {_list(channel.accepts)}, but only {_list(made)} can be made"
             )
+
+
+def _seconds(bound: Version) -> str:
+    return f"{bound / 1e6:g} s"
 
 
 def _way(pathway: Pathway) -> str:

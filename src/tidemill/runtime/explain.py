@@ -9,9 +9,10 @@ from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import Workflow
-from tidemill.plan.explain import Explanation, written
+from tidemill.plan.explain import Explanation, Plan, plan_of, written
 from tidemill.plan.refresh import Choice
 from tidemill.ports import CatalogReader
+from tidemill.runtime.outlook import Outlook
 from tidemill.runtime.refresh import chosen
 
 
@@ -24,7 +25,22 @@ def explain(
         known = ", ".join(sorted({name for name, _, _ in _tables(workflows)}))
         raise NotFound(f"no table {table!r} is declared; the tables are {known or 'none'}")
     choices = {b.name: _choices(catalog, b, updates) for b, _ in found}
-    return Explanation(table, tuple(written(b.name, t, choices[b.name].get(t.name)) for b, t in found))
+    writers = tuple(written(b.name, t, choices[b.name].get(t.name)) for b, t in found)
+    return Explanation(table, writers, _plan(catalog, workflows, updates, table))
+
+
+def _plan(
+    catalog: CatalogReader, workflows: Sequence[Workflow], updates: Mapping[str, Updates], table: str
+) -> Plan | None:
+    """What would be done for a table of which something is promised; None where nothing can be said."""
+    workflow = next(w for w in workflows if w.channel(table) is not None)
+    registered = {b.name: b.identity for b in catalog.bindings()}
+    if any(registered.get(b.name) != b.identity() for b in workflow.bindings):
+        return None
+    outlook = Outlook(catalog, updates, workflow, catalog.now())
+    if not outlook.promise(table):
+        return None
+    return plan_of(outlook.decide(table), outlook.decide(table, fresh=True), outlook.question.standing.now)
 
 
 def _tables(workflows: Sequence[Workflow]) -> Iterator[tuple[str, Binding, Task]]:

@@ -37,6 +37,8 @@ class Keeper:
     executor: Executor
     updates: Mapping[str, Updates]
     workflow: Workflow
+    asynchronous: bool = True  # else a plan brings everything up to date
+    incremental: bool = True
 
     def attempt(self, run: Run, binding: Binding) -> list[Block] | None:
         """One attempt at a run of a flow that writes promised channels; None if it has to wait, or nothing is to do."""
@@ -78,10 +80,12 @@ class Keeper:
 
     def _decided(self, binding: Binding, *, fresh: bool) -> tuple[Outlook, Decision]:
         """The decision for the first promised channel of the flow for which something is to do."""
-        outlook = Outlook(self.executor.catalog, self.updates, self.workflow, self.executor.catalog.now())
+        catalog = self.executor.catalog
+        outlook = Outlook(catalog, self.updates, self.workflow, catalog.now(), incremental=self.incremental)
         lead = self._lead(binding)
         goals = [c.name for c in self.workflow.channels if c.name in binding.written and c.promise]
-        decisions = [outlook.decide(goal, lead=lead, fresh=fresh) for goal in goals]
+        everything = fresh or not self.asynchronous
+        decisions = [outlook.decide(goal, lead=lead, fresh=everything) for goal in goals]
         return outlook, next((d for d in decisions if d.steps), decisions[0])
 
     def _perform(

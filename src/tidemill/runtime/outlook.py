@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tidemill.algebra.program import Way
 from tidemill.model.block import Position
 from tidemill.model.change import Updates
 from tidemill.model.channel import Role
@@ -47,6 +48,7 @@ class Outlook:
     updates: Mapping[str, Updates]
     workflow: Workflow
     now: float
+    incremental: bool = True  # else everything is computed anew
 
     def promise(self, channel: str) -> Promise:
         declared = self.workflow.channel(channel)
@@ -121,6 +123,8 @@ class Outlook:
 
     def _is_usable(self, binding: Binding, task: Task, variant: Variant) -> bool:
         """Is a variant possible now, and is it what the table's user wants?"""
+        if not self.incremental and variant.name == Way.INCREMENTAL:
+            return False
         choice = self._choices.get((binding.name, task.name))
         if choice is None or len(task.variants) == 1:
             return True

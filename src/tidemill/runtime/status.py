@@ -11,7 +11,8 @@ from tidemill.model.codec import Json
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.task import Mode
-from tidemill.model.time import Version
+from tidemill.model.time import Timeline, Version
+from tidemill.plan.standing import Kept, kept
 from tidemill.ports import CatalogReader, RegisteredBinding, RegisteredChannel
 
 _ENOUGH = 100
@@ -51,6 +52,7 @@ class ChannelStatus:
     registered: RegisteredChannel
     reflects: tuple[Reflected, ...]
     consumers: tuple[Consumer, ...]
+    kept: Kept | None = None  # how what is promised of it is kept; None: nothing is promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,9 @@ def status(catalog: CatalogReader) -> Status:
     channels, bindings = catalog.channels(), catalog.bindings()
     consumers = _consumers(catalog, channels, bindings)
     active = [r for state in (RunState.RUNNING, RunState.READY) for r in catalog.runs(state=state)]
+    time = _timeline(catalog, channels)
     return Status(
-        channels=tuple(_channel(c, consumers) for c in channels),
+        channels=tuple(_channel(c, consumers, time) for c in channels),
         flows=tuple(_flow(catalog, b, consumers) for b in bindings),
         active=tuple(active),
     )
@@ -105,9 +108,21 @@ def reflected(reached: Provenance) -> tuple[Reflected, ...]:
     return tuple(Reflected(pathway, tuple(sorted(versions))) for pathway, versions in reached.pathways.items())
 
 
-def _channel(registered: RegisteredChannel, consumers: tuple[Consumer, ...]) -> ChannelStatus:
+def _timeline(catalog: CatalogReader, channels: list[RegisteredChannel]) -> Timeline:
+    """When the inputs of promised channels were updated, as far back as those reflect them."""
+    oldest: dict[str, Version] = {}
+    for known in (c for c in channels if c.channel.promise):
+        for pathway, versions in known.head.reached.pathways.items():
+            oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
+    arrivals = {channel: catalog.versions(channel, since) for channel, since in oldest.items()}
+    newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
+    return Timeline(arrivals, max(int(catalog.now() * 1_000_000), newest + 1) if arrivals else newest)
+
+
+def _channel(registered: RegisteredChannel, consumers: tuple[Consumer, ...], time: Timeline) -> ChannelStatus:
     mine = tuple(c for c in consumers if c.channel == registered.channel.name)
-    return ChannelStatus(registered, reflected(registered.head.reached), mine)
+    promise, reached = registered.channel.promise, registered.head.reached
+    return ChannelStatus(registered, reflected(reached), mine, kept(promise, reached, time) if promise else None)
 
 
 def _flow(catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[Consumer, ...]) -> FlowStatus:

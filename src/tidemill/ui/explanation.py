@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError
-from tidemill.plan.explain import Explanation, Written
+from tidemill.plan.explain import Explanation, Plan, Written
 from tidemill.ui import rows
 from tidemill.ui.desk import Desk
 from tidemill.ui.parts import Text, box, link, section
@@ -38,8 +38,23 @@ class ExplanationView:
             if isinstance(found, str):
                 Text(found, "p", "muted")
             else:
+                if found.plan is not None:
+                    _plan(found.plan)
                 for writer in found.writers:
                     _writer(writer, self._desk.place(writer.location))
+
+
+def _plan(plan: Plan) -> None:
+    Text("Its promises need this now:" if plan.now else "To reflect everything, this would run:", "p", "verdict")
+    steps = Table("Plan", ("task", "variant", "takes in", "seconds"))
+    steps.show([(s.task, s.variant, ", ".join(s.reads), f"{s.seconds:.2f}") for s in plan.steps])
+    if plan.refused:
+        refused = Table("Not chosen", ("task", "variant", "seconds", "because"))
+        refused.show([(r.task, r.variant, seconds(r.seconds), r.reason) for r in plan.refused])
+
+
+def seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _writer(writer: Written, place: str) -> None:

@@ -17,13 +17,17 @@ GRACE = 30.0
 """Seconds that a due trigger, or a run that waits for a track, may take before it is called late."""
 
 
+SLACK = 5.0
+"""Seconds beyond a promise that are not told: it takes a moment to begin."""
+
+
 class Standing(StrEnum):
     """In the order in which they are told where several hold."""
 
     RUNNING = "running"
     PAUSED = "paused"
     FAILED = "failed"  # the last run did
-    LATE = "late"  # a trigger is overdue, or a run found no track
+    LATE = "late"  # a trigger is overdue, a run found no track, or a promise is broken
     WAITING = "waiting"  # there are blocks that were not read
     EMPTY = "empty"  # nothing ever came
     FRESH = "fresh"  # nothing waits
@@ -71,11 +75,26 @@ def _flow(snapshot: Snapshot, flow: FlowStatus, now: float) -> Iterator[Judgemen
     for trigger in snapshot.triggers_of(flow.name):
         if trigger.due is not None and overdue(trigger, now):
             yield Judgement(Standing.LATE, f"{trigger.leaf} was due {span(now - trigger.due)} ago")
-    for channel, blocks in snapshot.unread(flow.name).items():
-        yield Judgement(Standing.WAITING, f"{plural(blocks, 'block')} on {channel}")
+    for channel in snapshot.status.channels:
+        if flow in snapshot.writers(channel.registered.channel.name):
+            yield from _broken(channel)
+    for name, blocks in snapshot.unread(flow.name).items():
+        yield Judgement(Standing.WAITING, f"{plural(blocks, 'block')} on {name}")
     if flow.last is None:
         yield Judgement(Standing.EMPTY, "never run")
     yield Judgement(Standing.FRESH, "nothing waits")
+
+
+def _broken(channel: ChannelStatus) -> Iterator[Judgement]:
+    """What was promised of a channel and is not so."""
+    if channel.kept is None:
+        return
+    for pathway, bound in channel.kept.bounds.items():
+        over = channel.kept.stale.get(pathway, 0.0) - bound
+        if over > SLACK:
+            yield Judgement(Standing.LATE, f"staler by {span(over)} than promised, by way of {' > '.join(pathway)}")
+    if channel.kept.inconsistent:
+        yield Judgement(Standing.LATE, "less consistent than promised")
 
 
 def _said(flow: FlowStatus, run: Run) -> str:

@@ -41,9 +41,34 @@ class Written(Shape):
     program: list[Line]
 
 
+class Planned(Shape):
+    task: str
+    variant: str
+    reads: list[str]
+    seconds: float
+
+
+class Refused(Shape):
+    task: str
+    variant: str
+    reason: str
+    seconds: float | None
+
+
+class Plan(Shape):
+    """What would be done to keep what is promised of a table."""
+
+    due: float | None
+    now: bool
+    steps: list[Planned]
+    refused: list[Refused]
+    seconds: float | None
+
+
 class Explanation(Shape):
     table: str
     writers: list[Written]
+    plan: Plan | None
 
 
 class Explanations(Shape):

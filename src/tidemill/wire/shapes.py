@@ -148,6 +148,26 @@ class Consumer(Shape):
     behind: int
 
 
+class PathwayStaleness(Shape):
+    """In seconds."""
+
+    pathway: list[str]
+    stale: float
+    bound: float | None
+
+
+class Promise(Shape):
+    """What is promised of a channel, in seconds, and how that is kept."""
+
+    lag: dict[str, float] = {}
+    consistency: float | None = None
+    accepts: list[str] = []
+    pathways: list[PathwayStaleness]
+    apart: float | None
+    late: bool
+    inconsistent: bool
+
+
 class Channel(Shape):
     name: str
     workflow: str
@@ -161,6 +181,7 @@ class Channel(Shape):
     reserved: int
     provenance: Provenance
     reflects: list[Reflected]
+    promise: Promise | None
     consumers: list[Consumer]
 
 

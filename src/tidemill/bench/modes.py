@@ -1,0 +1,133 @@
+"""The search workflow kept fresh by a live server in four modes: synchronous or not, incremental or in batch.
+
+Its clock is compressed: a day takes a minute, and a crawl and clicks arrive every hour. Pages must be ranked at once;
+what they are ranked by may be a day behind.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.bench.cost import measured
+from tidemill.bench.refresh import project
+from tidemill.bench.search import CLICKS, PAGES, RANKED, SCORES, Web
+from tidemill.model.run import RunKind, RunState
+from tidemill.model.time import Timeline
+from tidemill.plan.standing import kept
+from tidemill.settings import PlannerSettings, Settings
+
+DAY = 60.0
+"""Seconds."""
+HOURS = 24
+
+MODES = {
+    "Async/Incr": PlannerSettings(),
+    "Sync/Incr": PlannerSettings(asynchronous=False),
+    "Async/Batch": PlannerSettings(incremental=False),
+    "Sync/Batch": PlannerSettings(asynchronous=False, incremental=False),
+}
+_PATHWAY = ("pages",)
+_WARM_UP = 3  # arrivals before the clock starts
+_PATIENCE = 300.0  # seconds for the last runs
+
+
+def workflow(day: float) -> tm.Workflow:
+    made = tm.Workflow("search")
+    made.input("pages", PAGES, key="url")
+    made.input("clicks", CLICKS)
+    made.sql("scores", SCORES)
+    made.sql("ranked", RANKED, target_lag={"pages": 0}, consistency=day)
+    return made
+
+
+def measure(
+    directory: Path, *, pages: int, share: float, days: float, day: float = DAY, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """For each mode, median seconds from a crawl's arrival until it is ranked, and the CPU seconds of all that ran."""
+    points = []
+    for mode, planner in MODES.items():
+        settings = Settings(planner=planner)
+        with project(directory / mode.replace("/", "_"), workflow(day), settings) as mill:
+            point = {"mode": mode} | _live(mill, Web(mill.engine.spark, pages, share), round(days * HOURS), day)
+            tell(f"{mode}: lag {point['lag']} s, {point['cpu_s']} CPU seconds, {point['runs']} runs")
+            points.append(point)
+    return {"points": points}
+
+
+def _live(mill: Tidemill, web: Web, arrivals: int, day: float) -> dict[str, Any]:
+    for number in range(_WARM_UP):
+        _arrive(mill, web, number)
+        mill.run("ranked")
+    first = mill.catalog.channel("ranked").head.seq
+
+    def day_after_day() -> None:
+        with _served(mill):
+            for number in range(_WARM_UP, _WARM_UP + arrivals):
+                began = time.monotonic()
+                _arrive(mill, web, number)
+                time.sleep(max(0.0, day / HOURS - (time.monotonic() - began)))
+            _settle(mill)
+
+    cost = measured(day_after_day)
+    return _checked(mill, first) | {"cpu_s": round(cost.cpu_seconds, 1)}
+
+
+def _arrive(mill: Tidemill, web: Web, number: int) -> None:
+    for channel, rows in web.batch(number).items():
+        mill.insert(channel, rows)
+
+
+@contextmanager
+def _served(mill: Tidemill) -> Iterator[None]:
+    """A server in this process."""
+    loop = mill.loop("work", 1)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.drain()
+        thread.join()
+
+
+def _settle(mill: Tidemill) -> None:
+    """Wait until nothing is under way and all pages are ranked."""
+    deadline = time.monotonic() + _PATIENCE
+    newest = mill.catalog.versions("pages", 0)[-1]
+    while newest not in mill.catalog.channel("ranked").head.reached[_PATHWAY]:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.1)
+
+
+def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
+    """From the catalog, after the fact: how long each crawl waited, and whether any block broke a promise."""
+    arrivals = {c: mill.catalog.versions(c, 0) for c in ("pages", "clicks")}
+    timeline = Timeline(arrivals, int(time.time() * 1_000_000))
+    made = mill.catalog.slots("ranked", since, mill.catalog.channel("ranked").head.seq)
+    ended = {b.seq: mill.catalog.run(b.run).finished for b in made if b.run is not None}
+    promise = mill.catalog.channel("ranked").channel.promise
+    broken = sum(kept(promise, b.reached, timeline).inconsistent for b in made)
+    waits = []
+    for version in arrivals["pages"][_WARM_UP:]:
+        first = next((b for b in made if min(b.reached[_PATHWAY], default=0) >= version), None)
+        moment = None if first is None else ended.get(first.seq)
+        if moment is not None:
+            waits.append(moment - version / 1_000_000)
+    runs = [r for r in mill.catalog.runs(limit=10_000) if r.kind is RunKind.FLOW and r.state is RunState.FINISHED]
+    return {
+        "lag": round(median(waits), 2),
+        "worst_lag": round(max(waits), 2),
+        "blocks": len(made),
+        "runs": sum(1 for r in runs if r.stats.get("tasks")),
+        "broken": broken,
+        "unranked": len(arrivals["pages"]) - _WARM_UP - len(waits),
+    }

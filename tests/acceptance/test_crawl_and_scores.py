@@ -1,0 +1,131 @@
+"""The running example of asynchronous workflows, on Spark: crawled pages joined with click scores, both ways.
+
+Synchronously the output follows every change of a score; asynchronously new pages are given the scores of the moment,
+and keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import functions as F
+from tests.acceptance.conftest import Open
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.model.time import Timeline
+from tidemill.runtime.views import Views
+
+ARRIVALS: list[tuple[str, str, list[tuple[object, ...]]]] = [
+    ("Sun 3pm", "crawl", []),
+    ("Mon 1am", "scores", [("a.com", 18)]),
+    ("Mon 8am", "crawl", [("a.com/x", "d1")]),
+    ("Tue 1am", "scores", [("a.com", 21), ("b.com", 7)]),
+    ("Tue 11am", "crawl", [("a.com/y", "d2")]),
+    ("Tue 5pm", "crawl", [("b.com/r", "d3")]),
+    ("Wed 1am", "scores", [("a.com", 22), ("b.com", 14)]),
+    ("Wed 2pm", "crawl", [("a.com/z", "d4"), ("b.com/s", "d5")]),
+]
+
+SCHEMAS = {"crawl": "url string, digest string", "scores": "site string, score bigint"}
+
+Rows = set[tuple[object, ...]]
+
+SYNCHRONOUS: dict[str, Rows] = {
+    "Mon 8am": {("a.com/x", "d1", 18)},
+    "Tue 11am": {("a.com/x", "d1", 21), ("a.com/y", "d2", 21)},
+    "Tue 5pm": {("a.com/x", "d1", 21), ("a.com/y", "d2", 21), ("b.com/r", "d3", 7)},
+    "Wed 2pm": {
+        *[("a.com/x", "d1", 22), ("a.com/y", "d2", 22), ("b.com/r", "d3", 14)],
+        *[("a.com/z", "d4", 22), ("b.com/s", "d5", 14)],
+    },
+}
+
+NEW: dict[str, Rows] = {
+    "Mon 8am": {("a.com/x", "d1", 18)},
+    "Tue 11am": {("a.com/y", "d2", 21)},
+    "Tue 5pm": {("b.com/r", "d3", 7)},
+    "Wed 2pm": {("a.com/z", "d4", 22), ("b.com/s", "d5", 14)},
+}
+
+REFLECTED: dict[str, tuple[set[str], set[str]]] = {
+    "Mon 8am": ({"Mon 8am"}, {"Mon 1am"}),
+    "Tue 11am": ({"Tue 11am"}, {"Mon 1am", "Tue 1am"}),
+    "Tue 5pm": ({"Tue 5pm"}, {"Mon 1am", "Tue 1am"}),
+    "Wed 2pm": ({"Wed 2pm"}, {"Mon 1am", "Tue 1am", "Wed 1am"}),
+}
+
+
+def workflow() -> tm.Workflow:
+    wf = tm.Workflow("crawl")
+    wf.input("crawl", SCHEMAS["crawl"])
+    wf.input("scores", SCHEMAS["scores"], key="site")
+    wf.table("tagged", "url string, digest string, score bigint")
+
+    @wf.task
+    def tagged(crawl: tm.New, scores: tm.All) -> tm.Delta:
+        pages = crawl.withColumn("site", F.substring_index("url", "/", 1))
+        return pages.join(scores, "site").select("url", "digest", "score")
+
+    wf.sql(
+        "ranked",
+        "SELECT c.url, c.digest, s.score FROM crawl c JOIN scores s ON substring_index(c.url, '/', 1) = s.site",
+    )
+    return wf
+
+
+class Story:
+    """Arrivals in their order; after each crawl both tables are refreshed."""
+
+    def __init__(self, mill: Tidemill) -> None:
+        self.mill = mill
+        self.names: dict[int, str] = {}
+
+    def days(self) -> Iterator[str]:
+        for when, channel, rows in ARRIVALS:
+            frame = self.mill.engine.spark.createDataFrame(rows, SCHEMAS[channel])
+            self.mill.insert(channel, frame)
+            self.names[self.mill.catalog.versions(channel, 0)[-1]] = when
+            if channel == "crawl" and "scores" in self._arrived():
+                for table in ("tagged", "ranked"):
+                    self.mill.run(table)
+                yield when
+            elif when == "Mon 1am":  # what was there before: an empty crawl, and the first scores
+                for table in ("tagged", "ranked"):
+                    self.mill.run(table)
+
+    def content(self, table: str) -> Rows:
+        return {tuple(row.values()) for row in self.mill.rows(table)}
+
+    def change(self, table: str) -> Rows:
+        head = self.mill.catalog.channel(table).head.seq
+        rows = self.mill.engine.rows(Views(self.mill.catalog, {}).change(table, head - 1, head))
+        return {(row["url"], row["digest"], row["score"]) for row in rows}
+
+    def reflected(self, table: str) -> tuple[set[str], set[str]]:
+        reached = self.mill.catalog.channel(table).head.reached
+        crawl, scores = ({self.names[v] for v in reached[(c,)]} for c in ("crawl", "scores"))
+        return crawl, scores
+
+    def consistent(self, table: str) -> bool:
+        versions = {c: self.mill.catalog.versions(c, 0) for c in SCHEMAS}
+        now = max(v for known in versions.values() for v in known) + 1
+        return self.mill.catalog.channel(table).head.reached.consistent(Timeline(versions, now))
+
+    def _arrived(self) -> set[str]:
+        return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}
+
+
+@pytest.mark.xdist_group("spark")
+def test_both_joins_do_what_the_example_says(open_mill: Open) -> None:
+    story = Story(open_mill(workflow()))
+    tagged: Rows = set()
+    for when in story.days():
+        tagged |= NEW[when]
+        assert story.content("ranked") == SYNCHRONOUS[when]
+        assert story.reflected("ranked")[1] == {max(REFLECTED[when][1], key=list(story.names.values()).index)}
+        assert story.consistent("ranked")
+        assert (story.change("tagged"), story.content("tagged")) == (NEW[when], tagged)
+        assert story.reflected("tagged") == REFLECTED[when]
+        assert story.consistent("tagged") == (when == "Mon 8am")

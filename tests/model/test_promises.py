@@ -1,0 +1,92 @@
+"""What can be promised, and what is refused when it is declared or applied."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import WorkflowError
+from tidemill.model.codec import promise_from_json, promise_to_json
+from tidemill.model.promise import EVERY, Form, Promise
+from tidemill.model.promised import inputs_of
+from tidemill.model.trigger import Lag
+from tidemill.plan.declared import graph_of
+from tidemill.plan.problems import broken_promises
+
+
+def search(scores: object = None, ranked: object = None, consistency: object = None) -> tm.Workflow:
+    wf = tm.Workflow("search")
+    wf.input("pages", "url string, site string", key="url")
+    wf.input("clicks", "user bigint, site string")
+    wf.sql("scores", "SELECT site, count(*) AS n FROM clicks GROUP BY site", target_lag=scores)  # type: ignore[arg-type]
+    query = "SELECT p.url, s.n FROM pages p JOIN scores s USING (site)"
+    wf.sql("ranked", query, target_lag=ranked, consistency=consistency)  # type: ignore[arg-type]
+    return wf
+
+
+def why(wf: tm.Workflow) -> str:
+    with pytest.raises(WorkflowError) as refused:
+        wf.declared()
+    return str(refused.value)
+
+
+def test_a_lag_is_for_all_inputs_or_for_each() -> None:
+    (scores, ranked) = search("1 day", {"pages": "0s", "clicks": "2 days"}, "strict").declared().bindings
+    assert scores.triggers == (Lag("clicks", 86_400.0),)
+    assert ranked.triggers == (Lag("clicks", 172_800.0), Lag("pages", 0.0))
+    channel = search("1 day", consistency="strict").declared().channel("ranked")
+    assert channel is not None
+    assert channel.promise == Promise({}, 0.0)
+
+
+def test_a_table_derives_from_inputs_by_any_way() -> None:
+    assert inputs_of(search().declared(), "ranked") == {"pages", "clicks"}
+    assert inputs_of(search().declared(), "scores") == {"clicks"}
+
+
+def test_an_input_that_no_data_come_from_is_refused() -> None:
+    said = why(search(scores={"pages": "1 day"}))
+    assert "'scores' is promised by way of 'pages', and no data come that way; its inputs are clicks" in said
+
+
+@pytest.mark.parametrize(("lag", "consistency"), [("soon", None), (None, "rather"), (-1, None)])
+def test_what_is_no_duration_is_refused(lag: object, consistency: object) -> None:
+    with pytest.raises(WorkflowError, match=r"not a duration|less than nothing"):
+        search(lag, consistency=consistency)
+        search(ranked=lag, consistency=consistency)
+
+
+def test_nothing_is_promised_twice_or_of_what_is_fed() -> None:
+    wf = search("1 day")
+    with pytest.raises(WorkflowError, match="promised twice; the first time at"):
+        wf.table("scores", "site string, n bigint", target_lag="2 days")
+
+
+def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> None:
+    flow, wf = tm.Flow("part"), tm.Workflow("whole")
+    with pytest.raises(WorkflowError, match=r"with table\(\)"):
+        flow.sql("t", "SELECT 1 AS x FROM c", target_lag="1 day")
+    with pytest.raises(WorkflowError, match="promise target_lag and consistency of each"):
+        wf.command("c", ["x"], reads={"a": tm.New}, writes={"b": tm.Delta, "d": tm.Delta}, target_lag="1 day")
+
+
+def test_an_output_cannot_be_fresher_than_what_it_is_made_of_may_be() -> None:
+    (found,) = broken_promises(graph_of(search("1 day", "1 hour").declared()))
+    assert (found.where, "3600 s by way of clicks > scores" in found.why) == ("ranked", True)
+    assert "scores on the way by 86400 s; tighten the one or loosen the other" in found.why
+    assert broken_promises(graph_of(search("1 hour", "1 day").declared())) == []
+
+
+def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
+    wf = search()
+    wf.table("scores", "site string, n bigint", accepts=["monotone"])
+    (found,) = broken_promises(graph_of(wf.declared()))
+    assert "accepts monotone, but only base or strong can be made" in found.why
+    with pytest.raises(WorkflowError, match="accepts names base, delta, monotone, not 'rows'"):
+        wf.table("ranked", accepts=["rows"])
+
+
+def test_a_promise_can_be_kept_as_json() -> None:
+    promise = Promise({EVERY: 5.0, "a": 0.0}, 0.0, (Form.BASE,))
+    assert promise_from_json(promise_to_json(promise)) == promise
+    assert promise_to_json(Promise()) == {}
