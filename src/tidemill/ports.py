@@ -223,8 +223,14 @@ class CatalogWriter(CatalogReader, Protocol):
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 
-    def claim(self, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
-        """Take a ready run: reserve its slots and a lease of `lease` seconds under a new fence."""
+    def take(self, run: int, *, owner: str, lease: float) -> Run:
+        """Have a ready run, with a lease of `lease` seconds under a new fence, before it is known what it needs."""
+
+    def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
+        """Take a ready run, or go on with one taken under `fence`: its slots, and a lease under a new fence."""
+
+    def began(self, run: int, fence: int) -> None:
+        """The engine has begun with a run that was handed to it."""
 
     def inserted(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
         """The blocks that were inserted under these idempotency keys, by key."""
@@ -246,8 +252,8 @@ class CatalogWriter(CatalogReader, Protocol):
     def fire(self, leaf: int) -> int | None:
         """Handle a condition that is due: the run that it asks for, None if it is not due or others are missing."""
 
-    def defer(self, run: int, seconds: float) -> None:
-        """Let a ready run wait so long."""
+    def release(self, run: int, fence: int, *, seconds: float) -> None:
+        """Give back a run that was taken; it waits so long, and the attempt does not count."""
 
     def expect(self, flow: str, seconds: float) -> None:
         """Keeping what a flow promises takes about so long: it will be due so much earlier."""

@@ -15,7 +15,7 @@ from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected
 from tidemill.algebra.reference import same
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState, Kind, Origin
-from tidemill.model.run import Claim, Outcome, RunKind, RunState, demand_of
+from tidemill.model.run import TO_COME, Claim, Outcome, RunKind, demand_of
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.perform import Performance
@@ -78,7 +78,7 @@ def recovered(url: str, root: Path, work: Work, batches: int) -> None:
     """What a restarted process does: reclaim what expired, and do the work again. Then all must be well."""
     with opened(url, root, later=LATER) as mill:
         mill.catalog.reclaim()
-        for run in mill.catalog.runs(state=RunState.READY):
+        for run in (r for state in TO_COME for r in mill.catalog.runs(state=state)):
             mill.catalog.kill(run.id)
         work(mill)
         check(mill, batches)

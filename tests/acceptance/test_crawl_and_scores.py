@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
 from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
@@ -117,7 +116,6 @@ class Story:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}
 
 
-@pytest.mark.xdist_group("spark")
 def test_both_joins_do_what_the_example_says(open_mill: Open) -> None:
     story = Story(open_mill(workflow()))
     tagged: Rows = set()

@@ -18,7 +18,7 @@ from tests.acceptance.plain import PlainEngine
 from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog
 from tidemill.intake import load
-from tidemill.model.run import LOST, RunKind, RunState
+from tidemill.model.run import LOST, TO_COME, UNDER_WAY, RunKind, RunState
 from tidemill.model.trigger import Every
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.insert import Inserter
@@ -111,7 +111,7 @@ def _settled(catalog: SqlCatalog) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         waiting = [t for t in catalog.triggers() if t.due is not None and not isinstance(t.leaf, Every)]
-        active = [r for s in (RunState.READY, RunState.RUNNING) for r in catalog.runs(state=s) if r.subject != "beats"]
+        active = [r for s in (*TO_COME, *UNDER_WAY) for r in catalog.runs(state=s) if r.subject != "beats"]
         if not waiting and not active:
             return
         time.sleep(0.1)
@@ -153,5 +153,5 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     assert sum(1 + f.missed for f in rhythm) == moments
     finished = {r.id for r in runs.values() if r.subject == "beats" and r.state is RunState.FINISHED}
     assert beats == len(finished)
-    waiting = {r.id for r in runs.values() if r.state is RunState.READY}
+    waiting = {r.id for r in runs.values() if r.state in TO_COME}
     assert {f.run for f in rhythm} - finished <= waiting | failed

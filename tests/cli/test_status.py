@@ -74,7 +74,7 @@ def test_slots_that_are_held_are_not_waited_for(driver: Driver) -> None:
     driver.insert("a")
     assert behind(driver)["a"] == 0
     now = status(driver.catalog)
-    assert [(r.subject, r.state) for r in now.active] == [("a", RunState.RUNNING)]
+    assert [(r.subject, r.state) for r in now.active] == [("a", RunState.SUBMITTED)]
     assert {c.registered.channel.name: c.registered.reserved for c in now.channels} == {"a": 1, "b": 0, "d": 0}
 
 

@@ -114,7 +114,7 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
         with pytest.raises(Conflict, match="fill each of its own"):
             driver.catalog.commit(claim, Outcome(wrong))
-    assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
+    assert driver.catalog.run(claim.run.id).state is RunState.SUBMITTED
     assert driver.catalog.named_files() == set()
     driver.commit(claim)
 

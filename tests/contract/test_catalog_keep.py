@@ -46,7 +46,7 @@ def test_only_what_can_be_read_is_compacted(driver: Driver) -> None:
         claim = driver.open_compaction()
         with pytest.raises(Conflict, match=f"no filled delta at {seq}"):
             driver.catalog.compacted(claim, base(claim, "a", seq))
-        assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
+        assert driver.catalog.run(claim.run.id).state is RunState.SUBMITTED
 
 
 def test_a_compaction_needs_its_lease(driver: Driver) -> None:

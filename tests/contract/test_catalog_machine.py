@@ -190,7 +190,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def only_claims_that_count_are_running(self) -> None:
-        running = {run.id for run in self.driver.catalog.runs(state=RunState.RUNNING, limit=1000)}
+        running = {run.id for run in self.driver.catalog.runs(state=RunState.SUBMITTED, limit=1000)}
         assert running == {claim.run.id for claim in self.alive.values()}
 
 

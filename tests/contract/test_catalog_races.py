@@ -42,7 +42,7 @@ def test_one_of_many_claims_wins(driver: Driver, opened: Opened) -> None:
     results = at_once([lambda d=d: d.claim(run, inserting()) for d in drivers(driver, opened, 4)])
     assert sum(isinstance(r, Claim) for r in results) == 1
     assert {str(r) for r in results if isinstance(r, Conflict)} == {
-        f"run {run} is running, not ready; only a ready run can be claimed"
+        f"run {run} is submitted, not ready; only a ready run can be claimed"
     }
     assert driver.catalog.channel("a").reserved == 1
 

@@ -52,7 +52,7 @@ def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
     driver.insert("b")
     claim = driver.open_flow()
     run = claim.run
-    assert (run.state, run.attempt, run.owner) == (RunState.RUNNING, 1, "me")
+    assert (run.state, run.attempt, run.owner) == (RunState.SUBMITTED, 1, "me")
     assert (run.started, run.lease_until) == (driver.clock.now, driver.clock.now + LEASE)
     assert claim.directory == f"runs/{run.id}/{run.fence}"
     assert driver.catalog.active_directories() == {claim.directory}
@@ -99,7 +99,7 @@ def test_what_has_ended_stays_ended(driver: Driver, ending: str) -> None:
 
 def test_a_running_run_cannot_be_claimed(driver: Driver) -> None:
     claim = driver.open_insert()
-    with pytest.raises(Conflict, match="is running, not ready"):
+    with pytest.raises(Conflict, match="is submitted, not ready"):
         driver.claim(claim.run.id, inserting())
 
 
@@ -143,7 +143,7 @@ def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
     driver.clock.now += LEASE
     with pytest.raises(LeaseLost, match=r"ended 0\.0 s ago"):
         driver.commit(claim)
-    assert driver.catalog.run(claim.run.id).state is RunState.RUNNING
+    assert driver.catalog.run(claim.run.id).state is RunState.SUBMITTED
     assert driver.head() == 0
 
 
@@ -160,7 +160,7 @@ def test_a_renewed_lease_can_commit(driver: Driver) -> None:
 def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
     run = driver.catalog.fail(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
-    assert (run.state, run.error, run.not_before) == (RunState.READY, "disk full", driver.clock.now + 5)
+    assert (run.state, run.error, run.not_before) == (RunState.WAITING, "disk full", driver.clock.now + 5)
     assert driver.catalog.written(run.id)[0].state is BlockState.CANCELLED
     with pytest.raises(Conflict, match=r"only in 5\.000 s"):
         driver.claim(run.id, inserting())
@@ -212,7 +212,7 @@ def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
     taken = driver.catalog.reclaim()
     assert [(r.id, r.state) for r in taken] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
     assert taken[1].error == "lease expired: me did not renew it and is 0.0 s late"
-    assert driver.catalog.run(healthy.run.id).state is RunState.RUNNING
+    assert driver.catalog.run(healthy.run.id).state is RunState.SUBMITTED
     assert driver.claim(often.run.id, inserting()).run.attempt == 2
 
 
@@ -263,3 +263,54 @@ def test_runs_are_listed_newest_first(driver: Driver) -> None:
     assert [r.id for r in catalog.runs(limit=1)] == [other]
     assert [r.id for r in catalog.runs(state=RunState.READY, subject="a")] == [ready]
     assert [r.id for r in catalog.runs(state=RunState.FINISHED)] == [done.run.id]
+
+
+def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None:
+    run = driver.request(RunKind.FLOW, COPY.name)
+    taken = driver.catalog.take(run, owner="me", lease=LEASE)
+    assert (taken.state, taken.attempt, taken.owner) == (RunState.CLAIMED, 1, "me")
+    other = driver.request(RunKind.FLOW, COPY.name)
+    for refused in (run, other):
+        with pytest.raises(Conflict):
+            driver.claim(refused, demand_of(COPY))
+    claim = driver.catalog.claim(run, demand_of(COPY), owner="me", lease=LEASE, fence=taken.fence)
+    assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
+    assert claim.run.fence > taken.fence
+    driver.catalog.began(run, claim.run.fence)
+    assert driver.catalog.run(run).state is RunState.RUNNING
+    driver.commit(claim)
+    assert driver.catalog.run(run).state is RunState.FINISHED
+
+
+def test_a_taken_run_can_be_given_back_and_waits(driver: Driver) -> None:
+    run = driver.request(RunKind.FLOW, COPY.name)
+    taken = driver.catalog.take(run, owner="me", lease=LEASE)
+    driver.catalog.release(run, taken.fence, seconds=5)
+    back = driver.catalog.run(run)
+    assert (back.state, back.attempt, back.owner) == (RunState.WAITING, 0, None)
+    assert driver.catalog.runnable() == []
+    driver.clock.now += 5
+    assert [r.id for r in driver.catalog.runnable()] == [run]
+    with pytest.raises(LeaseLost):
+        driver.catalog.claim(run, demand_of(COPY), owner="me", lease=LEASE, fence=taken.fence)
+
+
+def test_the_lease_of_a_taken_run_runs_out_like_any_other(driver: Driver) -> None:
+    run = driver.request(RunKind.FLOW, COPY.name, attempts=2)
+    driver.catalog.take(run, owner="dead", lease=LEASE)
+    driver.clock.now += LEASE + 1
+    (given_up,) = driver.catalog.reclaim()
+    assert (given_up.id, given_up.state) == (run, RunState.READY)
+
+
+def test_a_run_reads_as_far_as_it_is_told(driver: Driver) -> None:
+    for _ in range(3):
+        driver.insert("a")
+    driver.insert("b")
+    run = driver.request(RunKind.FLOW, COPY.name)
+    claim = driver.claim(run, demand_of(COPY, {("copying", "a"): 2}))
+    assert claim.spans["copying", "a"].upto.seq == 2
+    driver.catalog.kill(run)
+    beyond = driver.request(RunKind.FLOW, COPY.name)
+    with pytest.raises(Conflict, match="cannot be read at 9"):
+        driver.claim(beyond, demand_of(COPY, {("copying", "a"): 9}))

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.ui import gallery
 
 from tidemill.app import Tidemill
-from tidemill.model.run import RunState
+from tidemill.model.run import TO_COME, UNDER_WAY
 from tidemill.settings import FILE
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def _settle(mill: Tidemill) -> None:
     quiet = 0
     while quiet < 3:
         time.sleep(1)
-        active = [r for s in (RunState.READY, RunState.RUNNING) for r in mill.catalog.runs(state=s)]
+        active = [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
         busy = bool(active or mill.catalog.due_triggers())
         quiet = 0 if busy else quiet + 1
 

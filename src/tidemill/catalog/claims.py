@@ -13,25 +13,35 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import hold_named
 from tidemill.catalog.queries import find_binding, find_run
 from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of
-from tidemill.catalog.runs import change
-from tidemill.catalog.tables import IS_RESERVED, IS_RUNNING_FLOW, blocks, channels, cursors, insert_keys, runs
+from tidemill.catalog.runs import change, owned
+from tidemill.catalog.tables import IS_FLOW_UNDER_WAY, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import ChannelBusy, Conflict
 from tidemill.model.block import BEGINNING, BlockState, Origin, Position
 from tidemill.model.codec import Json
-from tidemill.model.run import Claim, Demand, RunKind, RunState, Slot, Span, WantRead, WantSlot
+from tidemill.model.run import TO_COME, Claim, Demand, Run, RunKind, RunState, Slot, Span, WantRead, WantSlot
 from tidemill.model.trigger import Reached
 
 Channels = Mapping[str, AnyRow]
 
 
-def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
+def take(tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
+    """Have a run before it is known what it will need."""
     ready = _ready(tx, run)
+    taken = _start(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
+    tx.note(EventKind.RUN_TAKEN, ready.subject, run, owner=owner, attempt=taken.attempt)
+    return run_of(taken)
+
+
+def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
+    """Take a run, or go on with one that was taken under `fence`: its slots are reserved, and it can begin."""
+    ready = _ready(tx, run) if fence is None else owned(tx, run, fence)
     held = hold_named(tx, _named(demand))
     _check_free(tx, [held[name] for name in sorted(demand.through)])
     spans = _spans(tx, ready, demand.reads, held)
     slots = _reserve(tx, ready, demand.slots, held)
-    started = _start(tx, ready, owner, lease)
+    attempt = ready.attempt + (fence is None)
+    started = _start(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
     triggers.reached(tx, started, Reached.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
     tx.note(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
@@ -44,7 +54,7 @@ def _named(demand: Demand) -> set[str]:
 
 def _ready(tx: Transaction, run: int) -> AnyRow:
     found = find_run(tx.connection, run, lock=True)
-    if found.state != RunState.READY:
+    if found.state not in TO_COME:
         raise Conflict(f"run {run} is {found.state}, not ready; only a ready run can be claimed")
     if found.not_before is not None and found.not_before > tx.now:
         wait = found.not_before - tx.now
@@ -55,7 +65,7 @@ def _ready(tx: Transaction, run: int) -> AnyRow:
 
 
 def _check_alone(tx: Transaction, run: AnyRow) -> None:
-    same_flow = select(runs.c.id).where(IS_RUNNING_FLOW, runs.c.subject == run.subject)
+    same_flow = select(runs.c.id).where(IS_FLOW_UNDER_WAY, runs.c.subject == run.subject)
     other = tx.connection.execute(same_flow).scalar()
     if other is not None:
         raise Conflict(f"run {other} of flow {run.subject!r} is already running; claim run {run.id} when it has ended")
@@ -165,13 +175,13 @@ def _slot_values(run: AnyRow, want: WantSlot, channel: AnyRow, seq: int) -> Json
     }
 
 
-def _start(tx: Transaction, run: AnyRow, owner: str, lease: float) -> AnyRow:
+def _start(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: float, *, attempt: int) -> AnyRow:
     fence = tx.tick()
     return change(
         tx,
         run,
-        state=RunState.RUNNING,
-        attempt=run.attempt + 1,
+        state=state,
+        attempt=attempt,
         fence=fence,
         owner=owner,
         lease_until=tx.now + lease,

@@ -21,7 +21,7 @@ from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import BlockState
-from tidemill.model.run import RunState
+from tidemill.model.run import AT_WORK
 
 _AT_ONCE = 500  # databases limit the parameters of a statement
 
@@ -81,7 +81,7 @@ def _shrink(tx: Transaction, collected: Sequence[AnyRow]) -> None:
 
 def _purgeable() -> Select[int]:
     """Blocks collected before every running run was claimed: fences are readings of the same clock."""
-    oldest = select(func.min(runs.c.fence)).where(runs.c.state == RunState.RUNNING).scalar_subquery()
+    oldest = select(func.min(runs.c.fence)).where(runs.c.state.in_(AT_WORK)).scalar_subquery()
     return select(blocks.c.id).where(IS_TO_PURGE, blocks.c.collected < func.coalesce(oldest, blocks.c.collected + 1))
 
 

@@ -9,7 +9,10 @@ class EventKind(StrEnum):
     """`subject` is the channel or the bound flow; of a run, that which the run is about."""
 
     RUN_REQUESTED = "run.requested"
+    RUN_TAKEN = "run.taken"  # a server has it, and does first what must come before
     RUN_CLAIMED = "run.claimed"  # slots reserved, lease taken
+    RUN_BEGAN = "run.began"  # the engine has begun
+    RUN_RELEASED = "run.released"  # whoever had taken it gave it back, to look again later
     RUN_FINISHED = "run.finished"
     RUN_RETRIED = "run.retried"  # an attempt failed, or lost its lease; the run is ready again
     RUN_FAILED = "run.failed"

@@ -49,7 +49,7 @@ from tidemill.catalog.tables import (
 from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.codec import Json
-from tidemill.model.run import Run, RunState
+from tidemill.model.run import AT_WORK, Run, RunState
 from tidemill.ports import (
     Clock,
     Cursor,
@@ -185,7 +185,7 @@ class SqlCatalogReader:
             row = find_channel(connection, channel)
             was_there = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fence)
             newest = select(func.max(blocks.c.seq)).where(*was_there, blocks.c.state == BlockState.FILLED)
-            each = select(newest.scalar_subquery()).where(runs.c.state == RunState.RUNNING)
+            each = select(newest.scalar_subquery()).where(runs.c.state.in_(AT_WORK))
             return {seq for seq in connection.execute(each).scalars() if seq is not None}
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
@@ -294,7 +294,7 @@ class SqlCatalogReader:
 
     def active_directories(self) -> set[str]:
         with self._read() as connection:
-            running = select(runs.c.directory).where(runs.c.state == RunState.RUNNING)
+            running = select(runs.c.directory).where(runs.c.state.in_(AT_WORK))
             return set(connection.execute(running).scalars())
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
 from tidemill.model.trigger import Reached
 
 
@@ -35,16 +35,26 @@ def fail(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_i
     return _give_up(tx, owned(tx, run, fence), error=error, log=log, retry_in=retry_in)
 
 
-def defer(tx: Transaction, run: int, seconds: float) -> None:
-    """Let a run wait so long; nothing, if somebody has taken it meanwhile."""
-    ready = (runs.c.id == run, runs.c.state == RunState.READY)
-    tx.connection.execute(update(runs).where(*ready).values(not_before=tx.now + seconds))
+def release(tx: Transaction, run: int, fence: int, *, seconds: float) -> None:
+    """Give a taken run back; it waits so long. That was no attempt."""
+    found = owned(tx, run, fence)
+    back = {"state": RunState.WAITING, "not_before": tx.now + seconds, "attempt": found.attempt - 1}
+    change(tx, found, **back, owner=None, lease_until=None)
+    tx.note(EventKind.RUN_RELEASED, found.subject, run, seconds=seconds)
+
+
+def began(tx: Transaction, run: int, fence: int) -> None:
+    """The engine has begun."""
+    found = owned(tx, run, fence)
+    if found.state == RunState.SUBMITTED:
+        change(tx, found, state=RunState.RUNNING)
+        tx.note(EventKind.RUN_BEGAN, found.subject, run, attempt=found.attempt)
 
 
 def kill(tx: Transaction, run: int) -> Run:
     found = find_run(tx.connection, run, lock=True)
-    if found.state not in (RunState.READY, RunState.RUNNING):
-        raise Conflict(f"run {run} is {found.state}; only a ready or running run can be killed")
+    if found.state not in (*TO_COME, *UNDER_WAY):
+        raise Conflict(f"run {run} is {found.state}; only one that has not ended can be killed")
     killed = change(tx, found, state=RunState.KILLED, finished=tx.now, lease_until=None)
     tx.note(EventKind.RUN_KILLED, found.subject, run, was=found.state)
     _cancel_slots(tx, killed)
@@ -52,14 +62,14 @@ def kill(tx: Transaction, run: int) -> Run:
 
 
 def expired(connection: Connection, now: float) -> list[int]:
-    query = select(runs.c.id).where(runs.c.state == RunState.RUNNING, runs.c.lease_until <= now)
+    query = select(runs.c.id).where(runs.c.state.in_(UNDER_WAY), runs.c.lease_until <= now)
     return list(connection.execute(query.order_by(runs.c.id)).scalars())
 
 
 def reclaim(tx: Transaction, run: int) -> Run | None:
     """Give up one run whose lease has expired; None if it was renewed or ended meanwhile."""
     found = find_run(tx.connection, run, lock=True)
-    if found.state != RunState.RUNNING or found.lease_until > tx.now:
+    if found.state not in UNDER_WAY or found.lease_until > tx.now:
         return None
     late = tx.now - found.lease_until
     error = f"lease expired: {found.owner} did not renew it and is {late:.1f} s late"
@@ -69,8 +79,8 @@ def reclaim(tx: Transaction, run: int) -> Run | None:
 def owned(tx: Transaction, run: int, fence: int) -> AnyRow:
     """Lock a run that the caller claimed under `fence`; raises `LeaseLost` if it is no longer the caller's."""
     found = find_run(tx.connection, run, lock=True)
-    if found.state != RunState.RUNNING:
-        raise LeaseLost(f"run {run} is {found.state}, no longer running under fence {fence}; stop working on it")
+    if found.state not in UNDER_WAY:
+        raise LeaseLost(f"run {run} is {found.state}, no longer under way under fence {fence}; stop working on it")
     if found.fence != fence:
         raise LeaseLost(
             f"run {run} was claimed again by {found.owner} under fence {found.fence}, after {fence}; stop working on it"
@@ -97,9 +107,8 @@ def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: fl
     said = plain(error)
     if retry_in is not None and run.attempt < run.attempts:
         kind = EventKind.RUN_RETRIED
-        ended = change(
-            tx, run, state=RunState.READY, not_before=tx.now + retry_in, owner=None, lease_until=None, error=said
-        )
+        state = RunState.WAITING if retry_in > 0 else RunState.READY
+        ended = change(tx, run, state=state, not_before=tx.now + retry_in, owner=None, lease_until=None, error=said)
     else:
         kind = EventKind.RUN_FAILED
         triggers.reached(tx, run, Reached.FAILED)

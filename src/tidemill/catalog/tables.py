@@ -6,11 +6,14 @@ uses a partial index only for a query that repeats its condition word for word.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -28,7 +31,7 @@ from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.identity import EMPTY
 from tidemill.model.promise import NONE
 from tidemill.model.provenance import NOTHING
-from tidemill.model.run import RunKind, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, RunKind, RunState
 
 metadata = MetaData()
 
@@ -102,18 +105,20 @@ runs = Table(
     Index("runs_subject_state", "subject", "state", "id"),
 )
 
-IS_RUNNABLE_FLOW = and_(
-    runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), runs.c.state == literal_column(f"'{RunState.READY}'")
-)
-IS_RUNNING_FLOW = and_(
-    runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), runs.c.state == literal_column(f"'{RunState.RUNNING}'")
-)
+
+def _is_flow(states: Iterable[RunState]) -> ColumnElement[bool]:
+    among = runs.c.state.in_([literal_column(f"'{state}'") for state in states])
+    return and_(runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), among)
+
+
+IS_RUNNABLE_FLOW = _is_flow(TO_COME)
+IS_FLOW_UNDER_WAY = _is_flow(UNDER_WAY)
 Index(
-    "runs_one_running_per_flow",
+    "runs_one_under_way_per_flow",
     runs.c.subject,
     unique=True,
-    sqlite_where=IS_RUNNING_FLOW,
-    postgresql_where=IS_RUNNING_FLOW,
+    sqlite_where=IS_FLOW_UNDER_WAY,
+    postgresql_where=IS_FLOW_UNDER_WAY,
 )
 
 blocks = Table(

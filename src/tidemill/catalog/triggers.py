@@ -16,7 +16,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.flow import Binding
-from tidemill.model.run import LOST, RunKind, RunState
+from tidemill.model.run import LOST, UNDER_WAY, RunKind, RunState
 from tidemill.model.trigger import (
     After,
     AllOf,
@@ -229,7 +229,7 @@ def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]
     """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is under way."""
     other = runs.alias()
     under_way = exists().where(
-        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state == RunState.RUNNING
+        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(UNDER_WAY)
     )
     query = (
         select(runs)

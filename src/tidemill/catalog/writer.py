@@ -48,8 +48,8 @@ class SqlCatalog(SqlCatalogReader):
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
         return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts))
 
-    def claim(self, run: int, demand: Demand, *, owner: str, lease: float) -> Claim:
-        return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease))
+    def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
+        return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease, fence=fence))
 
     def renew(self, run: int, fence: int, *, lease: float) -> None:
         self.transact(lambda tx: runs.renew(tx, run, fence, lease=lease))
@@ -76,8 +76,14 @@ class SqlCatalog(SqlCatalogReader):
     def fire(self, leaf: int) -> int | None:
         return self.transact(lambda tx: triggers.fire(tx, leaf))
 
-    def defer(self, run: int, seconds: float) -> None:
-        self.transact(lambda tx: runs.defer(tx, run, seconds))
+    def take(self, run: int, *, owner: str, lease: float) -> Run:
+        return self.transact(lambda tx: claims.take(tx, run, owner=owner, lease=lease))
+
+    def began(self, run: int, fence: int) -> None:
+        self.transact(lambda tx: runs.began(tx, run, fence))
+
+    def release(self, run: int, fence: int, *, seconds: float) -> None:
+        self.transact(lambda tx: runs.release(tx, run, fence, seconds=seconds))
 
     def expect(self, flow: str, seconds: float) -> None:
         self.transact(lambda tx: triggers.expect(tx, flow, seconds))

@@ -24,6 +24,8 @@ _STYLES = {
     Action.ADD: "green",
     Action.CHANGE: "yellow",
     Action.REMOVE: "red",
+    RunState.CLAIMED: "cyan",
+    RunState.SUBMITTED: "cyan",
     RunState.RUNNING: "cyan",
     RunState.FINISHED: "green",
     RunState.FAILED: "red",

@@ -18,11 +18,20 @@ from tidemill.model.task import Mode, Task
 
 
 class RunState(StrEnum):
-    READY = "ready"  # may be claimed once `not_before` has passed
-    RUNNING = "running"  # claimed, under a lease
+    WAITING = "waiting"  # for `not_before` to pass
+    READY = "ready"  # any server may claim it
+    CLAIMED = "claimed"  # a server has it, under a lease, and does what must come before
+    SUBMITTED = "submitted"  # handed to the engine, under a lease; what it writes has its place
+    RUNNING = "running"  # the engine has begun
     FINISHED = "finished"
     FAILED = "failed"
     KILLED = "killed"
+
+
+TO_COME = (RunState.WAITING, RunState.READY)
+UNDER_WAY = (RunState.CLAIMED, RunState.SUBMITTED, RunState.RUNNING)
+AT_WORK = (RunState.SUBMITTED, RunState.RUNNING)
+"""Under way, and its slots and readings are fixed."""
 
 
 class RunKind(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.run import LOST, Run, RunKind, RunState
+from tidemill.model.run import LOST, TO_COME, Run, RunKind, RunState
 from tidemill.ports import CatalogReader, CatalogWriter
 
 _AGAIN = (RunState.FAILED, RunState.KILLED)
@@ -17,7 +17,7 @@ def ask(catalog: CatalogWriter, flow: str) -> Run:
     binding = next((b for b in catalog.bindings() if b.name == flow), None)
     if binding is None:
         raise NotFound(f"no bound flow {flow!r} is registered; the status names those that are")
-    waiting = [r for r in catalog.runs(state=RunState.READY, subject=flow) if r.kind is RunKind.FLOW]
+    waiting = [r for r in catalog.runs(subject=flow) if r.kind is RunKind.FLOW and r.state in TO_COME]
     if waiting:
         return waiting[-1]
     return catalog.request(RunKind.FLOW, flow, attempts=int(binding.spec.get("attempts", 1)) + LOST)

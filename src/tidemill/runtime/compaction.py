@@ -9,7 +9,7 @@ from tidemill.errors import Conflict
 from tidemill.model.block import Block, File, Kind
 from tidemill.model.change import Updates
 from tidemill.model.identity import identity
-from tidemill.model.run import Claim, Demand, RunKind, RunState
+from tidemill.model.run import UNDER_WAY, Claim, Demand, RunKind
 from tidemill.model.view import Chain, Snapshot, blocks_of
 from tidemill.retain.compaction import (
     LIMITS,
@@ -47,7 +47,8 @@ class Compactor:
         return due(self._content(channel), self.limits)
 
     def under_way(self, channel: str) -> bool:
-        running = self.executor.catalog.runs(subject=channel, state=RunState.RUNNING)
+        known = self.executor.catalog.runs(subject=channel)
+        running = [r for r in known if r.state in UNDER_WAY]
         return any(run.kind is RunKind.COMPACTION for run in running)
 
     def make(self, wanted: Compaction) -> Block:
@@ -85,13 +86,13 @@ class Compactor:
         shared = sharable(view, self.limits)
         if not shared or isinstance(view, Chain) or not must_merge(view):
             return shared
-        touched = self.executor.engine.touched(view, tag=tag_of(claim))
+        touched = self.executor.engine.touched(view, tag=tag_of(claim.run))
         return frozenset(f for f in shared if f.path not in touched)
 
     def _written(self, view: Snapshot | Chain, claim: Claim) -> tuple[File, ...]:
         directory = directory_of(claim, 0)
         staged, count = self.executor.store.stage(directory), file_count(view, self.limits)
-        self.executor.engine.write_view(view, staged, files=count, tag=tag_of(claim))
+        self.executor.engine.write_view(view, staged, files=count, tag=tag_of(claim.run))
         return self.executor.store.publish(directory)
 
 

@@ -7,8 +7,8 @@ before the commit and everything is visible after it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
@@ -17,7 +17,7 @@ from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunK
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
-from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState, demand_of
+from tidemill.model.run import TO_COME, Claim, Demand, Outcome, Run, RunKind, demand_of
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
@@ -45,7 +45,7 @@ class Executor:
     lease: float = 30.0  # seconds
     busy: float = 60.0  # seconds to wait for another run's slot on a channel that a run must read through
     sleep: Callable[[float], None] = time.sleep
-    under_way: dict[int, Claim] = field(default_factory=dict)  # by run
+    under_way: dict[int, Run] = field(default_factory=dict)  # by number
 
     def flow(
         self,
@@ -82,13 +82,16 @@ class Executor:
         *,
         upto: Upto = ALL_THERE_IS,
         told: Told = NOTHING_TOLD,
+        fence: int | None = None,
     ) -> list[Block] | None:
         """One attempt at a run that somebody asked for; None if somebody else has it, or it has to wait.
 
-        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises.
+        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises. `fence`: under
+        which this process has taken the run before.
         """
         try:
-            claim = self.catalog.claim(run.id, demand_of(binding, upto), owner=self.owner, lease=self.lease)
+            demand = demand_of(binding, upto)
+            claim = self.catalog.claim(run.id, demand, owner=self.owner, lease=self.lease, fence=fence)
         except Conflict:
             return None
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
@@ -116,29 +119,35 @@ class Executor:
                 return self.catalog.run(run.id), blocks
             except TidemillError:
                 after = self.catalog.run(run.id)
-                if after.state is not RunState.READY:
+                if after.state not in TO_COME:
                     raise
                 self.sleep(max(0.0, (after.not_before or 0.0) - time.time()))
 
     def once(self, claim: Claim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """One attempt at a claimed run, up to and with its commit; what fails leaves nothing visible."""
         log = RunLog()
-        self.under_way[claim.run.id] = claim
+        with self.holding(claim.run, log, retry_in) as lease:
+            return commit(claim, log, lease)
+
+    @contextmanager
+    def holding(self, run: Run, log: RunLog, retry_in: float | None = None) -> Iterator[Lease]:
+        """Keep a run that is under way; what fails meanwhile ends the attempt."""
+        self.under_way[run.id] = run
         try:
-            with Lease(self.catalog, claim, self.lease, on_loss=lambda: self.engine.cancel(tag_of(claim))) as lease:
-                return commit(claim, log, lease)
+            with Lease(self.catalog, run, self.lease, on_loss=lambda: self.engine.cancel(tag_of(run))) as lease:
+                yield lease
         except BaseException as error:
-            self._failed(claim, error, log, retry_in)
+            self._failed(run, error, log, retry_in)
             raise
         finally:
-            self.under_way.pop(claim.run.id, None)
+            self.under_way.pop(run.id, None)
 
     def abandon(self) -> None:
         """Give back what is under way, to be tried by somebody else at once."""
-        for claim in list(self.under_way.values()):
+        for run in list(self.under_way.values()):
             with suppress(LeaseLost):
-                self.catalog.fail(claim.run.id, claim.run.fence, error=f"{self.owner} was stopped", retry_in=0.0)
-            self.engine.cancel(tag_of(claim))
+                self.catalog.fail(run.id, run.fence, error=f"{self.owner} was stopped", retry_in=0.0)
+            self.engine.cancel(tag_of(run))
 
     def _claim(self, run: int, demand: Demand) -> Claim:
         deadline = time.monotonic() + self.busy
@@ -156,10 +165,10 @@ class Executor:
 
     def _give_up(self, run: int) -> None:
         """Nobody will try this run again, unless somebody does already."""
-        if self.catalog.run(run).state is RunState.READY:
+        if self.catalog.run(run).state in TO_COME:
             self.catalog.kill(run)
 
-    def _failed(self, claim: Claim, error: BaseException, log: RunLog, retry_in: float | None) -> None:
+    def _failed(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
         """Cancel the slots, unless the run was taken away: then whoever took it has done so."""
         if isinstance(error, LeaseLost | RunKilled):
             return
@@ -169,6 +178,6 @@ class Executor:
         if isinstance(error, CatalogError):  # no fault of the tasks': as if this process had died, and was back at once
             again = 0.0
         try:
-            self.catalog.fail(claim.run.id, claim.run.fence, error=said, log=log.text, retry_in=again)
+            self.catalog.fail(run.id, run.fence, error=said, log=log.text, retry_in=again)
         except LeaseLost:
             return

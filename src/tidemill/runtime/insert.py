@@ -93,7 +93,7 @@ class Inserter:
         def perform(claim: Claim, log: RunLog, _lease: Lease) -> Outcome:
             slot = claim.slots[None, name]
             directory = directory_of(claim, slot.block)
-            digest = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim))
+            digest = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim.run))
             files = self.executor.store.publish(directory)
             log.say(f"{sum(f.rows for f in files)} rows into {name}")
             return Outcome((Filled(slot, schema, files, identity("insert", name, digest)),), log=log.text)

@@ -8,11 +8,11 @@ there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from tidemill.errors import ChannelBusy, Conflict, TidemillError
+from tidemill.errors import ChannelBusy, Conflict, RunFailed, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
@@ -22,9 +22,8 @@ from tidemill.model.workflow import Workflow
 from tidemill.plan.standing import Decision
 from tidemill.ports import Progress
 from tidemill.runtime.execute import Executor, Upto
+from tidemill.runtime.log import RunLog
 from tidemill.runtime.outlook import Errand, Outlook
-
-T = TypeVar("T")
 
 AGAIN = 1.0
 """Seconds after which a run looks again whose plan somebody else's run stands in the way of."""
@@ -41,39 +40,38 @@ class Keeper:
     incremental: bool = True
 
     def attempt(self, run: Run, binding: Binding) -> list[Block] | None:
-        """One attempt at a run of a flow that writes promised channels; None if it has to wait, or nothing is to do."""
-        outlook, decision = self._decided(binding, fresh=self._is_asked_for(run))
-        began = time.monotonic()
+        """One attempt at a run of a flow that writes promised channels; None if it has to wait, or nothing is to do.
 
-        def own(errand: Errand, upto: Upto) -> list[Block] | None:
-            return self.executor.attempt(run, errand.binding, self.updates, upto=upto, told=_told(decision))
-
-        if not decision.steps:
-            self._skip(run, decision)
-            return None
+        The run is taken before anything is planned, so that no other server does the same, and claimed for its own
+        step when those before it are done.
+        """
+        executor, began = self.executor, time.monotonic()
         try:
-            made = self._perform(outlook, decision, binding, own, cause=run.id)
-        except (Conflict, ChannelBusy):
-            self.executor.catalog.defer(run.id, AGAIN)
+            taken = executor.catalog.take(run.id, owner=executor.owner, lease=executor.lease)
+        except Conflict:
             return None
-        except _StepFailed as failed:
-            self._fail(run, failed)
-            raise
-        if made:
-            self.executor.catalog.expect(binding.name, time.monotonic() - began)
+        with executor.holding(taken, RunLog()):
+            outlook, decision = self._decided(binding, fresh=self._is_asked_for(run))
+            try:
+                last, upto = self._before(outlook, decision, cause=run.id)
+            except (Conflict, ChannelBusy):
+                executor.catalog.release(run.id, taken.fence, seconds=AGAIN)
+                return None
+        if last is None:
+            self._nothing(taken, decision)
+            return None
+        told = _told(decision)
+        made = executor.attempt(run, last.binding, self.updates, upto=upto, told=told, fence=taken.fence)
+        if made is not None:
+            executor.catalog.expect(binding.name, time.monotonic() - began)
         return made
 
     def run(self, binding: Binding, progress: Progress | None = None) -> tuple[Run, list[Block]]:
         """Bring a flow that writes promised channels, and what it derives from, up to all that has arrived."""
         outlook, decision = self._decided(binding, fresh=True)
-
-        def own(errand: Errand, upto: Upto) -> tuple[Run, list[Block]]:
-            told = _told(decision)
-            return self.executor.flow(errand.binding, self.updates, progress, upto=upto, told=told)
-
-        if not decision.steps:
-            return self.executor.flow(binding, self.updates, progress, told=_told(decision))
-        return self._perform(outlook, decision, binding, own)
+        last, upto = self._before(outlook, decision)
+        own = binding if last is None else last.binding
+        return self.executor.flow(own, self.updates, progress, upto=upto, told=_told(decision))
 
     def decide(self, binding: Binding, *, fresh: bool) -> Decision:
         return self._decided(binding, fresh=fresh)[1]
@@ -88,22 +86,15 @@ class Keeper:
         decisions = [outlook.decide(goal, lead=lead, fresh=everything) for goal in goals]
         return outlook, next((d for d in decisions if d.steps), decisions[0])
 
-    def _perform(
-        self,
-        outlook: Outlook,
-        decision: Decision,
-        binding: Binding,
-        own: Callable[[Errand, Upto], T],
-        cause: int | None = None,
-    ) -> T:
-        """Run the steps, those before the flow's own first; that one, which is the last, by `own`."""
+    def _before(self, outlook: Outlook, decision: Decision, cause: int | None = None) -> tuple[Errand | None, Upto]:
+        """Run all steps but the last, which is the flow's own; that one, and up to where it reads. None: no plan."""
         made: dict[str, int] = {}
-        *before, last = outlook.errands(decision)
-        assert last.binding.name == binding.name, f"a plan for {decision.goal} must end with {binding.name}"
-        for errand in before:
-            for block in self._step(errand, _reading(errand, made), {} if cause is None else {"cause": cause}):
+        told = {} if cause is None else {"cause": cause}
+        errands = outlook.errands(decision)
+        for errand in errands[:-1]:
+            for block in self._step(errand, _reading(errand, made), told):
                 made[block.channel] = max(block.seq, made.get(block.channel, 0))
-        return own(last, _reading(last, made))
+        return (errands[-1], _reading(errands[-1], made)) if errands else (None, {})
 
     def _step(self, errand: Errand, upto: Upto, told: Mapping[str, Any]) -> list[Block]:
         try:
@@ -111,7 +102,7 @@ class Keeper:
         except (Conflict, ChannelBusy):
             raise
         except TidemillError as error:
-            raise _StepFailed(f"{errand.binding.name}, which it needs, failed: {error}") from error
+            raise RunFailed(f"{errand.binding.name}, which it needs, failed: {error}") from error
 
     def _lead(self, binding: Binding) -> float:
         """How long before a promise would be broken its flow runs."""
@@ -122,23 +113,16 @@ class Keeper:
         fired = [f.trigger for f in self.executor.catalog.firings(run.subject) if f.run == run.id]
         return not fired or not all(isinstance(trigger, Lag) for trigger in fired)
 
-    def _skip(self, run: Run, decision: Decision) -> None:
-        """Finish a run for which nothing is to do."""
-        claim = self.executor.catalog.claim(run.id, Demand(), owner=self.executor.owner, lease=self.executor.lease)
-        self.executor.catalog.commit(claim, Outcome((), stats=_told(decision)))
-
-    def _fail(self, run: Run, error: TidemillError) -> None:
-        claim = self.executor.catalog.claim(run.id, Demand(), owner=self.executor.owner, lease=self.executor.lease)
-        self.executor.catalog.fail(run.id, claim.run.fence, error=str(error))
+    def _nothing(self, taken: Run, decision: Decision) -> None:
+        """End a run for which nothing is to do."""
+        catalog, owner, lease = self.executor.catalog, self.executor.owner, self.executor.lease
+        claim = catalog.claim(taken.id, Demand(), owner=owner, lease=lease, fence=taken.fence)
+        catalog.commit(claim, Outcome((), stats=_told(decision)))
 
 
 def _reading(errand: Errand, made: Mapping[str, int]) -> Upto:
     """How far a step reads: what the plan made before it is there by now."""
     return {key: seq if key[1] in errand.stays else made.get(key[1], seq) for key, seq in errand.upto.items()}
-
-
-class _StepFailed(TidemillError):
-    """A step before a flow's own failed."""
 
 
 def _told(decision: Decision) -> dict[str, Any]:

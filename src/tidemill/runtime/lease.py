@@ -7,25 +7,25 @@ from collections.abc import Callable
 from types import TracebackType
 
 from tidemill.errors import LeaseLost, TidemillError
-from tidemill.model.run import Claim
+from tidemill.model.run import Run
 from tidemill.ports import CatalogWriter
 
 
 class Lease:
-    """Renews a claim's lease in the background; `lost` is set, and `on_loss` called, once that fails.
+    """Renews the lease of a run in the background; `lost` is set, and `on_loss` called, once that fails.
 
     A renewal that fails for another reason, such as a catalog that cannot be reached, is tried again: the
     fence, not this thread, is what keeps a run from committing after somebody else took it over.
     """
 
-    def __init__(self, catalog: CatalogWriter, claim: Claim, seconds: float, on_loss: Callable[[], None]) -> None:
+    def __init__(self, catalog: CatalogWriter, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:
         self._catalog = catalog
-        self._claim = claim
+        self._run = run
         self._seconds = seconds
         self._on_loss = on_loss
         self._done = threading.Event()
         self.lost = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"lease-{claim.run.id}", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{run.id}", daemon=True)
 
     def __enter__(self) -> Lease:
         self._thread.start()
@@ -40,7 +40,7 @@ class Lease:
     def _keep(self) -> None:
         while not self._done.wait(self._seconds / 3):
             try:
-                self._catalog.renew(self._claim.run.id, self._claim.run.fence, lease=self._seconds)
+                self._catalog.renew(self._run.id, self._run.fence, lease=self._seconds)
             except LeaseLost:
                 self.lost.set()
                 self._on_loss()

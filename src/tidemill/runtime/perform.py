@@ -20,6 +20,7 @@ from tidemill.model.run import (
     Consumption,
     Filled,
     Outcome,
+    Run,
     Span,
     output_identity,
     pending,
@@ -31,7 +32,7 @@ from tidemill.model.view import Converted, View, blocks_of
 from tidemill.plan.cost import Learnt, Looked
 from tidemill.plan.graph import Size
 from tidemill.plan.refresh import prior
-from tidemill.ports import BlockStore, CatalogReader, Engine, Progress, Target
+from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress, Target
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.refresh import size_of
@@ -42,9 +43,9 @@ Told = Mapping[str, Any]
 """What a run is to be remembered with, as JSON."""
 
 
-def tag_of(claim: Claim) -> str:
+def tag_of(run: Run) -> str:
     """The name under which the engine can stop whatever this attempt runs."""
-    return f"tidemill-run-{claim.run.id}-{claim.run.fence}"
+    return f"tidemill-run-{run.id}-{run.fence}"
 
 
 def directory_of(claim: Claim, block: int) -> str:
@@ -56,7 +57,7 @@ def directory_of(claim: Claim, block: int) -> str:
 class Performance:
     """One attempt at a bound flow, task by task, towards its outcome."""
 
-    catalog: CatalogReader
+    catalog: CatalogWriter
     store: BlockStore
     engine: Engine
     binding: Binding
@@ -74,6 +75,7 @@ class Performance:
     costs: dict[tuple[str, str], Json] = field(default_factory=dict)
 
     def outcome(self) -> Outcome:
+        self.catalog.began(self.claim.run.id, self.claim.run.fence)
         for done, task in enumerate(self.binding.tasks):
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
@@ -104,7 +106,7 @@ class Performance:
         self._count(task, inputs, time.monotonic() - began)
 
     def _invoke(self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, Target]) -> Mapping[str, Schema]:
-        tag = tag_of(self.claim)
+        tag = tag_of(self.claim.run)
         try:
             return supervised(
                 lambda: self.engine.invoke(task, inputs, targets, tag=tag, log=self.log),

@@ -9,7 +9,7 @@ from tidemill.model.block import Kind
 from tidemill.model.channel import Role
 from tidemill.model.codec import Json
 from tidemill.model.provenance import Pathway, Provenance
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
 from tidemill.model.task import Mode
 from tidemill.model.time import Timeline, Version
 from tidemill.plan.standing import Kept, kept
@@ -83,13 +83,13 @@ class Status:
 
     channels: tuple[ChannelStatus, ...]
     flows: tuple[FlowStatus, ...]
-    active: tuple[Run, ...]  # running or ready
+    active: tuple[Run, ...]  # under way, or to come
 
 
 def status(catalog: CatalogReader) -> Status:
     channels, bindings = catalog.channels(), catalog.bindings()
     consumers = _consumers(catalog, channels, bindings)
-    active = [r for state in (RunState.RUNNING, RunState.READY) for r in catalog.runs(state=state)]
+    active = [r for state in (*UNDER_WAY, *TO_COME) for r in catalog.runs(state=state)]
     time = _timeline(catalog, channels)
     return Status(
         channels=tuple(_channel(c, consumers, time) for c in channels),

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from tidemill.errors import NotFound
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind
 from tidemill.ports import CatalogReader, Firing
 from tidemill.runtime.status import FlowStatus
 from tidemill.ui import rows
@@ -93,7 +93,7 @@ class _Flow:
         self._firings.show([rows.of_firing(f, now)[1:] for f in was.firings])
 
     def _show_buttons(self, snapshot: Snapshot, known: FlowStatus, was: Past) -> None:
-        under_way = (r for r in was.runs if r.state in (RunState.RUNNING, RunState.READY))
+        under_way = (r for r in was.runs if r.state in (*UNDER_WAY, *TO_COME))
         self._running = next(under_way, None)
         self._workflow = known.workflow
         paused = known.workflow in snapshot.paused

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from tidemill.model.block import Block
-from tidemill.model.run import Run, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, Run
 from tidemill.ports import CatalogReader, Reading
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
@@ -72,7 +72,7 @@ class _Run:
         found = await off_loop(told, self._desk.mill.catalog, self._number)
         now, value = time.time(), found.run
         self._state.show(str(value.state))
-        alive = value.state in (RunState.READY, RunState.RUNNING)
+        alive = value.state in (*UNDER_WAY, *TO_COME)
         self._kill.set_visibility(alive and self._desk.viewer().acts)
         self._error.set_text(value.error or "")
         self._error.set_visibility(bool(value.error))

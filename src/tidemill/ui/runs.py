@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from nicegui import ui
 
-from tidemill.model.run import Run, RunState
+from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.desk import Desk
@@ -52,7 +52,7 @@ class _Runs:
         self._table.show([self._row(r, now) for r in found[:SHOWN]])
 
     def _row(self, run: Run, now: float) -> Row:
-        alive = run.state in (RunState.READY, RunState.RUNNING)
+        alive = run.state in (*UNDER_WAY, *TO_COME)
         last = Cell("Kill", act=self._kill(run)) if alive and self._acts else Cell("")
         return (*rows.of_run(run, now), last)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from tidemill.model.run import RunState
+from tidemill.model.run import UNDER_WAY
 from tidemill.ui import rows
 from tidemill.ui.desk import Desk
 from tidemill.ui.frame import frame
@@ -23,7 +23,7 @@ async def servers(desk: Desk) -> None:
         async def show() -> None:
             snapshot = await desk.feed.snapshot()
             found = await off_loop(desk.mill.catalog.servers)
-            busy = Counter(r.owner for r in snapshot.status.active if r.state is RunState.RUNNING)
+            busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY)
             now = time.time()
             table.show([rows.of_server(s, busy[s.name], now) for s in found])
 

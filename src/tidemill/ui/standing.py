@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.channel import Role
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import UNDER_WAY, Run, RunKind, RunState
 from tidemill.ports import RegisteredTrigger
 from tidemill.runtime.status import ChannelStatus, FlowStatus
 from tidemill.ui.snapshot import Snapshot
@@ -110,7 +110,7 @@ def _active(snapshot: Snapshot, flow: str) -> list[Run]:
 
 
 def _under_way(run: Run, now: float) -> Judgement:
-    if run.state is RunState.RUNNING:
+    if run.state in UNDER_WAY:
         return Judgement(Standing.RUNNING, f"run {run.id}")
     since = max(run.created, run.not_before or 0.0)
     late = since + GRACE < now

@@ -1,4 +1,4 @@
-"""What is promised of channels, and what refreshing them was learnt to cost."""
+"""What is promised of channels, what refreshing them was learnt to cost; runs are claimed, submitted, then running."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     op.add_column("channels", sa.Column("promise", sa.Text, nullable=False, server_default="{}"))
     op.add_column("triggers", sa.Column("lead", sa.Double, nullable=False, server_default="0"))
+    op.drop_index("runs_one_running_per_flow", "runs")
+    under_way = sa.text("kind = 'flow' AND state IN ('claimed', 'submitted', 'running')")
+    op.create_index(
+        "runs_one_under_way_per_flow",
+        "runs",
+        ["subject"],
+        unique=True,
+        sqlite_where=under_way,
+        postgresql_where=under_way,
+    )
     op.create_table(
         "costs",
         sa.Column("binding_id", _ID, sa.ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
