@@ -36,6 +36,7 @@ from tidemill.project import Project, load_project
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
+from tidemill.runtime.doubts import doubts
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.explain import explain
 from tidemill.runtime.gather import Gatherer
@@ -148,6 +149,10 @@ class Tidemill:
         for workflow in self.project.workflows:
             _check_promises(workflow)
         return tuple(step for workflow in self.project.workflows for step in self._difference(workflow))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Promises that history says cannot be kept, and why."""
+        return tuple(d for workflow in self.project.workflows for d in doubts(self.catalog, workflow))
 
     def apply(self) -> tuple[Step, ...]:
         """Register what the workflow files declare; returns what changed."""

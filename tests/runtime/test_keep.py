@@ -12,6 +12,7 @@ import tidemill as tm
 from tidemill.model.run import RunState
 from tidemill.model.workflow import Workflow
 from tidemill.runtime.asking import ask
+from tidemill.runtime.doubts import doubts
 from tidemill.runtime.execute import Executor
 
 DAY = 86_400.0
@@ -133,3 +134,24 @@ def test_what_arrives_while_a_plan_runs_waits_for_the_next(asynchronous: Mill, m
     monkeypatch.undo()
     mill.keep(mill.due()[0])
     assert mill.rows("ranked") == {("x", 1), ("late", 1)}
+
+
+def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = Mill(declared(target_lag="20s"), tmp_path)
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    assert list(doubts(mill.catalog, mill.workflow)) == []
+    commit = type(mill.catalog).commit
+
+    def slowly(*given: object, **more: object) -> object:
+        mill.now += 12
+        return commit(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(mill.catalog), "commit", slowly)
+    mill.keep(ask(mill.catalog, "ranked"))
+    (said,) = doubts(mill.catalog, mill.workflow)  # by way of pages alone it takes 12 seconds
+    assert said.startswith(
+        "ranked must reflect clicks within 20 s, but refreshing it and what it derives from has taken"
+    )
+    assert "about 24.0 s lately" in said
+    mill.close()

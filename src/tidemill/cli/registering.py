@@ -30,8 +30,10 @@ def plan(
 ) -> None:
     """Show what `apply` would change."""
     with opened(ctx) as mill:
-        steps = mill.plan()
-    show(as_json, _document(steps), tables.steps(steps))
+        steps, doubts = mill.plan(), mill.doubts()
+    show(
+        as_json, {**_document(steps), "doubts": list(doubts)}, tables.steps(steps), *(f"doubtful: {d}" for d in doubts)
+    )
     if exit_code and steps:
         raise typer.Exit(CHANGES)
 
