@@ -119,6 +119,7 @@ class Flow:
         triggers: Sequence[Trigger] = (),
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
+        priority: float = 1.0,
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -137,6 +138,7 @@ class Flow:
         triggers: Sequence[Trigger] = (),
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
+        priority: float = 1.0,
     ) -> Any:
         """Declare a PySpark function as a task.
 
@@ -156,7 +158,8 @@ class Flow:
             variants = (Variant("programmed", reads, outputs, Function(fn)),)
             limits = _limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
-            self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
+            promise = _promise(target_lag, consistency, (), where)
+            self._place(task, _when(every, triggers, where), promise, priority)
             return fn
 
         return declare(function) if function is not None else declare
@@ -176,6 +179,7 @@ class Flow:
         triggers: Sequence[Trigger] = (),
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
+        priority: float = 1.0,
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
 
@@ -188,6 +192,8 @@ class Flow:
         `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input.
         `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
         at one moment. Tables between the inputs and this one are refreshed when that needs them.
+
+        `priority`: how much its staleness counts when more is due than can run at once; 1 unless given.
         """
         where = caller()
         _check_refresh(name, refresh, where)
@@ -202,7 +208,8 @@ class Flow:
         variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
         limits = _limits(attempts, backoff, time_limit, where)
         task = Task(name, variants, {}, *limits, where, refresh if declared else None)
-        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
+        promise = _promise(target_lag, consistency, (), where)
+        self._place(task, _when(every, triggers, where), promise, priority)
         return name
 
     def relation(self, channel: str) -> Relation:
@@ -222,6 +229,7 @@ class Flow:
         triggers: Sequence[Trigger] = (),
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
+        priority: float = 1.0,
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
         where = caller()
@@ -230,7 +238,8 @@ class Flow:
         code = Refresh(relation.stage, name, Way.BATCH, description="")
         variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh)
-        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
+        promise = _promise(target_lag, consistency, (), where)
+        self._place(task, _when(every, triggers, where), promise, priority)
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -256,6 +265,7 @@ class Flow:
         triggers: Sequence[Trigger] = (),
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
+        priority: float = 1.0,
     ) -> str:
         """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
         where = caller()
@@ -264,7 +274,8 @@ class Flow:
         outputs = tuple(Write(c, c, _kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where)
-        self._place(task, _when(every, triggers, where), _promise(target_lag, consistency, (), where))
+        promise = _promise(target_lag, consistency, (), where)
+        self._place(task, _when(every, triggers, where), promise, priority)
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
@@ -277,12 +288,14 @@ class Flow:
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise) -> None:
+    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise, priority: float) -> None:
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
         if promise:
             raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
+        if priority != 1.0:
+            raise WorkflowError([f"{where}; give its priority where the flow is bound"])
         self._parts.append(task)
 
 
@@ -327,6 +340,7 @@ class Workflow(Flow):
         *,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
         **ports: str,
     ) -> str:
         """Attach a flow's ports to channels, which makes it runnable; ports not named keep their own names."""
@@ -334,7 +348,7 @@ class Workflow(Flow):
         model = flow.build()
         _check_ports(model, ports, where)
         tasks = [t.rebound(t.name, ports) for t in model.tasks()]
-        self._bind(name or flow.name, tasks, where, _when(every, triggers, where))
+        self._bind(name or flow.name, tasks, where, _when(every, triggers, where), priority)
         return name or flow.name
 
     def declared(self) -> WorkflowModel:
@@ -346,12 +360,12 @@ class Workflow(Flow):
             raise WorkflowError(problems)
         return with_promises(workflow, self._promises)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise) -> None:
+    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise, priority: float) -> None:
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
         self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
-        self._bind(task.name, [task], task.location, triggers)
+        self._bind(task.name, [task], task.location, triggers, priority)
 
     def _promise(self, channel: str, promise: Promise, where: Location) -> None:
         if not promise:
@@ -361,8 +375,14 @@ class Workflow(Flow):
             raise WorkflowError([f"{where}: of {channel!r} something is promised twice; the first time at {first}"])
         self._promises[channel] = (promise, where)
 
-    def _bind(self, name: str, tasks: Sequence[Task], where: Location, triggers: tuple[Trigger, ...]) -> None:
-        self._bindings.append(Binding(name, in_order(tasks), where, triggers))
+    def _bind(
+        self, name: str, tasks: Sequence[Task], where: Location, triggers: tuple[Trigger, ...], priority: float
+    ) -> None:
+        if not 0 < priority < float("inf"):
+            raise WorkflowError(
+                [f"{where}: a priority is more than 0, and larger for what matters more, not {priority}"]
+            )
+        self._bindings.append(Binding(name, in_order(tasks), where, triggers, float(priority)))
 
     def _declare(self, name: str, role: Role, schema: str | None, key: Key | None, updates: Updates | None) -> str:
         where = caller()

@@ -92,6 +92,7 @@ class TableDocument(_Part):
     query: str = Field(max_length=LONGEST)
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
+    priority: float = Field(default=1.0, gt=0, le=10**9, description="How much its staleness counts")
     target_lag: _Lag | dict[str, _Lag] | None = Field(default=None, description="'1 day'; or by input channel")
     consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
 
@@ -131,6 +132,7 @@ def built(document: WorkflowDocument) -> model.Workflow:
             triggers=[_trigger(t) for t in table.triggers],
             target_lag=table.target_lag,
             consistency=table.consistency,
+            priority=table.priority,
         )
     return made.declared()
 

@@ -94,4 +94,5 @@ def binding_to_json(binding: Binding) -> Json:
         "tasks": [task_to_json(t) for t in binding.tasks],
         "attempts": max((t.retry.attempts for t in binding.tasks), default=1),
         "triggers": [trigger.to_json(t) for t in binding.triggers],
+        "priority": binding.priority,
     }

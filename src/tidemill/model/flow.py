@@ -57,13 +57,14 @@ def ports_of(task: Task) -> Iterator[str]:
 class Binding:
     """A flow bound to channels: the unit that runs. Its tasks name channels, in an order in which they can run.
 
-    Any of its triggers makes it run. They say when, not what, and so are no part of its identity.
+    Any of its triggers makes it run. They and its priority say when, not what, and so are no part of its identity.
     """
 
     name: str
     tasks: tuple[Task, ...]
     location: Location = UNKNOWN
     triggers: tuple[Trigger, ...] = ()
+    priority: float = 1.0  # how much the staleness of what it writes counts
 
     def identity(self) -> Identity:
         signatures = [

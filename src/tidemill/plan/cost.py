@@ -95,6 +95,7 @@ class Learnt:
     cross: Numbers = (0.0,) * 4
     weight: float = 1.0  # of the guess, above its least
     runs: int = 0
+    usual: float = 0.0  # what a run cost lately
 
     def after(self, at: Looked, cost: float, made: Sequence[Size]) -> Learnt:
         """What is known after another run."""
@@ -114,6 +115,7 @@ class Learnt:
             cross=cross,
             weight=weight,
             runs=self.runs + 1,
+            usual=KEPT * self.usual + (1 - KEPT) * cost if self.runs else cost,
         )
 
     def estimate(self, at: Looked) -> Estimate:
@@ -132,13 +134,14 @@ class Learnt:
             "cross": list(self.cross),
             "weight": self.weight,
             "runs": self.runs,
+            "usual": self.usual,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learnt:
         yields = tuple(Yield(Size(y[0], y[1]), Size(y[2], y[3])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
-        fit = (moments, tuple(data["cross"]), data["weight"], data["runs"])
+        fit = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
         return cls(Terms(*data["guess"]), Terms(*data["terms"]), yields, *fit)
 
 
