@@ -21,6 +21,10 @@ class ConfigError(TidemillError):
     exit_code = 2
 
 
+class Infeasible(ConfigError):
+    """The jobs need more tracks than there are."""
+
+
 class WorkflowError(TidemillError):
     """The workflow's declarations cannot be used; each problem names the user's file and line."""
 

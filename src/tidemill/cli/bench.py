@@ -13,6 +13,7 @@ import typer
 
 from tidemill.cli.deferred import (
     measure_choices,
+    measure_dispatch,
     measure_growth,
     measure_incremental,
     measure_join,
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(load)
     bench.command()(modes)
     bench.command()(choices)
+    bench.command()(dispatch)
     app.add_typer(bench, name="bench")
 
 
@@ -103,6 +105,20 @@ def choices(
     _print(as_json, document, document["points"])
     if not as_json:
         write(f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n")
+
+
+def dispatch(
+    events: Annotated[int, typer.Option(min=1000, help="Events of 30 jobs in virtual time.")] = 1_000_000,
+    tables: Annotated[int, typer.Option(min=1, help="Live tables among which one decision is made.")] = 10_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """What dispatching itself costs: a simulation of many events, and one decision among many tables."""
+    document = measure_dispatch(events=events, tables=tables, rounds=rounds, tell=tell)
+    if as_json:
+        write(json.dumps(document) + "\n")
+        return
+    write(_markdown(document["simulations"]) + "\n" + _markdown(document["decisions"]))
 
 
 def merge(

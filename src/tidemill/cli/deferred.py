@@ -75,15 +75,23 @@ def measure_load(directory: Path, **wanted: Any) -> dict[str, Any]:
 
 
 def measure_modes(directory: Path, **wanted: Any) -> dict[str, Any]:
-    from tidemill.bench.modes import measure  # noqa: PLC0415
+    with _extra("bench"):
+        from tidemill.bench.modes import measure  # noqa: PLC0415
 
     return measure(directory, **wanted)
 
 
 def measure_choices(directory: Path, **wanted: Any) -> dict[str, Any]:
-    from tidemill.bench.choices import measure  # noqa: PLC0415
+    with _extra("bench"):
+        from tidemill.bench.choices import measure  # noqa: PLC0415
 
     return measure(directory, **wanted)
+
+
+def measure_dispatch(**wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.dispatch import measure  # noqa: PLC0415
+
+    return measure(**wanted)
 
 
 def measure_merge(directory: Path, **wanted: Any) -> list[dict[str, Any]]:

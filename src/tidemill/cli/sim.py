@@ -11,6 +11,7 @@ import typer
 
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show, table, write
+from tidemill.cli.staleness import staleness
 from tidemill.sim.scenario import HOUR, WEEK
 from tidemill.sim.tables import Row, doubts_5, doubts_6, table_5, table_6
 
@@ -22,8 +23,8 @@ class Which(StrEnum):
 
 def register(app: typer.Typer) -> None:
     sim = typer.Typer(help="Simulate, in virtual time, what would happen.", no_args_is_help=True)
-    sim.callback()(lambda: None)  # so that a single command still has a name
     sim.command()(workflows)
+    sim.command()(staleness)
     app.add_typer(sim, name="sim")
 
 

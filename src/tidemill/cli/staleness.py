@@ -1,0 +1,97 @@
+"""`sim staleness`: the experiments on update scheduling, and a user's own tables."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import fields, show, table, tell
+from tidemill.errors import ConfigError
+from tidemill.sim.chart import line_chart
+from tidemill.sim.staleness.described import described
+from tidemill.sim.staleness.experiment import Result, measured
+from tidemill.sim.staleness.figures import FIGURES
+from tidemill.sim.staleness.sizing import Sizing, sized
+
+
+def staleness(
+    figure: Annotated[
+        int | None, typer.Option(min=min(FIGURES), max=max(FIGURES), help="The paper's figure to measure again.")
+    ] = None,
+    workload: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")
+    ] = None,
+    events: Annotated[int, typer.Option(min=100, help="Events of each simulation; the paper has 1 000 000.")] = 100_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Simulations of each point, whose mean is shown.")] = 1,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How stale tables get on the tracks there are: the experiments of the paper on update scheduling, or your own.
+
+    Lateness is weighted staleness in multiples of what it would be with a track for every table.
+    """
+    if (figure is None) == (workload is None):
+        raise typer.BadParameter("expected either --figure or --workload")
+    many = range(1, seeds + 1)
+    if figure is not None:
+        _show_figure(measured(FIGURES[figure], events, many), plot, as_json)
+    elif workload is not None:
+        _show_sizing(sized(described(_document(workload)), events, many), plot, as_json)
+
+
+def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
+    experiment, curves = result.experiment, result.curves
+    title = f"Figure {experiment.figure}: {experiment.title}"
+    if plot is not None:
+        _draw(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in curves.items()})
+    rows = [[f"{x:g}", *(_figure(curve.get(x)) for curve in curves.values())] for x in experiment.values]
+    said = [f"{'does not hold' if c.says in result.doubts else 'holds'}: {c.says}" for c in experiment.checks]
+    show(as_json, result.to_json(), table(title, [f">{experiment.axis}", *(f">{n}" for n in curves)], rows), *said)
+
+
+def _show_sizing(sizing: Sizing, plot: Path | None, as_json: bool) -> None:
+    asked, document = sizing.described, sizing.to_json()
+    if plot is not None:
+        points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
+        _draw(plot, "Lateness by tracks", "tracks", {asked.way.policy: points})
+    summary = fields(
+        [
+            ("policy", f"{asked.way.policy} on {asked.workload.tracks} tracks, {asked.way.placement}"),
+            ("load", f"{asked.workload.load:.0%} if nothing were ever late"),
+            ("busy", f"{sizing.busy:.0%} of the tracks' time"),
+        ]
+    )
+    tables = [[t["table"], _figure(t["staleness"]), _figure(t["best"]), f"{t['runs']:.0f}"] for t in document["tables"]]
+    tracks = [[n, _figure(lateness)] for n, lateness in sizing.lateness.items()]
+    show(
+        as_json,
+        document,
+        summary,
+        table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
+        table("On other numbers of tracks", (">tracks", ">lateness"), tracks),
+    )
+
+
+def _draw(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
+    path.write_text(line_chart(title, axis, "lateness", lines), encoding="utf-8")
+    tell(f"drawn: {path}")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:  # of either
+        raise ConfigError(f"{path} is neither TOML nor, with .json at its end, JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: expected tables by name, found {type(found).__name__}")
+    return found
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,75 @@
+"""Proportional tracks: jobs of like length together, and each kind has a share of the tracks that fits its load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil, floor, fsum
+
+from tidemill.schedule.job import Profile
+from tidemill.schedule.tracks.lane import Lane
+
+TINY = 1e-9
+"""Sums of shares that should be whole may differ from it by that."""
+
+
+class Alike(Enum):
+    """What must be less than k times the least period of a cluster, so that a job belongs to it."""
+
+    TIMES = "times"  # the time that an update takes
+    PERIODS = "periods"
+
+
+@dataclass(frozen=True, slots=True)
+class Proportional:
+    """Long jobs have the first tracks; short ones the rest, and they may be guests on those of longer ones.
+
+    With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If not
+    aggressive, a job is a guest only where nobody waits for its home.
+    """
+
+    spread: bool = True
+    aggressive: bool = True
+    k: float = 1.0
+    alike: Alike = Alike.TIMES
+
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Mapping[str, Lane]:
+        groups = clusters(profiles, self.k, self.alike)
+        used = self._used(profiles, tracks)
+        free = tuple(range(used, tracks))
+        return {
+            job.name: Lane(home, free, tuple(range(min(home))), polite=not self.aggressive)
+            for group, home in zip(reversed(groups), _shares(groups, used), strict=True)
+            for job in group
+        }
+
+    def _used(self, profiles: Sequence[Profile], tracks: int) -> int:
+        needed = ceil(fsum(p.load for p in profiles) - TINY)
+        return tracks if self.spread else max(1, min(needed, tracks))
+
+
+def clusters(profiles: Sequence[Profile], k: float, alike: Alike) -> list[list[Profile]]:
+    """Jobs of like length, the shortest first."""
+    measure: Callable[[Profile], float] = (lambda p: p.usual) if alike is Alike.TIMES else (lambda p: p.period)
+    found: list[list[Profile]] = []
+    least = 0.0
+    for job in sorted(profiles, key=lambda p: (p.usual, p.name)):
+        if found and measure(job) < k * least:
+            found[-1].append(job)
+            least = min(least, job.period)
+        else:
+            found.append([job])
+            least = job.period
+    return found
+
+
+def _shares(groups: Sequence[Sequence[Profile]], tracks: int) -> Iterator[tuple[int, ...]]:
+    """The homes of each cluster, the longest jobs first. The track that a cluster shares is tried last."""
+    loads = [fsum(p.load for p in group) for group in reversed(groups)]
+    total, low = fsum(loads), 0.0
+    for i in range(len(loads)):
+        high = tracks * fsum(loads[: i + 1]) / total
+        first, last = floor(low + TINY), ceil(high - TINY)
+        yield (*range(first + 1, last), first)
+        low = high

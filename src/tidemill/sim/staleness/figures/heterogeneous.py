@@ -1,0 +1,11 @@
+"""What figures 9 and 10 share: tables with periods of 100 and of 10 000, equally stale by weight when a period ends."""
+
+from __future__ import annotations
+
+from tidemill.sim.staleness.figures.table_2 import JOBS, at_loads, many
+
+LOADS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+
+TABLES = at_loads(
+    [*many(JOBS // 2, "short", 100.0, period=100.0), *many(JOBS // 2, "long", 1.0, period=10_000.0)],
+)

@@ -1,0 +1,71 @@
+"""What is simulated: tables, the tracks they share, and how steady the machines are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+from tidemill.schedule.dispatcher import Dispatcher, Limits
+from tidemill.schedule.hierarchy import Inheritance
+from tidemill.schedule.job import Cost, Job, Profile
+from tidemill.schedule.policies import POLICIES
+from tidemill.schedule.tracks import PLACEMENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Normal and slow times take turns; in slow ones everything takes so many times as long.
+
+    On average everything takes twice as long as in normal times: the slower slow times are, the longer are the normal
+    ones between them.
+    """
+
+    factor: float = 3.0
+    length: float = 503.3  # of a slow time; with it cycles share no factor with any period
+
+    @property
+    def mean(self) -> float:
+        return 2.0
+
+    def at(self, now: float) -> float:
+        return self.factor if now % (self.length * (self.factor - 1)) < self.length else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Costs of tables are averages over slow and normal times: what a dispatcher would have learnt."""
+
+    tables: tuple[Profile, ...]  # parents first
+    tracks: int
+    slowdown: Slowdown | None = None
+    noise: float = 0.5  # a run takes between this and one and this times what is estimated
+
+    @property
+    def load(self) -> float:
+        """The share of the tracks that is needed if nothing is ever late."""
+        return fsum(table.load for table in self.tables) / self.tracks
+
+    def at(self, load: float) -> Workload:
+        """The same with updates that take so much longer or shorter that the load is this."""
+        factor = load / self.load
+        return replace(self, tables=tuple(_slower(table, factor) for table in self.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How jobs are dispatched, in words of settings. Without patience, as the papers know no guard."""
+
+    policy: str = "max-benefit"
+    placement: str = "single"
+    inheritance: Inheritance = Inheritance.MAX
+    chop: float | None = None
+    patience: float | None = None
+
+    def dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
+        limits = Limits(self.chop, self.patience)
+        return Dispatcher(jobs, POLICIES[self.policy](), PLACEMENTS[self.placement], tracks, limits)
+
+
+def _slower(table: Profile, factor: float) -> Profile:
+    return replace(table, cost=Cost(factor * table.cost.start, factor * table.cost.rate))
