@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -112,6 +113,9 @@ class Flow:
         writes: Mapping[str, Writing] | None = None,
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
@@ -131,6 +135,9 @@ class Flow:
         writes: Mapping[str, Writing] | None = None,
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
@@ -149,6 +156,10 @@ class Flow:
 
         Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
         else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
+
+        A result is known by the code of the function and of what it calls in the project, by the parameters and by
+        what it read. Name what else it depends on: environment variables in `environment`, anything in `version`,
+        a string that you change when it does. With `deterministic=False` no result is taken for another.
         """
 
         def declare(fn: F) -> F:
@@ -158,6 +169,7 @@ class Flow:
             variants = (Variant("programmed", reads, outputs, Function(fn)),)
             limits = _limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
+            task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
             promise = _promise(target_lag, consistency, (), where)
             self._place(task, _when(every, triggers, where), promise, priority)
             return fn
@@ -258,6 +270,9 @@ class Flow:
         reads: Mapping[str, Reading],
         writes: Mapping[str, Writing],
         env: Mapping[str, str] | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
@@ -274,6 +289,7 @@ class Flow:
         outputs = tuple(Write(c, c, _kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where)
+        task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
         promise = _promise(target_lag, consistency, (), where)
         self._place(task, _when(every, triggers, where), promise, priority)
         return name

@@ -55,6 +55,10 @@ class Conflict(TidemillError):
     exit_code = 6
 
 
+class IllegalMove(Conflict):
+    """No action or dataset may go from the one state to the other."""
+
+
 class ChannelBusy(Conflict):
     """Another run holds an earlier slot of a channel that this run must read through."""
 
@@ -89,6 +93,10 @@ class BlockDamaged(StorageError):
 
 class Collected(StorageError):
     """The blocks needed for this point in time were garbage-collected."""
+
+
+class CannotFree(StorageError):
+    """What may be evicted does not cover the space that is needed; nothing was deleted."""
 
 
 class CatalogError(TidemillError):

@@ -9,6 +9,11 @@ import pytest
 from tests.cli.program import Program
 
 JOINED = {"rows": 10, "rounds": 1, "crossover": 0.25, "points": [{"delta": 0.1, "full_s": 1.5, "equal": True}]}
+KEPT = {
+    "default": {"name": "lru", "budget_5pct": 2.0},
+    "algorithms": {"lru": {"budget_5pct": 2.0, "histories_5pct": {"drift": 3.0}}},
+    "decision_s_100k": 0.1,
+}
 QUERIED = {"scale": 0.01, "points": [{"query": 3, "variant": "batch", "forced_variant": None, "equal": True}]}
 
 
@@ -28,6 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr("tidemill.cli.bench.measure_incremental", answer({"pages": 100, "equal": True}))
     monkeypatch.setattr("tidemill.cli.bench.measure_join", answer(JOINED))
     monkeypatch.setattr("tidemill.cli.bench.measure_queries", answer(QUERIED))
+    monkeypatch.setattr("tidemill.cli.bench.measure_storage", lambda **wanted: seen.update(wanted) or KEPT)
     return seen
 
 
@@ -40,6 +46,18 @@ def test_incremental_prints_one_line_of_json(tidemill: Program, asked: dict[str,
 def test_join_prints_the_crossover(tidemill: Program, asked: dict[str, Any]) -> None:
     assert tidemill.json("bench", "join") == JOINED
     assert "faster one from about 25.0% new data" in tidemill.well("bench", "join").out
+
+
+def test_storage_prints_a_line_for_each_algorithm_and_what_the_default_does(
+    tidemill: Program, asked: dict[str, Any]
+) -> None:
+    assert tidemill.json("bench", "storage", "--submissions", 20, "--seeds", 2) == KEPT
+    assert (asked["submissions"], list(asked["seeds"])) == (20, [1, 2])
+    assert tidemill.well("bench", "storage").out.splitlines()[-3:] == [
+        "name: lru",
+        "budget_5pct: 2.0",
+        "decision_s_100k: 0.1",
+    ]
 
 
 def test_queries_prints_a_table_for_documents(tidemill: Program, asked: dict[str, Any]) -> None:

@@ -34,8 +34,8 @@ def _other() -> object:
 def test_formatting_does_not_matter_but_meaning_does() -> None:
     assert code_identity(one) == code_identity(_same_as_one())  # type: ignore[arg-type]
     assert code_identity(one) != code_identity(_other())  # type: ignore[arg-type]
-    assert Sql("SELECT  1").identity() == Sql("SELECT\n1").identity()
-    assert Sql("SELECT 1").identity() != Sql("SELECT 2").identity()
+    assert Sql("SELECT  1").described() == Sql("select\n1").described()
+    assert Sql("SELECT 1").described() != Sql("SELECT 2").described()
 
 
 def _task(**options: object) -> tm.Workflow:
@@ -59,6 +59,17 @@ def test_an_output_is_known_by_its_task_and_inputs() -> None:
     known = output_identity(task, "t", reads)
     assert known == output_identity(task, "t", reads)
     assert len({known, output_identity(other, "t", reads), output_identity(task, "t", later)}) == 3
+
+
+def test_what_is_declared_counts() -> None:
+    (plain,), (versioned,), (varying,) = (
+        list(_task(**options).declared().tasks())
+        for options in ({}, {"version": "2", "environment": ["TZ"]}, {"deterministic": False})
+    )
+    assert plain.identity() != versioned.identity()
+    assert (versioned.version, versioned.environment) == ("2", ("TZ",))
+    assert plain.is_repeatable
+    assert not varying.is_repeatable
 
 
 def test_provenance_of_an_output() -> None:

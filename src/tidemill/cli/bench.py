@@ -22,6 +22,7 @@ from tidemill.cli.deferred import (
     measure_modes,
     measure_overhead,
     measure_queries,
+    measure_storage,
     measure_tick,
 )
 from tidemill.cli.options import AsJson
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(modes)
     bench.command()(choices)
     bench.command()(dispatch)
+    bench.command()(storage)
     app.add_typer(bench, name="bench")
 
 
@@ -191,6 +193,25 @@ def growth(
     _print(as_json, document, document["along"])
     if not as_json:
         write("".join(f"{name}: {value}\n" for name, value in document.items() if name != "along"))
+
+
+def storage(
+    submissions: Annotated[int, typer.Option(min=10, help="Submitted workflows of each history.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="Histories of each kind.")] = 1,
+    datasets: Annotated[int, typer.Option(min=1000, help="Among so many the timed decision chooses.")] = 100_000,
+    as_json: AsJson = False,
+) -> None:
+    """Computing time under small budgets for storage, as a multiple of that with unlimited storage."""
+    many = range(1, seeds + 1)
+    document = measure_storage(submissions=submissions, seeds=many, datasets=datasets, tell=tell)
+    points = [{"algorithm": name} | _scalars(found) for name, found in document["algorithms"].items()]
+    _print(as_json, document, points)
+    if not as_json:
+        write("".join(f"{name}: {value}\n" for name, value in _scalars(document["default"] | document).items()))
+
+
+def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if not isinstance(value, dict | list)}
 
 
 @contextmanager

@@ -121,6 +121,12 @@ def measure_queries(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_storage(**wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.storage import measure  # noqa: PLC0415
+
+    return measure(**wanted)
+
+
 @contextmanager
 def _extra(name: str) -> Iterator[None]:
     """What is imported inside needs packages that come with an extra only."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
 import json
-import textwrap
 from collections.abc import Callable
 from typing import Any
+
+from tidemill.model.code import walked
 
 Identity = str
 
@@ -29,19 +28,6 @@ EMPTY = identity("empty")
 
 
 def code_identity(function: Callable[..., Any]) -> Identity:
-    """Identity of a function's code: formatting, comments and docstrings do not matter."""
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        return identity("opaque", getattr(function, "__qualname__", repr(function)))
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            node.decorator_list = []
-            _drop_docstring(node)
-    return identity("code", ast.dump(tree))
-
-
-def _drop_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-    if ast.get_docstring(node, clean=False) is not None:
-        node.body = node.body[1:] or [ast.Pass()]
+    """Identity of what a function does: formatting and comments do not matter, helpers of the project do."""
+    found = walked(function)
+    return identity("code", found.pieces, found.unseen)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.model.block import Block, File, Kind, Position
 from tidemill.model.change import Updates
+from tidemill.model.description import described, identity_of
 from tidemill.model.flow import Binding
 from tidemill.model.identity import Identity, identity
 from tidemill.model.provenance import NOTHING, Provenance, union
@@ -204,10 +205,10 @@ class Consumed:
     def _seen(self, position: Position) -> Provenance:
         return position.reached if self.input else position.reached.through(self.port)
 
-    def identity(self) -> Identity:
+    def described(self) -> list[Identity]:
+        """What was read: the content, or those between which the change lies."""
         before, now = self.span.since.content, self.span.upto.content
-        contents = {Mode.ALL: [now], Mode.NEW: [before, now], Mode.OLD: [before]}
-        return identity(self.mode, contents[self.mode])
+        return {Mode.ALL: [now], Mode.NEW: [before, now], Mode.OLD: [before]}[self.mode]
 
 
 def provenance(task: Task, kind: Kind, reads: tuple[Consumed, ...]) -> tuple[Provenance, Provenance]:
@@ -230,7 +231,7 @@ VOID = identity("void")
 
 def output_identity(task: Task, argument: str, reads: tuple[Consumed, ...]) -> Identity:
     """Identity of a block that `task` writes as `argument` from `reads`, in port order."""
-    return identity(task.identity(), argument, [r.identity() for r in reads])
+    return identity_of(described(task, argument, [r.described() for r in reads]))
 
 
 def pending(filled: Filled, updates: Updates, since: int) -> Block:

@@ -11,10 +11,14 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Updates
-from tidemill.model.identity import Identity, code_identity, identity
+from tidemill.model.code import Json, walked
+from tidemill.model.identity import Identity, identity
 from tidemill.model.location import UNKNOWN, Location
+from tidemill.model.plain import NotPlain, plain
+from tidemill.model.query import normalised, varies
 from tidemill.model.schema import Schema
 
 
@@ -59,8 +63,9 @@ class Function:
 
     call: Callable[..., Any]
 
-    def identity(self) -> Identity:
-        return code_identity(self.call)
+    def described(self) -> Json:
+        found = walked(self.call)
+        return {"function": list(found.pieces), "unseen": list(found.unseen)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,8 @@ class Sql:
 
     query: str
 
-    def identity(self) -> Identity:
-        return identity("sql", " ".join(self.query.split()))
+    def described(self) -> Json:
+        return {"sql": normalised(self.query)}
 
     def column_names(self) -> list[str]:
         """The names of the result's columns; `*` stands for all of some table.
@@ -92,9 +97,10 @@ class Command:
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    made_of: Mapping[str, Any] = field(default_factory=dict)  # what is known of the program, besides its name
 
-    def identity(self) -> Identity:
-        return identity("command", self.argv, dict(self.env))
+    def described(self) -> Json:
+        return {"command": list(self.argv), "env": dict(self.env), **self.made_of}
 
     def arguments(self, paths: Mapping[str, str]) -> list[str]:
         """The arguments with each `{name}` that is known replaced by its path; other braces stand for themselves.
@@ -122,8 +128,8 @@ class Refresh:
     description: str  # of the operators, one a line
     schema: Schema | None = field(default=None, compare=False)  # of the result, as declared
 
-    def identity(self) -> Identity:
-        return identity("refresh", self.way, self.description)
+    def described(self) -> Json:
+        return {"refresh": self.way, "operators": self.description}
 
     def column_names(self) -> list[str]:
         """The names of the result's columns."""
@@ -181,6 +187,9 @@ class Task:
     location: Location = UNKNOWN
     refresh: str | None = None  # of a declared table: the way that its user chose; None: runs as it stands
     batch_because: str | None = None  # of a declared table: why it can only be run in batch
+    version: str | None = None  # that the user gives it, to say that something has changed which its code does not show
+    environment: tuple[str, ...] = ()  # names of environment variables that its result depends on
+    deterministic: bool | None = None  # does the same input give the same result? None: as its code says
 
     @property
     def variant(self) -> Variant:
@@ -204,11 +213,35 @@ class Task:
         """The task's state: what it both reads and writes."""
         return frozenset({r.port for r in self.reads} & {w.port for w in self.writes})
 
+    def described(self) -> Json:
+        """What the task does, in full: equal descriptions mean equal results for equal inputs."""
+        return {
+            "code": [v.code.described() for v in self.variants],
+            "reads": [[[r.argument, r.mode] for r in v.reads] for v in self.variants],
+            "writes": [[[w.argument, w.kind] for w in v.writes] for v in self.variants],
+            "parameters": self._plain_parameters(),
+            "version": self.version,
+            "environment": list(self.environment),
+        }
+
+    def _plain_parameters(self) -> Any:
+        try:
+            return plain(dict(self.parameters))
+        except NotPlain as error:
+            raise WorkflowError([f"{self.location}: parameters of task {self.name!r}: {error}"]) from error
+
     def identity(self) -> Identity:
-        signature = [[(r.argument, r.mode) for r in v.reads] for v in self.variants]
-        outputs = [[(w.argument, w.kind) for w in v.writes] for v in self.variants]
-        codes = [v.code.identity() for v in self.variants]
-        return identity("task", codes, signature, outputs, dict(self.parameters))
+        return identity("task", self.described())
+
+    @property
+    def is_repeatable(self) -> bool:
+        """May a result be taken for that of another run? Not if code cannot be looked into, unless it has a version."""
+        if self.deterministic is not None:
+            return self.deterministic
+        codes = [v.code for v in self.variants]
+        if any(isinstance(c, Sql) and varies(c.query) for c in codes):
+            return False
+        return self.version is not None or not any(c.described().get("unseen") for c in codes)
 
     def rebound(self, name: str, channels: Mapping[str, str]) -> Task:
         """The same task under another name, its ports attached to channels."""

@@ -1,0 +1,27 @@
+"""Hit density: two-sided, with demands foretold by how long others of the kind, as popular, waited for theirs.
+
+A dataset is worth the demands that it will meet for the time for which it holds space until then; that is the idea of
+LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018). What waits tell is
+coarse where few were seen, so the plain rate has as much of a say: neither was better than their geometric mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.retain.eviction.history import History
+from tidemill.retain.eviction.rates import reuse_rates
+from tidemill.retain.eviction.store import Figures, Store, figures
+from tidemill.retain.eviction.two_sided import cheapest
+
+
+class HitDensity:
+    def choose(self, history: History, store: Store, amount: float) -> list[int]:
+        return cheapest(history, store, amount, np.sqrt(reuse_rates(history) * foretold_rates(history)))
+
+
+def foretold_rates(history: History) -> Figures:
+    """Only what something was made from is learnt from: leaves are never demanded."""
+    inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
+    waited = history.now - figures(history.since)
+    return history.waits.rates(np.array(history.kind), np.array(history.mood), waited, inner)

@@ -1,0 +1,119 @@
+"""The memo: whether what is wanted has been made before, and why or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidemill.model.code import NOTHING, Json
+from tidemill.model.description import Difference, described, differences, identity_of
+from tidemill.model.identity import Identity
+from tidemill.model.states import PRODUCED, READABLE, DatasetState
+from tidemill.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A task of a submitted graph. `parents` are in port order, and stand before it."""
+
+    key: str
+    task: Task
+    parents: tuple[str, ...] = ()
+    force: bool = False
+    output: str = ""  # which of the task's outputs this is; the only one if left out
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A node with what it makes: `plain` is the identity that it would have if nothing had ever been forced."""
+
+    key: str
+    identity: Identity
+    plain: Identity
+    generation: int
+    description: Json
+    forced: bool
+
+
+Recorded = Callable[[Identity], Json | None]
+"""The description that the catalog has under an identity."""
+
+
+def named(
+    nodes: Iterable[Node],
+    recorded: Recorded,
+    generations: Mapping[Identity, int],
+    surroundings: Mapping[str, str] = NOTHING,
+) -> dict[str, Named]:
+    """What each node makes.
+
+    `generations` has the newest generation of each plain identity. What is forced, or differs each time, begins the
+    next one. So all that follows from it is new as well, and whoever submits the same later finds it all again.
+    """
+    found: dict[str, Named] = {}
+    for node in nodes:
+        inputs = [[found[p].identity] for p in node.parents]
+        forced = node.force or not node.task.is_repeatable
+        description = _free(described(node.task, node.output, inputs, surroundings), recorded)
+        plain = identity_of(description)
+        generation = generations.get(plain, 0) + forced
+        if generation:
+            description = _free(description | {"generation": generation}, recorded)
+        found[node.key] = Named(node.key, identity_of(description), plain, generation, description, forced)
+    return found
+
+
+def _free(description: Json, recorded: Recorded) -> Json:
+    """The description, under an identity that no other has: should one collide, it is told apart by a number."""
+    tried, number = description, 0
+    while recorded(identity_of(tried)) not in (None, tried):
+        number += 1
+        tried = description | {"collision": number}
+    return tried
+
+
+class Verdict(StrEnum):
+    REUSED = "reused"
+    AWAITED = "awaited"  # somebody else is making it
+    FORCED = "forced"  # its user said so, or it gives another result each time
+    CHANGED = "changed"  # the task is known, but something that its result follows from is not as it was
+    GONE = "gone"  # it was made before, and has been deleted since
+    NEW = "new"  # nothing like it was ever made
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why something was or was not reused; with what differs from the last that its task made."""
+
+    verdict: Verdict
+    identity: Identity
+    differences: tuple[Difference, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([_SAID[self.verdict], *(f"- {d}" for d in self.differences)])
+
+
+_SAID = {
+    Verdict.REUSED: "reused: the same was made before and is still there",
+    Verdict.AWAITED: "awaited: the same is being made by another run",
+    Verdict.FORCED: "computed: it was forced, or its task may give another result each time",
+    Verdict.CHANGED: "computed: something that it follows from has changed since it was last made",
+    Verdict.GONE: "computed: the same was made before, but has been deleted to make room",
+    Verdict.NEW: "computed: its task has never been run",
+}
+
+
+def explain(wanted: Named, state: DatasetState | None, last: Json | None) -> Explanation:
+    """Why `wanted` is reused or not, from the state of its dataset and what its task last made under any identity."""
+    if state in READABLE or state is DatasetState.PROCESSING:
+        return Explanation(Verdict.REUSED, wanted.identity)
+    if state in PRODUCED:
+        return Explanation(Verdict.AWAITED, wanted.identity)
+    if wanted.forced:
+        return Explanation(Verdict.FORCED, wanted.identity)
+    if state is not None:
+        return Explanation(Verdict.GONE, wanted.identity)
+    if last is None:
+        return Explanation(Verdict.NEW, wanted.identity)
+    return Explanation(Verdict.CHANGED, wanted.identity, differences(last, wanted.description))

@@ -1,0 +1,1 @@
+"""Histories of submitted workflows, lived through under a budget for storage."""

@@ -1,0 +1,311 @@
+"""What counts as a change of code, tried on a small project that is edited and imported again."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tidemill.model.code import Walked, walked, walked_script
+
+TASK = '''
+import math
+import re
+from dataclasses import dataclass
+from statistics import mean as middle
+
+import helpers
+from helpers import clean
+
+LIMIT = 10
+WORDS = {"a": 1}
+PATTERN = re.compile("x+")
+
+
+class Session:
+    def __init__(self, name):
+        self.name = name
+
+
+CONNECTION = Session("main")
+
+
+@dataclass
+class Rule:
+    least: int
+
+    def holds(self, row):
+        return row > self.least
+
+
+RULES = [Rule(3)]
+
+
+def unused():
+    return 1
+
+
+def task(rows, at_least=LIMIT):
+    """Says something."""
+    kept = [clean(r) for r in rows if r > at_least]
+    return helpers.deep.total(kept) + math.floor(middle(kept)) + WORDS["a"] + len(PATTERN.findall("x"))
+
+
+def connected():
+    return CONNECTION.name
+
+
+def ruled(row):
+    return all(r.holds(row) for r in RULES)
+'''
+HELPERS = """
+import deep
+
+
+def clean(row):
+    return strip(row)
+
+
+def strip(row):
+    return row - OFFSET
+
+
+def other():
+    return 2
+
+
+OFFSET = 3
+LOCK = object()
+OTHER_LOCK = [object()][0]
+"""
+DEEP = """
+def total(rows):
+    return sum(rows)
+
+
+def forgotten():
+    return 3
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Walked]]:
+    """Write the project with some texts replaced, import it anew, and walk one of its functions."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    versions = iter(range(1000))
+
+    def walk(*edits: tuple[str, str], function: str = "task") -> Walked:
+        root = tmp_path / f"v{next(versions)}"
+        root.mkdir()
+        for name, text in (("tasks", TASK), ("helpers", HELPERS), ("deep", DEEP)):
+            for before, after in edits:
+                text = text.replace(before, after)
+            (root / f"{name}.py").write_text(text)
+            sys.modules.pop(name, None)
+        monkeypatch.syspath_prepend(str(root))
+        importlib.invalidate_caches()
+        return walked(getattr(importlib.import_module("tasks"), function))
+
+    yield walk
+    for name in ("tasks", "helpers", "deep"):
+        sys.modules.pop(name, None)
+
+
+SAME = {
+    "a comment": ("LIMIT = 10", "# as many as there are\nLIMIT = 10"),
+    "a docstring": ("Says something.", "Says something else."),
+    "spacing": ("row - OFFSET", "( row\n        -   OFFSET )"),
+    "something that nobody calls": ("return 2", "return 20"),
+    "an unused function of the module": ("return 1\n", "return 100\n"),
+    "another function of a module that is called": ("return 3", "return 30"),
+    "where things stand": ("LIMIT = 10\nWORDS", "X = 1\n\n\nLIMIT = 10\nWORDS"),
+}
+OTHER = {
+    "the task": ("r > at_least", "r >= at_least"),
+    "a helper": ("return strip(row)", "return strip(row) + 1"),
+    "a helper's helper": ("row - OFFSET", "row + OFFSET"),
+    "a constant of a helper": ("OFFSET = 3", "OFFSET = 4"),
+    "a helper reached through modules": ("sum(rows)", "max(rows)"),
+    "a default": ("LIMIT = 10", "LIMIT = 11"),
+    "a value in a container": ('{"a": 1}', '{"a": 2}'),
+    "a compiled pattern": ("x+", "y+"),
+    "what an imported name stands for": ("mean as middle", "median as middle"),
+    "which helper a name stands for": ("import clean", "import strip as clean"),
+}
+
+
+@pytest.mark.parametrize("edit", SAME.values(), ids=list(SAME))
+def test_what_does_not_matter(project: Callable[..., Walked], edit: tuple[str, str]) -> None:
+    assert project(edit) == project()
+
+
+@pytest.mark.parametrize("edit", OTHER.values(), ids=list(OTHER))
+def test_what_matters(project: Callable[..., Walked], edit: tuple[str, str]) -> None:
+    assert project(edit) != project()
+
+
+def test_nothing_of_it_is_unseen_and_libraries_are_named_only(project: Callable[..., Walked]) -> None:
+    found = project()
+    assert found.unseen == ()
+    assert [p["name"] for p in found.pieces] == ["task", "clean", "strip", "total"]
+    assert found.pieces[0]["uses"]["middle"] == ["library", "statistics:mean"]
+
+
+def test_what_has_no_plain_value_is_told_by_how_it_was_made(project: Callable[..., Walked]) -> None:
+    before = project(function="connected")
+    assert before.unseen == ()
+    assert before != project(('Session("main")', 'Session("other")'), function="connected")
+    assert before != project(("self.name = name", "self.name = name * 2"), function="connected")
+
+
+def test_objects_in_constants_are_known_by_their_fields_and_by_the_code_of_their_class(
+    project: Callable[..., Walked],
+) -> None:
+    before = project(function="ruled")
+    assert before != project(("Rule(3)", "Rule(4)"), function="ruled")
+    assert before != project(("row > self.least", "row >= self.least"), function="ruled")
+    assert before == project(("    least: int\n", "    least: int  # of all\n"), function="ruled")
+
+
+class One:
+    class Inner:
+        size = 1
+
+
+class Two:
+    class Inner:
+        size = 2
+
+
+def both() -> int:
+    return INNER().size
+
+
+INNER = One.Inner
+
+
+def test_what_another_module_made_is_told_by_the_statements_there(project: Callable[..., Walked]) -> None:
+    for import_, used in (
+        ("import clean, LOCK", "LOCK"),
+        ("import clean, LOCK as MINE", "MINE"),
+        ("import clean", "helpers.LOCK"),
+    ):
+        inside = (("import clean", import_), ("return CONNECTION.name", f"return {used}"))
+        before = project(*inside, function="connected")
+        assert before.unseen == ()
+        assert before != project(*inside, ("LOCK = object()", "LOCK = object  ()  or 1"), function="connected")
+        assert before == project(*inside, ("OTHER_LOCK = [", "OTHER_LOCK = [1, "), function="connected")
+
+
+def test_of_a_module_that_is_passed_on_everything_counts(project: Callable[..., Walked]) -> None:
+    inside = ("return CONNECTION.name", "return vars(helpers)")
+    assert project(inside, function="connected") != project(inside, ("return 2", "return 20"), function="connected")
+
+
+def test_classes_of_one_name_are_told_apart() -> None:
+    texts = [p["text"] for p in walked(both).pieces]
+    assert any("size = 1" in text for text in texts)
+    assert not any("size = 2" in text for text in texts)
+
+
+def test_modules_imported_inside_a_function_count(project: Callable[..., Walked]) -> None:
+    inside = (
+        "    return CONNECTION.name",
+        "    from deep import total\n    import json\n\n    return json, total([1])",
+    )
+    before = project(inside, function="connected")
+    assert before != project(inside, ("sum(rows)", "max(rows)"), function="connected")
+    assert before.pieces[0]["uses"]["json"] == ["library", "json"]
+
+
+def lost() -> object:
+    import no_such_module_anywhere  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    return no_such_module_anywhere.x
+
+
+def test_an_import_that_cannot_be_found_is_unseen() -> None:
+    assert walked(lost).unseen == ("no_such_module_anywhere",)
+
+
+def make(factor: object) -> Callable[[int], object]:
+    def scaled(x: int) -> object:
+        return (x, factor)
+
+    return scaled
+
+
+def test_what_a_function_closes_over_counts() -> None:
+    assert walked(make(2)) == walked(make(2))
+    assert walked(make(2)) != walked(make(3))
+    assert walked(make(object())).unseen == ("factor",)
+
+
+TWO, THREE = make(2), make(3)
+
+
+def two_and_three(x: int) -> object:
+    return TWO(x), THREE(x)
+
+
+def test_functions_made_by_one_definition_are_told_apart() -> None:
+    assert len(walked(two_and_three).pieces) == 3
+
+
+def test_lambdas_and_partials() -> None:
+    one, same = (lambda x: x + 1), (lambda  x:  x+1)  # fmt: skip
+    assert walked(one) == walked(same)  # all lambdas of a line count, since nothing tells which it is
+    assert walked(lambda x: x + 2) != walked(one)
+    assert walked(partial(_add, b=1)) == walked(partial(_add, b=1))
+    assert walked(partial(_add, b=1)) != walked(partial(_add, b=2))
+
+
+def _add(a: int, b: int) -> int:
+    return a + b
+
+
+def countdown(n: int) -> int:
+    return n if n == 0 else countup(n - 1)
+
+
+def countup(n: int) -> int:
+    return countdown(n)
+
+
+def test_functions_that_call_each_other_are_walked_once() -> None:
+    assert [p["name"] for p in walked(countdown).pieces] == ["countdown", "countup"]
+    assert walked(countdown) != walked(countup)
+
+
+def test_code_without_a_file_is_unseen() -> None:
+    names: dict[str, Callable[[], int]] = {}
+    exec("def f(): return 1", names)
+    assert walked(names["f"]).unseen == ("f",)
+
+
+def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., Walked]) -> None:
+    project()
+    text = "from helpers import clean\n\nprint(clean(1))  # shown\n"
+    before = walked_script(text, "report.py")
+    assert walked_script(text.replace("  # shown", ""), "report.py") == before
+    project(("row - OFFSET", "row + OFFSET"))
+    assert walked_script(text, "report.py") != before
+    assert walked_script("print(", "report.py").unseen == ("report.py: not Python",)
+
+
+def test_an_identity_is_the_same_in_every_process() -> None:
+    program = "from tidemill.model.identity import identity; from tidemill.model.plain import plain; "
+    program += "print(identity(plain({'x': {'a', 'b', 'c'}, 'y': (1, 2.5, None)})))"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1

@@ -1,0 +1,147 @@
+"""Every legal move and no other; and what no sequence of moves can ever bring about."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tidemill.errors import IllegalMove
+from tidemill.model.states import ACTIONS, DATASETS, LIVE, PRODUCED, READABLE, Action, ActionState, Dataset
+from tidemill.model.states import DatasetState as D
+
+A = ActionState
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(A, A)))
+def test_an_action_moves_as_the_table_says_and_in_no_other_way(before: A, after: A) -> None:
+    action = Action(before, version=7)
+    if after in ACTIONS.after(before):
+        assert action.moved(after).version == 8
+    else:
+        with pytest.raises(IllegalMove, match=f"{before} cannot become {after}"):
+            action.moved(after)
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(D, D)))
+def test_a_dataset_moves_as_the_table_says_and_in_no_other_way(before: D, after: D) -> None:
+    if after in DATASETS.after(before):
+        assert Dataset(before).moved(after) == Dataset(after, version=1)
+    else:
+        with pytest.raises(IllegalMove, match="from there it can become"):
+            Dataset(before).moved(after)
+
+
+def test_the_tables_name_no_move_twice() -> None:
+    for machine in (ACTIONS, DATASETS):
+        pairs = [(m.before, m.after) for m in machine.moves]
+        assert len(pairs) == len(set(pairs))
+
+
+def test_every_live_action_can_be_killed_and_none_that_has_ended_can() -> None:
+    assert {s for s in A if A.KILLED in ACTIONS.after(s)} == LIVE
+    assert ACTIONS.after(A.FINISHED) == ()
+
+
+def test_what_is_being_deleted_is_never_rescued() -> None:
+    assert set(DATASETS.after(D.DELETING)) == {D.DELETING, D.DELETED}
+    with pytest.raises(IllegalMove, match="make it again"):
+        Dataset(D.DELETING).wanted(leaf=True)
+
+
+def test_tries_are_capped_and_begin_anew_when_it_is_submitted_again() -> None:
+    action = Action(A.READY)
+    for _ in range(2):
+        action = action.moved(A.CLAIMED).moved(A.SUBMITTED).lost(most=3)
+        assert action.state is A.READY
+    action = action.moved(A.CLAIMED).moved(A.SUBMITTED).moved(A.RUNNING).lost(most=3)
+    assert (action.state, action.tries) == (A.FAILED, 3)
+    assert action.moved(A.WAITING).tries == 0
+
+
+def test_what_somebody_reads_goes_when_the_last_has_read_it() -> None:
+    dataset = Dataset(D.STORED).claimed().claimed().evicted()
+    assert dataset.state is D.STORED_TO_DELETE
+    assert dataset.released().state is D.STORED_TO_DELETE
+    assert dataset.released().released().state is D.PROCESSING
+
+
+@pytest.mark.parametrize("state", sorted(set(D) - {D.STORED}))
+def test_only_what_is_stored_makes_room(state: D) -> None:
+    with pytest.raises(IllegalMove, match="choose another"):
+        Dataset(state).evicted()
+
+
+class OneDataset(RuleBasedStateMachine):
+    """A dataset in the hands of producers, readers, a janitor and a user, in any order; nobody deletes leaves."""
+
+    @initialize(state=st.sampled_from(sorted(PRODUCED)))
+    def begin(self, state: D) -> None:
+        self.dataset = Dataset(state)
+        self.readers = 0
+        self.kept = state is D.TO_LEAF
+        self.lost = False
+
+    def move(self, after: D) -> None:
+        self.dataset = self.dataset.moved(after)
+
+    @precondition(lambda self: self.dataset.state in PRODUCED)
+    @rule(succeeds=st.booleans())
+    def produce(self, succeeds: bool) -> None:
+        done = {D.TO_STORE: D.STORED, D.TO_LEAF: D.LEAF, D.TO_DELETE: D.STORED_TO_DELETE}[self.dataset.state]
+        self.move(done if succeeds else D.DELETED)
+        if not succeeds:
+            self.readers, self.kept = 0, False
+
+    @precondition(lambda self: self.dataset.state in READABLE | PRODUCED)
+    @rule()
+    def claim(self) -> None:
+        self.dataset = self.dataset.claimed()
+        self.readers += 1
+
+    @precondition(lambda self: self.readers and self.dataset.state in READABLE)
+    @rule()
+    def release(self) -> None:
+        self.dataset = self.dataset.released()
+        self.readers -= 1
+
+    @precondition(lambda self: self.dataset.state is D.STORED)
+    @rule()
+    def evict(self) -> None:
+        self.dataset = self.dataset.evicted()
+
+    @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))
+    @rule(leaf=st.booleans())
+    def want(self, leaf: bool) -> None:
+        self.dataset = self.dataset.wanted(leaf=leaf)
+        self.kept = self.kept or leaf
+
+    @precondition(lambda self: self.dataset.state is D.PROCESSING)
+    @rule()
+    def delete(self) -> None:
+        self.move(D.DELETING)
+
+    @precondition(lambda self: self.dataset.state is D.DELETING)
+    @rule(fails=st.booleans())
+    def finish_deleting(self, fails: bool) -> None:
+        self.move(D.DELETING if fails else D.DELETED)
+
+    @precondition(lambda self: self.dataset.state is D.DELETED)
+    @rule(state=st.sampled_from(sorted(PRODUCED)))
+    def make_again(self, state: D) -> None:
+        self.move(state)
+        self.kept = state is D.TO_LEAF
+
+    @invariant()
+    def claims_are_counted_and_hold_it(self) -> None:
+        assert self.dataset.claims == self.readers
+        assert not self.readers or self.dataset.state in READABLE | PRODUCED
+
+    @invariant()
+    def what_is_to_stay_stays(self) -> None:
+        assert not self.kept or self.dataset.state in (D.TO_LEAF, D.LEAF)
+
+
+TestOneDataset = OneDataset.TestCase

@@ -1,0 +1,65 @@
+"""The published schema is that of the parser, and both judge every document alike."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oneshot.test_read import WORKFLOW
+
+from tidemill.oneshot.form import schema
+from tidemill.oneshot.read import _form_problems
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas" / "one-shot-workflow.json"
+VALIDATOR = jsonschema_rs.validator_for(schema())
+
+
+def test_the_published_schema_is_the_one_that_is_enforced() -> None:
+    assert json.loads(PUBLISHED.read_text()) == schema(), "publish json.dumps(schema(), indent=2)"
+
+
+def test_the_example_is_valid() -> None:
+    assert VALIDATOR.is_valid(WORKFLOW)
+
+
+odd = st.sampled_from([None, True, False, 0, 1, 1.0, 1.5, -1, "", "x", "spark-sql", [], ["a"], [1], {}, {"id": 1}])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return found + [p for key, inner in entries for p in places(inner, (*path, key))]
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Any:
+    """The example with one or two places changed, removed or added to."""
+    data = deepcopy(WORKFLOW)
+    for _ in range(draw(st.integers(1, 2))):
+        path = draw(st.sampled_from(places(data)))
+        at: Any = data
+        for step in path[:-1]:
+            at = at[step]
+        what = draw(st.sampled_from(["change", "remove", "add"]))
+        if what == "remove":
+            del at[path[-1]]
+        elif what == "add" and isinstance(at, dict):
+            at[draw(st.sampled_from(["path", "isManaged", "version", "query", "files", "as", "other"]))] = deepcopy(
+                draw(odd)
+            )
+        else:
+            at[path[-1]] = deepcopy(draw(odd))
+        if not places(data):
+            return data
+    return data
+
+
+@given(data=documents())
+def test_the_parser_and_the_schema_agree(data: Any) -> None:
+    by_parser = not list(_form_problems(data)) and data["actions"] != []
+    assert VALIDATOR.is_valid(data) == by_parser
