@@ -1,0 +1,33 @@
+"""State as blocks: a base and deltas of rows by key, which any reader of tables can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.stream.layout import Keys, Layout, Rows
+from tidemill.stream.table import SMALLEST, StateTable
+
+
+def table_of(rows: Rows, layout: Layout) -> pa.Table:
+    """Rows as a block has them: the key's columns and the fields."""
+    return pa.table({name: np.ascontiguousarray(rows[name]) for name in layout.names})
+
+
+def rebuilt(layout: Layout, blocks: Iterable[pa.Table]) -> StateTable:
+    """The table that a base and the deltas after it make; a later row of a key takes the place of an earlier one."""
+    table = StateTable.new(layout, SMALLEST)
+    for block in blocks:
+        apply(table, block)
+    return table
+
+
+def apply(table: StateTable, block: pa.Table) -> None:
+    layout = table.layout
+    rows = layout.blank(block.num_rows)
+    for name in layout.names:
+        rows[name] = block.column(name).to_numpy()
+    keys: Keys = tuple(np.ascontiguousarray(rows[k]) for k in layout.key)
+    table.write(table.slots(keys), rows)

@@ -1,0 +1,192 @@
+"""A copy of a partition's state in a file that all processes of a host can map, so that it need not be read again.
+
+The copy is worth something at exactly one version: that of the last batch that left it. A task demands the version
+that was committed; if the copy is at another, was left in mid-batch, is held by somebody else or damaged, the task
+rebuilds the state from the base and its deltas. So nothing rests on the copy: it may be lost or wrong at any time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+from zlib import crc32
+
+import numpy as np
+
+from tidemill.stream.checks import StateDamaged
+from tidemill.stream.keyed import Columns, Function, Outcome, run
+from tidemill.stream.layout import WORD, Layout
+from tidemill.stream.table import StateTable
+
+MAGIC = b"tidemill"
+PAGE = 4096
+_HEAD = struct.Struct("<8s16s32sQQQ")
+_CRC = struct.Struct("<I")
+UNSET = bytes(32)
+
+Rebuild = Callable[[], StateTable]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What stands at the beginning of the file."""
+
+    layout: bytes
+    version: bytes  # UNSET: a batch is under way, or died
+    count: int
+    room: int
+    cells: int
+
+    def packed(self) -> bytes:
+        head = _HEAD.pack(MAGIC, self.layout, self.version, self.count, self.room, self.cells)
+        return head + _CRC.pack(crc32(head))
+
+    @classmethod
+    def read(cls, page: bytes) -> _Head | None:
+        head, crc = page[: _HEAD.size], page[_HEAD.size : _HEAD.size + _CRC.size]
+        if len(crc) < _CRC.size or _CRC.unpack(crc)[0] != crc32(head) or not head.startswith(MAGIC):
+            return None
+        return cls(*_HEAD.unpack(head)[1:])
+
+    def size(self, layout: Layout) -> int:
+        return PAGE + (self.room * layout.words + self.cells) * WORD
+
+
+class Held:
+    """The state of one partition, held by one task for one batch."""
+
+    def __init__(self, table: StateTable, file: _Mapped | None, path: Path | None) -> None:
+        self.table = table
+        self._file = file
+        self._path = path
+
+    def leave(self, version: str) -> None:
+        """Leave the state behind as that of a version; who has no right to the file leaves nothing."""
+        if self._path is None:
+            return
+        if self._file is not None and self._file.holds(self.table):
+            self._file.sign(_stamp(version), self.table.count)
+        else:
+            _write(self._path, self.table, _stamp(version))
+
+
+class Cache:
+    """Copies of states in a directory, one file for each name."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @contextmanager
+    def hold(self, name: str, layout: Layout, version: str, rebuild: Rebuild) -> Iterator[Held]:
+        """The state at exactly this version. Until it is left behind as another, the file counts for nothing."""
+        path = self._directory / name
+        with _locked(self._directory / f"{name}.lock") as mine:
+            file = _Mapped.at(path, layout, _stamp(version)) if mine else None
+            if file is None:
+                yield Held(rebuild(), None, path if mine else None)
+                return
+            file.sign(UNSET, file.head.count)
+            yield Held(file.table(layout), file, path)
+
+    def forget(self, name: str) -> None:
+        (self._directory / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Which state a batch runs against, and what it is called afterwards."""
+
+    name: str
+    layout: Layout
+    version: str  # the committed one, which the batch starts from
+    following: str  # no other attempt may ever use it: an attempt that fails has left its own
+
+
+def run_cached(cache: Cache, part: Partition, rebuild: Rebuild, events: Columns, function: Function) -> Outcome:
+    """Run a batch on the cached state if it is the right one and sound, else on the state rebuilt."""
+    try:
+        return _run(cache, part, rebuild, events, function)
+    except StateDamaged:
+        cache.forget(part.name)
+        return _run(cache, part, rebuild, events, function)
+
+
+def _run(cache: Cache, part: Partition, rebuild: Rebuild, events: Columns, function: Function) -> Outcome:
+    with cache.hold(part.name, part.layout, part.version, rebuild) as held:
+        outcome = run(held.table, events, function)
+        held.leave(part.following)
+        return outcome
+
+
+class _Mapped:
+    """A mapped file."""
+
+    def __init__(self, memory: mmap.mmap, head: _Head) -> None:
+        self._memory = memory
+        self.head = head
+
+    @classmethod
+    def at(cls, path: Path, layout: Layout, version: bytes) -> _Mapped | None:
+        """The file, if it is whole and of this version."""
+        try:
+            with path.open("r+b") as file:
+                head = _Head.read(file.read(PAGE))
+                if head is None or (head.layout, head.version) != (layout.digest, version):
+                    return None
+                whole = os.fstat(file.fileno()).st_size == head.size(layout)
+                return cls(mmap.mmap(file.fileno(), 0), head) if whole else None
+        except FileNotFoundError:
+            return None
+
+    def table(self, layout: Layout) -> StateTable:
+        every = np.frombuffer(self._memory, np.uint64, offset=PAGE)
+        split = self.head.room * layout.words
+        return StateTable(layout, every[:split].reshape(-1, layout.words), every[split:], self.head.count)
+
+    def holds(self, table: StateTable) -> bool:
+        """Is the table still in the file? One that has grown is not."""
+        return len(table.words) == self.head.room and len(table.cells) == self.head.cells
+
+    def sign(self, version: bytes, count: int) -> None:
+        head = _Head(self.head.layout, version, count, self.head.room, self.head.cells).packed()
+        self._memory[: len(head)] = head
+
+
+def _write(path: Path, table: StateTable, version: bytes) -> None:
+    """Write a file beside and put it in place; whoever has the old one mapped keeps that."""
+    head = _Head(table.layout.digest, version, table.count, len(table.words), len(table.cells))
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        file.write(head.packed().ljust(PAGE, b"\0"))
+        _put(file, table.words)
+        _put(file, table.cells)
+    beside.replace(path)
+
+
+def _put(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
+    file.write(np.ascontiguousarray(words).data)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """False if somebody else has it: nobody waits for a process that may be dead to its task but not to its host."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _stamp(version: str) -> bytes:
+    return blake2b(version.encode(), digest_size=32).digest()

@@ -1,0 +1,71 @@
+"""How a row of state is laid out: its key, its fields, and a check word, in whole words of 64 bits.
+
+Rows are kept as words, so that many of them are fetched, stored and checked by few operations; functions see them as
+structured arrays. No byte is left to chance: what would be padding is a field, or a copy could change the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Slots = npt.NDArray[np.int64]
+Keys = tuple[npt.NDArray[np.int64], ...]
+"""One array for each column of the key."""
+
+Rows = npt.NDArray[Any]
+"""A structured array with the key's columns and the fields."""
+
+WORD = 8
+CHECK = "_check"
+FILL = "_fill"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A key of whole numbers and fields of fixed width. A key that is new starts with zeros in all fields.
+
+    >>> layout = Layout(("vehicle",), {"balance": "i8", "lane": "i1"})
+    >>> layout.words, layout.names
+    (4, ('vehicle', 'balance', 'lane'))
+    """
+
+    key: tuple[str, ...]
+    fields: Mapping[str, str]  # name to numpy type
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.key, *self.fields)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Wide fields first, so that every field is aligned and only the end has to be filled up."""
+        wide_first = sorted(self.fields.items(), key=lambda f: -np.dtype(f[1]).itemsize)
+        parts: list[tuple[Any, ...]] = [(k, "i8") for k in self.key] + wide_first
+        missing = -sum(np.dtype(p[1]).itemsize for p in parts) % WORD
+        fill = [(FILL, "u1", (missing,))] if missing else []
+        return np.dtype([*parts, *fill, (CHECK, "u8")])
+
+    @property
+    def words(self) -> int:
+        return self.dtype.itemsize // WORD
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Which layout this is, for those who find a file."""
+        return blake2b(repr((self.key, self.dtype.descr)).encode(), digest_size=16).digest()
+
+    def seen(self, words: Words) -> Rows:
+        """Words as rows, without copying."""
+        rows: Rows = words.view(self.dtype)
+        return rows[:, 0]
+
+    def blank(self, count: int) -> Rows:
+        return self.seen(np.zeros((count, self.words), np.uint64))

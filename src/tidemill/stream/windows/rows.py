@@ -1,0 +1,173 @@
+"""Windows of rows: what a task on a windowed input is given, and the state of its queues as blocks.
+
+The operator works on events without their content. Here the content of what waits in queues is kept beside it, in one
+Arrow table in order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.errors import BadInput
+from tidemill.model.window import Window
+from tidemill.stream.windows.former import Entry, Formed
+from tidemill.stream.windows.operator import Delta, Group, Windows
+
+EVENT, GROUP, USED = "_event", "_group", "_used"
+WINDOW, START, END, FORMED = "_window", "_window_start", "_window_end", "_window_formed"
+NUMBERS = "_numbers"
+MOMENT = pa.timestamp("us", "UTC")
+_ENTRY = {
+    "time": pa.int64(), "arrived": pa.int64(), "wave": pa.int64(), "closes": pa.bool_(), "opens": pa.bool_(),
+    "used": pa.bool_(), "gone": pa.bool_(), "rank": pa.int64(),
+}  # fmt: skip
+"""What is kept of an event besides its number, group and content."""
+
+Numbers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in order of arrival. Their numbers follow those of the batch before."""
+
+    content: pa.Table
+    first: int  # the number of the first
+    arrived: Numbers  # microseconds
+    waves: Numbers | None = None
+    closes: Marks | None = None  # with it its wave is complete, or its window closed
+    opens: Marks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Blocks of a state, a base or a delta."""
+
+    groups: pa.Table  # by group, what its former knows besides the queue
+    queue: pa.Table  # by event, with its content
+    left: frozenset[int]  # events that are in no queue any more
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """What a batch came to, as rows."""
+
+    windows: pa.Table  # the content of every event of a window, with the window's number, bounds and moment
+    expired: pa.Table  # stepped over; `_used`: after having been part of a window
+    late: pa.Table  # came after their time
+    state: State
+
+
+class WindowedInput:
+    """A windowed input of a task, for the groups of one partition."""
+
+    def __init__(self, window: Window, schema: pa.Schema) -> None:
+        self._window = window
+        self._windows = Windows(window)
+        self._content = schema.empty_table()
+        self._events = np.empty(0, np.int64)
+
+    def restore(self, blocks: Iterable[State]) -> None:
+        """Go on from the state that a base and the deltas after it make."""
+        known = list(blocks)
+        if not known:
+            return
+        groups = pa.concat_tables([block.groups for block in known]).to_pydict()
+        numbers = {group: tuple(n) for group, n in zip(groups[GROUP], groups[NUMBERS], strict=True)}
+        queue = _newest(pa.concat_tables([b.queue for b in known]), frozenset().union(*(b.left for b in known)))
+        self._content = queue.select(self._content.column_names)
+        self._events = queue[EVENT].to_numpy()
+        self._windows.restore(numbers, _entries(queue))
+
+    def run(self, batch: Batch, now: int) -> Windowed:
+        """Take a batch in, and form what is due at `now` (microseconds)."""
+        new = np.arange(batch.first, batch.first + batch.content.num_rows)
+        result, delta = self._windows.run(zip(self._groups(batch.content), self._new(batch, new), strict=True), now)
+        self._content = pa.concat_tables([self._content, batch.content])
+        self._events = np.concatenate([self._events, new])
+        made = Windowed(
+            windows=self._formed(result.windows),
+            expired=self._some([e.event for _, e in result.expired]).append_column(
+                USED, pa.array([e.used for _, e in result.expired], pa.bool_())
+            ),
+            late=self._some([e.event for _, e in result.late]),
+            state=self._changed(delta),
+        )
+        self._keep(delta, batch.first)
+        return made
+
+    def _groups(self, content: pa.Table) -> list[str]:
+        """Groups by their text, which a block can hold, and which is as different as the values are."""
+        columns = [[key.of(v) for v in content[key.column].to_pylist()] for key in self._window.by]
+        return [repr(values) for values in zip(*columns, strict=True)] if columns else ["()"] * content.num_rows
+
+    def _new(self, batch: Batch, numbers: Numbers) -> list[Entry]:
+        none = np.zeros(len(numbers), np.int64)
+        marks = [none if m is None else m for m in (batch.waves, batch.closes, batch.opens)]
+        times = batch.arrived if self._window.time is None else _times(batch.content, self._window.time)
+        waves, closes, opens = marks[0].tolist(), marks[1].astype(bool).tolist(), marks[2].astype(bool).tolist()
+        return list(map(Entry, numbers.tolist(), times.tolist(), batch.arrived.tolist(), waves, closes, opens))
+
+    def _some(self, events: Sequence[int]) -> pa.Table:
+        return self._content.take(pa.array(np.searchsorted(self._events, np.array(events, np.int64))))
+
+    def _formed(self, windows: Sequence[tuple[Group, Formed]]) -> pa.Table:
+        rows = self._some([event for _, w in windows for event in w.events])
+        sizes = [len(w.events) for _, w in windows]
+        rows = rows.append_column(
+            GROUP, pa.array(np.repeat(np.array([g for g, _ in windows], object), sizes), pa.string())
+        )
+        rows = rows.append_column(WINDOW, pa.array(np.repeat([w.number for _, w in windows], sizes), pa.int64()))
+        for name, moments in {
+            START: [w.start for _, w in windows],
+            END: [w.end for _, w in windows],
+            FORMED: [w.at for _, w in windows],
+        }.items():
+            rows = rows.append_column(name, pa.array(np.repeat(moments, sizes), pa.int64()).cast(MOMENT))
+        return rows
+
+    def _changed(self, delta: Delta) -> State:
+        groups = {GROUP: list(delta.numbers), NUMBERS: list(map(list, delta.numbers.values()))}
+        schema = pa.schema({GROUP: pa.string(), NUMBERS: pa.list_(pa.int64())})
+        kept = sorted(delta.entries)
+        queue = self._some(kept).append_column(EVENT, pa.array(kept, pa.int64()))
+        queue = queue.append_column(GROUP, pa.array([delta.entries[n][0] for n in kept], pa.string()))
+        for name, kind in _ENTRY.items():
+            queue = queue.append_column(f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in kept], kind))
+        return State(pa.table(groups, schema), queue, delta.left)
+
+    def _keep(self, delta: Delta, first: int) -> None:
+        """Of what came before, all that has not left; of the batch, what is in a queue."""
+        left = np.isin(self._events, np.fromiter(delta.left, np.int64, len(delta.left)))
+        queued = np.isin(self._events, np.fromiter(delta.entries, np.int64, len(delta.entries)))
+        stays = np.where(self._events < first, ~left, queued)
+        self._content = self._content.filter(pa.array(stays))
+        self._events = self._events[stays]
+
+
+def _newest(queue: pa.Table, left: frozenset[int]) -> pa.Table:
+    """The last row of each event that has not left, by event; who has left never comes back."""
+    events, backwards = np.unique(queue[EVENT].to_numpy()[::-1], return_index=True)
+    stays = ~np.isin(events, np.fromiter(left, np.int64, len(left)))
+    return queue.take(pa.array(queue.num_rows - 1 - backwards[stays]))
+
+
+def _entries(queue: pa.Table) -> list[tuple[Group, Entry]]:
+    columns: Mapping[str, list[Any]] = queue.select([EVENT, GROUP, *(f"_{name}" for name in _ENTRY)]).to_pydict()
+    entries = map(Entry, columns[EVENT], *(columns[f"_{name}"] for name in _ENTRY))
+    return list(zip(columns[GROUP], entries, strict=True))
+
+
+def _times(content: pa.Table, name: str) -> Numbers:
+    column = content[name]
+    if column.null_count:
+        raise BadInput(f"column {name!r} holds the time of events, but a row has NULL; give every event a time")
+    moments = column.cast(pa.timestamp("us", column.type.tz)) if pa.types.is_timestamp(column.type) else column
+    times: Numbers = moments.cast(pa.int64()).to_numpy()
+    return times

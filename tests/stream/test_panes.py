@@ -1,0 +1,95 @@
+"""Sums over panes are the sums over the windows that the window operator forms."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.stream.test_windows import Drawn, entry, events_of, streams
+
+from tidemill.model.window import Extent, Unit, Window
+from tidemill.stream.blocks import table_of
+from tidemill.stream.layout import Rows
+from tidemill.stream.panes import Panes
+from tidemill.stream.windows.operator import Windows
+
+Found = dict[tuple[int, int, int], tuple[int, int]]
+
+
+def summed(window: Window, stream: list[Drawn], now: int) -> tuple[Found, set[int]]:
+    events = events_of(stream)
+    result, _ = Windows(window).run([(group, entry(e)) for group, e in events], now)
+    found = {(group, w.start, w.end): (len(w.events), sum(e * e for e in w.events)) for group, w in result.windows}
+    return found, {e.event for _, e in result.late}
+
+
+def newest(parts: list[Rows], panes: Panes, table: str) -> Rows:
+    """The rows that deltas make: the last of each key."""
+    layout = getattr(panes, table).layout
+    rows = {tuple(r[k] for k in layout.key): r for part in parts for r in part}
+    return np.array(list(rows.values()), layout.dtype) if rows else layout.blank(0)
+
+
+def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tuple[Found, set[int]]:
+    """In batches, each on a state restored from the deltas of those before."""
+    events = events_of(stream)
+    found: Found = {}
+    late: set[int] = set()
+    groups: list[Rows] = []
+    kept: list[Rows] = []
+    clock = -(2**40)
+    for begin, end in pairwise([0, *sorted(cuts), len(events)]):
+        panes = Panes(window, ["group"], ["square"])
+        panes.restore(newest(groups, panes, "groups"), newest(kept, panes, "panes"), clock)
+        batch = events[begin:end]
+        number = np.array([e.event for _, e in batch], np.int64)
+        columns = {"group": np.array([g for g, _ in batch], np.int64), "square": number * number}
+        clock = now if end == len(events) else events[end - 1][1].arrived if end else 0
+        time, arrived = (np.array([getattr(e, n) for _, e in batch], np.int64) for n in ("time", "arrived"))
+        formed = panes.run(columns, time, arrived, clock)
+        rows = zip(*(formed.windows[n].tolist() for n in ("group", "start", "end", "events", "square")), strict=True)
+        for group, start, stop, count, square in rows:
+            assert (group, start, stop) not in found
+            found[group, start, stop] = (count, square)
+        late |= set(number[formed.late].tolist())
+        groups.append(formed.groups)
+        kept.append(formed.panes)
+    return found, late
+
+
+@given(
+    streams,
+    st.lists(st.integers(0, 50), max_size=6) | st.just(list(range(50))),
+    st.sampled_from([0, 3, 100]),
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.sampled_from([None, 1, 1.5, 4]),
+    st.integers(1, 2),
+)
+def test_sums_are_those_of_the_windows(
+    stream: list[Drawn], cuts: list[int], silence: int, step: int, size: int, timeout: float | None, at_least: int
+) -> None:
+    window = Window(Extent(Unit.TIME, size), Extent(Unit.TIME, step), (), timeout, at_least=at_least)
+    events = events_of(stream)
+    now = (events[-1][1].arrived if events else 0) + silence
+    cuts = [c % (len(events) + 1) for c in cuts]
+    assert paned(window, stream, cuts, now) == summed(window, stream, now)
+
+
+def test_an_event_that_is_behind_is_added_to_the_windows_that_are_not_over() -> None:
+    """103 ends [100, 103); what comes then with 102 is part of the windows after it alone, though of the same pane."""
+    panes = Panes(Window(Extent(Unit.TIME, 3), Extent(Unit.TIME, 1)), ["group"], [])
+    time, arrived = np.array([100, 103, 102, 110]), np.array([100, 103, 103, 110])
+    formed = panes.run({"group": np.zeros(4, np.int64)}, time, arrived, 110)
+    assert formed.windows["start"].tolist() == [98, 99, 100, 101, 102, 103]
+    assert formed.windows["events"].tolist() == [1, 1, 1, 2, 2, 1]
+
+
+def test_panes_that_are_over_are_let_go() -> None:
+    panes = Panes(Window.of("2s", "1s", timeout=1), ["group"], ["amount"])
+    for second in range(50):
+        time = np.full(300, second * 1_000_000)
+        panes.run({"group": np.arange(300), "amount": np.arange(300)}, time, time, second * 1_000_000)
+    assert table_of(panes.panes.all(), panes.panes.layout).num_rows < 300 * 8

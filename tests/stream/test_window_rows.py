@@ -1,0 +1,179 @@
+"""Windows of rows: the seed's worked examples, grouping, and state that is put away as blocks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.errors import BadInput
+from tidemill.model.wave import Tag
+from tidemill.model.window import Between, Window
+from tidemill.stream.waves import Completion
+from tidemill.stream.windows.rows import END, EVENT, FORMED, GROUP, START, WINDOW, Batch, State, WindowedInput
+
+MINUTE = 60_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(minutes: list[float]) -> np.ndarray:
+    return np.array([round(m * MINUTE) for m in minutes], np.int64)
+
+
+def contents(windows: pa.Table, column: str) -> list[list[object]]:
+    """The windows in order, each as the values of a column."""
+    found: dict[tuple[object, object], list[object]] = {}
+    for row in windows.to_pylist():
+        found.setdefault((row[GROUP], row[WINDOW]), []).append(row[column])
+    return list(found.values())
+
+
+def letters(text: str, minutes: list[float], **marks: np.ndarray) -> Batch:
+    return Batch(pa.table({"letter": list(text)}), 0, at(minutes), **marks)
+
+
+def test_size_5_step_3() -> None:
+    """The seed's figure 8."""
+    window = Window.of("5 tokens", "3 tokens")
+    batch = letters("abcdefghijk", [*range(11)])
+    made = WindowedInput(window, batch.content.schema).run(batch, 0)
+    assert ["".join(map(str, w)) for w in contents(made.windows, "letter")] == ["abcde", "defgh", "ghijk"]
+    assert made.expired["letter"].to_pylist() == list("abcdefghi")
+
+
+def test_two_events_within_five_minutes() -> None:
+    """The seed's figure 9: a comes alone and expires unused at 5, b and c come together and are used up.
+
+    Windows begin and end at full minutes, so that of b at 6 and c at 8 the first is [4, 9), which is formed at 9.
+    """
+    window = Window.of("5 minutes", "1 minute", timeout=1, delete_used=True, at_least=2)
+    queue = WindowedInput(window, pa.schema({"letter": pa.string()}))
+    first = queue.run(letters("a", [0]), 5 * MINUTE - 1)
+    assert first.windows.num_rows == first.expired.num_rows == 0
+    second = queue.run(Batch(pa.table({"letter": pa.array([], pa.string())}), 1, at([])), 5 * MINUTE)
+    assert second.expired.to_pylist() == [{"letter": "a", "_used": False}]
+    third = queue.run(Batch(pa.table({"letter": ["b", "c"]}), 1, at([6, 8])), 20 * MINUTE)
+    assert contents(third.windows, "letter") == [["b", "c"]]
+    assert third.windows[START][0].as_py() == EPOCH + timedelta(minutes=4)
+    assert third.windows[FORMED][0].as_py() == EPOCH + timedelta(minutes=9)
+    assert third.expired.num_rows == third.late.num_rows == 0
+
+
+def test_out_of_stock_twice_within_a_while() -> None:
+    """The seed's figure 12: no step, so that each event looks back; the manager hears of two reports of one product."""
+    window = Window.of("10 minutes", by=["product"], at_least=2, time="reported")
+    reported = [EPOCH + timedelta(minutes=m) for m in (0, 1, 8, 12, 30)]
+    batch = Batch(pa.table({"product": ["tea", "milk", "tea", "milk", "tea"], "reported": reported}), 0, at([0] * 5))
+    made = WindowedInput(window, batch.content.schema).run(batch, 0)
+    alarms = [[t.minute for t in w if isinstance(t, datetime)] for w in contents(made.windows, "reported")]
+    assert alarms == [[0, 8]]
+    assert {(e["product"], e["reported"].minute, e["_used"]) for e in made.expired.to_pylist()} == {
+        ("tea", 0, True),
+        ("tea", 8, True),
+        ("milk", 1, False),
+    }
+
+
+def test_three_reports_are_a_matter_of_one_number() -> None:
+    minutes = [0, 4, 8]
+    for at_least, alarms in ((2, 2), (3, 1), (4, 0)):
+        window = Window.of("10 minutes", at_least=at_least)
+        batch = letters("abc", minutes)
+        assert len(contents(WindowedInput(window, batch.content.schema).run(batch, 0).windows, "letter")) == alarms
+
+
+def test_a_value_every_second_as_soon_as_it_is_there() -> None:
+    """The seed's case for a step in time and a size in tokens: the first token of each second, at once."""
+    window = Window.of("1 token", "1s")
+    batch = Batch(pa.table({"letter": list("abcd")}), 0, np.array([100_000, 200_000, 1_900_000, 1_950_000]))
+    made = WindowedInput(window, batch.content.schema).run(batch, 1_950_000)
+    assert contents(made.windows, "letter") == [["a"], ["c"]]
+    assert made.windows[FORMED].cast(pa.int64()).to_pylist() == [100_000, 1_900_000]
+
+
+def test_an_order_is_confirmed_when_its_items_are() -> None:
+    """The seed's case for waves by waves: what two orders were split into comes back mixed."""
+    tea, milk = Tag(1).derived(3), Tag(2).derived(2)
+    tags = [tea[0], milk[1], tea[2], milk[0], tea[1]]
+    waves, closes = Completion().run(tags)
+    batch = Batch(pa.table({"item": list(map(str, tags))}), 0, at([*range(5)]), waves, closes)
+    made = WindowedInput(Window.of("1 wave", "1 wave"), batch.content.schema).run(batch, 0)
+    assert contents(made.windows, "item") == [["2.2!", "2.1"], ["1.1", "1.3!", "1.2"]]
+
+
+def test_the_time_of_waves_begins_with_the_first_wave() -> None:
+    """Every wave, 4 minutes from its earliest event: what a later wave has from before is in no window of the first."""
+    waves, closes = np.array([1, 1, 2, 2]), np.array([False, True, False, True])
+    table = pa.table({"minute": [5, 6, 2, 20], "time": at([5, 6, 2, 20])})
+    window = Window.of("4 minutes", "1 wave", time="time")
+    made = WindowedInput(window, table.schema).run(Batch(table, 0, at([*range(4)]), waves, closes), 0)
+    assert contents(made.windows, "minute") == [[5, 6], [2]]
+
+
+def test_what_came_of_waves_is_all_that_must_be_kept() -> None:
+    items = [t for wave in (Tag(1), Tag(2)) for t in wave.derived(3)]
+    for cut in range(len(items) + 1):
+        first = Completion()
+        before = first.run(items[:cut])[1]
+        after = Completion(first.waiting).run(items[cut:])[1]
+        assert [*before, *after] == [False, False, True] * 2
+
+
+def test_a_punctuation_ends_a_window_and_is_no_part_of_it() -> None:
+    window = Window.of(Between("letter = '.'", punctuation=True))
+    batch = letters("ab.c..de", [*range(8)])
+    closes = np.array([letter == "." for letter in batch.content["letter"].to_pylist()])
+    made = WindowedInput(window, batch.content.schema).run(letters("ab.c..de", [*range(8)], closes=closes), 0)
+    assert contents(made.windows, "letter") == [["a", "b"], ["c"]]
+    assert made.expired["letter"].to_pylist() == ["a", "b", "c"]
+
+
+def test_groups_by_columns_paths_and_functions() -> None:
+    window = Window.of("2 tokens", "2 tokens", by=["/user/id", "as-set(/entities/hashtags)"])
+    tweets = [
+        {"text": "a", "user": {"id": 1}, "entities": {"hashtags": ["x", "y"]}},
+        {"text": "b", "user": {"id": 2}, "entities": {"hashtags": ["x", "y"]}},
+        {"text": "c", "user": {"id": 1}, "entities": {"hashtags": ["y", "x", "x"]}},
+        {"text": "d", "user": {"id": 2}, "entities": {"hashtags": ["x"]}},
+        {"text": "e", "user": {"id": 2}, "entities": {"hashtags": ["x"]}},
+    ]
+    batch = Batch(pa.Table.from_pylist(tweets), 0, at([0] * 5))
+    made = WindowedInput(window, batch.content.schema).run(batch, 0)
+    assert contents(made.windows, "text") == [["a", "c"], ["d", "e"]]
+
+
+def test_an_event_without_its_time_is_refused() -> None:
+    table = pa.table({"at": pa.array([1, None], pa.int64())})
+    with pytest.raises(BadInput, match="'at' holds the time of events, but a row has NULL"):
+        WindowedInput(Window.of("1s", "1s", time="at"), table.schema).run(Batch(table, 0, at([0, 0])), 0)
+
+
+@given(st.lists(st.integers(0, 12), max_size=5), st.sampled_from(["5s", "2 tokens", "1 wave"]), st.booleans())
+def test_state_that_was_put_away_goes_on_as_if_it_had_not_been(cuts: list[int], size: str, delete_used: bool) -> None:
+    """With the content of what waits, in blocks of deltas."""
+    window = Window.of(size, "2 tokens", by=["group"], time="time", delete_used=delete_used)
+    table = pa.table(
+        {"group": list("abbabaabbaba"), "time": [n * 1_500_000 for n in range(12)], "text": list("lmnopqrstuvw")}
+    )
+    waves = np.repeat([1, 2, 3, 4], 3)
+    whole = WindowedInput(window, table.schema).run(Batch(table, 0, at([*range(12)]), waves), 0)
+    blocks: list[State] = []
+    parts = []
+    for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
+        queue = WindowedInput(window, table.schema)
+        queue.restore(blocks)
+        part = Batch(table.slice(begin, end - begin), begin, at([*range(begin, end)]), waves[begin:end])
+        parts.append(queue.run(part, 0))
+        blocks.append(parts[-1].state)
+    windows = pa.concat_tables([p.windows for p in parts])
+    assert windows.sort_by([(GROUP, "ascending"), (WINDOW, "ascending")]) == whole.windows.sort_by(
+        [(GROUP, "ascending"), (WINDOW, "ascending")]
+    )
+    expired = pa.concat_tables([p.expired for p in parts])
+    assert sorted(expired["text"].to_pylist()) == sorted(whole.expired["text"].to_pylist())
+    assert EVENT in blocks[0].queue.column_names
+    assert END in windows.column_names
