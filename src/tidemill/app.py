@@ -36,6 +36,7 @@ from tidemill.project import Project, load_project
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
+from tidemill.runtime.dispatch import Way
 from tidemill.runtime.doubts import doubts
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.explain import explain
@@ -240,9 +241,11 @@ class Tidemill:
         """A server of this project."""
         chosen = self.settings.server
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
+        way = Way(chosen.policy, chosen.placement, chosen.inheritance, server.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
         chores = [Chore("telling", chosen.tick, notifier), Chore("keeping house", chosen.chores, self._keep_house)]
-        return Loop(self.catalog, server, self.execute, chores, Rhythm(tick=chosen.tick, lead=chosen.lead))
+        rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
+        return Loop(self.catalog, server, self.execute, chores, rhythm, way)
 
     def _keep_house(self) -> None:
         self.tidy()

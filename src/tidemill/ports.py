@@ -124,6 +124,19 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What is known of a bound flow that matters for when it runs."""
+
+    flow: str
+    priority: float  # how much its staleness counts
+    urgency: int  # of its workflow: larger goes first
+    parents: tuple[str, ...]  # flows that write what it reads
+    seconds: float | None  # that a run usually takes
+    began: float | None = None  # when its last finished run did
+    period: float | None = None  # seconds between two of them, lately
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """A process that executes runs."""
 
@@ -159,6 +172,12 @@ class CatalogReader(Protocol):
     def cursors(self, channel: str | None = None) -> list[Cursor]: ...
     def costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """What refreshing was learnt to cost, by task and variant."""
+
+    def facts(self) -> list[FlowFacts]:
+        """What is known of all bound flows."""
+
+    def wished(self) -> dict[str, Any]:
+        """What people wish of all dispatchers, by what it is about."""
 
     def versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
@@ -254,6 +273,9 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def release(self, run: int, fence: int, *, seconds: float) -> None:
         """Give back a run that was taken; it waits so long, and the attempt does not count."""
+
+    def wish(self, wanted: Mapping[str, Any]) -> None:
+        """Wish something of all dispatchers: a policy, a placement, tracks; None takes a wish back."""
 
     def expect(self, flow: str, seconds: float) -> None:
         """Keeping what a flow promises takes about so long: it will be due so much earlier."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
 
+from tidemill.catalog import facts
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
@@ -55,6 +57,7 @@ from tidemill.ports import (
     Cursor,
     Event,
     Firing,
+    FlowFacts,
     Reading,
     RegisteredBinding,
     RegisteredChannel,
@@ -136,6 +139,14 @@ class SqlCatalogReader:
         query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
         with self._read() as connection:
             return {(row.task, row.variant): row.learnt for row in connection.execute(query)}
+
+    def facts(self) -> list[FlowFacts]:
+        with self._read() as connection:
+            return facts.facts(connection)
+
+    def wished(self) -> dict[str, Any]:
+        with self._read() as connection:
+            return facts.wished(connection)
 
     def versions(self, channel: str, since: int) -> list[int]:
         with self._read() as connection:

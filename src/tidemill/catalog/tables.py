@@ -230,6 +230,13 @@ costs = Table(  # of a task's variants, as its runs have taught
     Column("learnt", JSON, nullable=False),
 )
 
+wishes = Table(  # what people want of all servers while they run
+    "wishes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", JSON, nullable=False),
+)
+
 run_reads = Table(
     "run_reads",
     metadata,

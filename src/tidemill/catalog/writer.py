@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tidemill.catalog import claims, collection, commits, history, notices, register, runs, servers, triggers
+from tidemill.catalog import claims, collection, commits, facts, history, notices, register, runs, servers, triggers
 from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
@@ -84,6 +84,9 @@ class SqlCatalog(SqlCatalogReader):
 
     def release(self, run: int, fence: int, *, seconds: float) -> None:
         self.transact(lambda tx: runs.release(tx, run, fence, seconds=seconds))
+
+    def wish(self, wanted: Mapping[str, Any]) -> None:
+        self.transact(lambda tx: facts.wish(tx, wanted))
 
     def expect(self, flow: str, seconds: float) -> None:
         self.transact(lambda tx: triggers.expect(tx, flow, seconds))

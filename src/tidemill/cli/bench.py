@@ -22,6 +22,7 @@ from tidemill.cli.deferred import (
     measure_modes,
     measure_overhead,
     measure_queries,
+    measure_staleness,
     measure_storage,
     measure_tick,
 )
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(load)
     bench.command()(modes)
     bench.command()(choices)
+    bench.command()(staleness)
     bench.command()(dispatch)
     bench.command()(storage)
     app.add_typer(bench, name="bench")
@@ -94,6 +96,21 @@ def modes(
     with _scratch() as directory:
         document = measure_modes(directory, pages=pages, share=share, days=days, tell=tell)
     _print(as_json, document, document["points"])
+
+
+def staleness(
+    seconds: Annotated[float, typer.Option(min=5, help="Of each turn of a policy.")] = 45.0,
+    turns: Annotated[int, typer.Option(min=1, help="How often each policy has its turn.")] = 2,
+    tracks: Annotated[int, typer.Option(min=1, max=16, help="Runs at the same time.")] = 2,
+    heavy: Annotated[int, typer.Option(min=100, help="Rows in each batch of the slow tables at first.")] = 3000,
+    as_json: AsJson = False,
+) -> None:
+    """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""
+    with _scratch() as directory:
+        document = measure_staleness(directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        write("".join(f"{name}: {value}\n" for name, value in document.items() if name != "points"))
 
 
 def choices(

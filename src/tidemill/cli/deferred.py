@@ -15,6 +15,7 @@ from tidemill.errors import ConfigError
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
+    from tidemill.catalog import SqlCatalog
     from tidemill.catalog.access import Accounts
     from tidemill.demo.story import Report, Tell
     from tidemill.server.listen import Listener
@@ -74,9 +75,26 @@ def measure_load(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+@contextmanager
+def open_catalog_at(url: str) -> Iterator[SqlCatalog]:
+    from tidemill.catalog import open_catalog  # noqa: PLC0415
+
+    catalog = open_catalog(url)
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+
+
 def measure_modes(directory: Path, **wanted: Any) -> dict[str, Any]:
     with _extra("bench"):
         from tidemill.bench.modes import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
+def measure_staleness(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.staleness import measure  # noqa: PLC0415
 
     return measure(directory, **wanted)
 

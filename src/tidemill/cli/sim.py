@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidemill.cli.options import AsJson
+from tidemill.cli.deferred import open_catalog_at
+from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table, write
 from tidemill.cli.staleness import staleness
+from tidemill.ports import CatalogReader
+from tidemill.runtime.recorded import recorded
+from tidemill.sim.plots import charts
 from tidemill.sim.scenario import HOUR, WEEK
+from tidemill.sim.staleness.replay import replayed
 from tidemill.sim.tables import Row, doubts_5, doubts_6, table_5, table_6
 
 
@@ -25,6 +33,7 @@ def register(app: typer.Typer) -> None:
     sim = typer.Typer(help="Simulate, in virtual time, what would happen.", no_args_is_help=True)
     sim.command()(workflows)
     sim.command()(staleness)
+    sim.command()(policies)
     app.add_typer(sim, name="sim")
 
 
@@ -38,6 +47,9 @@ def workflows(
         typer.Option(min=0.01, help="Simulated time; ten weeks, or twelve hours for table 6, if left out."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Simulations of each, whose means are shown.")] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Draw lag and cost over time into this directory, as SVG.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Three workflows of the paper on asynchronous incremental processing: lag and cost, and the paper's beside ours.
@@ -51,12 +63,45 @@ def workflows(
     else:
         rows = table_6(12 * HOUR if weeks is None else int(weeks * WEEK), seeds=many, stopwatch=time.process_time)
         doubts = doubts_6(rows)
+    if plot is not None:
+        _draw(plot, int((weeks or 10) * WEEK))
     if as_json:
         write(json.dumps(rows, indent=2) + "\n")
         return
     headings = ("workflow", "mode", ">lag", ">cost", ">scheduler s", ">paper's lag", ">paper's cost")
     said = "the paper's order holds" if not doubts else "not in the paper's order: " + "; ".join(doubts)
     show(False, {}, table(f"table {which}", headings, (_cells(row) for row in rows)), said)
+
+
+def policies(
+    ctx: typer.Context,
+    tracks: Annotated[int, typer.Option(min=1, help="So many runs at the same time.")] = 2,
+    hours: Annotated[float, typer.Option(min=0.01, help="So far back.")] = 24.0,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; the project's own if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay what a real system went through under other policies: how stale tables would have been on average."""
+    with _catalog(ctx, catalog) as found:
+        ways = replayed(recorded(found, time.time() - 3600 * hours), tracks)
+    document = {"tracks": tracks, "ways": [{"way": r.name, "staleness": r.staleness, "tables": r.tables} for r in ways]}
+    rows = ([r.name, f"{r.staleness:.4g}"] for r in ways)
+    show(as_json, document, table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows))
+
+
+@contextmanager
+def _catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader]:
+    if url is None:
+        with opened(ctx) as mill:
+            yield mill.catalog
+        return
+    with open_catalog_at(url) as catalog:
+        yield catalog
+
+
+def _draw(directory: Path, duration: int) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, document in charts(duration):
+        (directory / f"{name}.svg").write_text(document, encoding="utf-8")
 
 
 def _cells(row: Row) -> list[object]:

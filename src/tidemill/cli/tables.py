@@ -18,6 +18,7 @@ from tidemill.model.run import Run, RunState
 from tidemill.plan.standing import Kept
 from tidemill.ports import Event
 from tidemill.runtime.staleness import History, Measure, curves, measured
+from tidemill.runtime.statistics import TaskStatistics
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
 
 _STYLES = {
@@ -113,6 +114,17 @@ def _measures(found: History, name: str, now: float) -> list[str]:
 
 def _seconds(value: float | None) -> str:
     return NONE if value is None else lasted(0.0, value)
+
+
+def statistics(values: Iterable[TaskStatistics]) -> RenderableType:
+    headings = ("flow", "task", ">priority", ">seconds", ">makes", ">rows in/s", ">rows out/s", ">waiting")
+    return table("tasks", headings, (_statistics(s) for s in values), empty="none; tidemill apply registers them")
+
+
+def _statistics(value: TaskStatistics) -> list[object]:
+    figures = (value.seconds, value.selectivity, value.input_rate, value.output_rate)
+    shown = [NONE if f is None else f"{f:.3g}" for f in figures]
+    return [value.flow, value.task, f"{value.priority:g}", *shown, plural(value.queue, "block")]
 
 
 def flows(values: Iterable[FlowStatus], now: float) -> RenderableType:

@@ -25,6 +25,9 @@ KEPT = 0.9
 GUESS = 1e-4
 """How much the guess counts for ever, in runs. At first it counts as one."""
 
+DOUBTED = 0.1
+"""How much the guess still counts after a run: it may be off by any factor."""
+
 ENOUGH = 3
 """Runs of a variant that speak for it alone. Fewer may have been cold: others say how fast the machine is."""
 
@@ -106,7 +109,7 @@ class Learnt:
             for row, a in zip(self.moments, parts, strict=True)
         )
         cross = tuple(KEPT * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
-        weight = KEPT * self.weight
+        weight = DOUBTED * self.weight
         return replace(
             self,
             terms=_fitted(self.guess, moments, cross, weight + GUESS),

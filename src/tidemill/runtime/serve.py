@@ -10,15 +10,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
-from tidemill.errors import TidemillError
+from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.run import Run
 from tidemill.ports import CatalogWriter, Server
+from tidemill.runtime.dispatch import Dispatch, Started, Way
 
 log = logging.getLogger("tidemill.server")
+
+OFFERED = 1000
+"""Runs among which the dispatcher chooses at once."""
+
+MOST = 64
+"""Tracks of a server."""
 
 AT_ONCE = 100
 """Triggers that are fired in one tick; the rest has to wait for the next, which follows at once."""
@@ -70,8 +78,11 @@ class Loop:
         execute: Callable[[Run], None],
         chores: Sequence[Chore],
         rhythm: Rhythm,
+        way: Way | None = None,
     ) -> None:
         self.server = server
+        self._way = way or Way(tracks=server.tracks)
+        self._dispatch = Dispatch(catalog, self._way)
         self.leading = False
         self._catalog = catalog
         self._execute = execute
@@ -79,9 +90,10 @@ class Loop:
         self._rhythm = rhythm
         self._attended = float("-inf")
         self._under_way: dict[int, Future[None]] = {}
+        self._wished: Mapping[str, Any] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._tracks = ThreadPoolExecutor(server.tracks + len(chores), thread_name_prefix="tidemill-track")
+        self._tracks = ThreadPoolExecutor(MOST + len(chores), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:
         """Serve until `drain` was called and what was under way has ended."""
@@ -130,6 +142,7 @@ class Loop:
             if leads != self.leading:
                 log.info("%s %s", self.server.name, "leads" if leads else "no longer leads")
             self.leading, self._attended = leads, now
+            self._heed(self._catalog.wished())
 
     def _fire(self) -> bool:
         due = self._catalog.due_triggers(AT_ONCE)
@@ -140,22 +153,37 @@ class Loop:
         return len(due) == AT_ONCE
 
     def _take(self) -> None:
-        """Put runs on free tracks, in the order in which the catalog gives them."""
+        """Put runs on free tracks, as the dispatcher says."""
         self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
         free = self.server.tracks - len(self._under_way)
         if free <= 0 or self._stopping.is_set():
             return
-        for run in self._catalog.runnable(free + len(self._under_way) + AT_ONCE):
-            if free and run.id not in self._under_way:
-                self._under_way[run.id] = self._tracks.submit(self._attempt, run)
-                free -= 1
+        runnable = [r for r in self._catalog.runnable(OFFERED) if r.id not in self._under_way]
+        if runnable:
+            for started in self._dispatch.starts(runnable, time.time()):
+                self._under_way[started.run.id] = self._tracks.submit(self._attempt, started)
 
-    def _attempt(self, run: Run) -> None:
+    def _heed(self, wished: Mapping[str, Any]) -> None:
+        """Dispatch as people wish by now; what is wished and makes no sense is told once."""
+        if wished == self._wished:
+            return
+        self._wished = wished
+        try:
+            way = self._way.wishing(wished)
+        except ConfigError as error:
+            log.error("a wish is not heeded: %s", error)
+            return
+        self.server = replace(self.server, tracks=min(MOST, way.tracks))
+        self._dispatch.change(replace(way, tracks=self.server.tracks), time.time())
+
+    def _attempt(self, started: Started) -> None:
+        run = started.run
         try:
             self._execute(run)
         except Exception:
             log.exception("run %d of %s", run.id, run.subject)
         finally:
+            self._dispatch.ended(started, time.time())
             self.wake()
 
     def _busy(self) -> bool:

@@ -40,6 +40,7 @@ class Outcome:
 
     cost: float = 0.0
     lags: list[tuple[Version, float]] = field(default_factory=list)  # when an output was repaired, and how late
+    costs: list[tuple[Version, float]] = field(default_factory=list)  # what everything had cost by then
     scheduler_s: float = 0.0
     calls: int = 0
     unplanned: int = 0  # calls that found no plan
@@ -145,6 +146,7 @@ class Simulation:
         self._timed(lambda: self._stock.pin(plan.reads))
         cost = sum(step.cost * self._noise() for step in plan.steps)
         self.outcome.cost += cost
+        self.outcome.costs.append((self._now, self.outcome.cost))
         self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan))
 
     def _finish(self, plan: Plan) -> None:

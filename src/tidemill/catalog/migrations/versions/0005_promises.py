@@ -24,6 +24,7 @@ def upgrade() -> None:
         sqlite_where=under_way,
         postgresql_where=under_way,
     )
+    op.create_table("wishes", sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.JSON, nullable=False))
     op.create_table(
         "costs",
         sa.Column("binding_id", _ID, sa.ForeignKey("bindings.id"), primary_key=True, autoincrement=False),

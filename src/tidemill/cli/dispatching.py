@@ -1,0 +1,50 @@
+"""`dispatching` and `statistics`: which of the runs that are due go first, and what that is decided by."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import tables
+from tidemill.cli.options import AsJson, opened
+from tidemill.cli.output import fields, show
+from tidemill.runtime.dispatch import Way
+from tidemill.runtime.statistics import statistics as found_of
+from tidemill.runtime.status import status
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(dispatching)
+    app.command()(statistics)
+
+
+def dispatching(
+    ctx: typer.Context,
+    policy: Annotated[str | None, typer.Option(help="Who goes first: max-benefit, edf, first-come, …")] = None,
+    placement: Annotated[str | None, typer.Option(help="On which tracks: proportional, partitioned, single, …")] = None,
+    inheritance: Annotated[str | None, typer.Option(help="What sources count for: none, sum, max, max-plus.")] = None,
+    tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Runs at the same time, on each server.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Go back to what each server's settings say.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how servers choose what runs first, or change it while they run; they heed it within seconds."""
+    given = {"policy": policy, "placement": placement, "inheritance": inheritance, "tracks": tracks}
+    with opened(ctx) as mill:
+        chosen = mill.settings.server
+        own = Way(chosen.policy, chosen.placement, chosen.inheritance, chosen.tracks)
+        wanted = {name: value for name, value in given.items() if value is not None}
+        wished = {} if reset else {**mill.catalog.wished(), **wanted}
+        way = own.wishing(wished)
+        if reset or wanted:
+            mill.catalog.wish(dict.fromkeys(given) | wished)
+    document = asdict(way) | {"wished": wished}
+    show(as_json, document, fields([(name, str(value)) for name, value in asdict(way).items()]))
+
+
+def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show for each task what a run costs, how much it makes of what it reads, its rates, and what waits for it."""
+    with opened(ctx) as mill:
+        found = found_of(mill.catalog, status(mill.catalog))
+    show(as_json, {"tasks": [asdict(s) for s in found]}, tables.statistics(found))

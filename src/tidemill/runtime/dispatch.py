@@ -1,0 +1,184 @@
+"""The live driver of the dispatcher: runs that may be claimed are offered, and some of them get a track.
+
+The catalog owns what waits. A run that another server takes meanwhile is started here for nothing: it cannot be claimed
+twice. What is known of flows is asked for now and then, not at every look.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidemill.errors import ConfigError, Infeasible
+from tidemill.model.run import Run
+from tidemill.ports import CatalogReader, FlowFacts
+from tidemill.schedule.dispatcher import LIMITS, Dispatcher
+from tidemill.schedule.hierarchy import Inheritance, jobs_of
+from tidemill.schedule.job import Cost, Job, Profile
+from tidemill.schedule.policies import POLICIES
+from tidemill.schedule.state import State
+from tidemill.schedule.tracks import PLACEMENTS
+from tidemill.schedule.tracks.lane import Placement
+
+log = logging.getLogger("tidemill.server")
+
+OFTEN = 60.0
+"""Seconds between two times that flows are looked at anew."""
+
+UNKNOWN = 1.0
+"""Seconds that a run is thought to take before there was one."""
+
+SELDOM = 3600.0
+"""Seconds between two runs of a flow, as long as there were fewer than two."""
+
+URGENT = 1000.0
+"""How many times more each step of a workflow's priority counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How runs are dispatched, in the words of the settings."""
+
+    policy: str = "max-benefit"
+    placement: str = "proportional"
+    inheritance: str = "max"
+    tracks: int = 2
+
+    def checked(self) -> Way:
+        for what, word, known in (
+            ("policy", self.policy, POLICIES),
+            ("placement", self.placement, PLACEMENTS),
+            ("inheritance", self.inheritance, tuple(Inheritance)),
+        ):
+            if word not in known:
+                raise ConfigError(f"expected a {what} among {', '.join(known)}, found {word!r}")
+        if self.tracks < 1:
+            raise ConfigError(f"expected at least one track, found {self.tracks}")
+        return self
+
+    def wishing(self, wished: Mapping[str, Any]) -> Way:
+        """The same, but for what people wish while it runs."""
+        known = {name: getattr(self, name) for name in ("policy", "placement", "inheritance", "tracks")}
+        return Way(**(known | {name: value for name, value in wished.items() if name in known})).checked()
+
+
+@dataclass(slots=True)
+class Started:
+    """A run that has a track."""
+
+    run: Run
+    track: int
+    job: Job
+    grain: int
+    at: float = field(default_factory=time.monotonic)
+
+
+class Dispatch:
+    """Decides which of the runs that may be claimed begin on this server, and on which track. Safe between threads."""
+
+    def __init__(self, catalog: CatalogReader, way: Way) -> None:
+        self.way = way.checked()
+        self._catalog = catalog
+        self._looked = float("-inf")
+        self._jobs: dict[str, Job] = {}
+        self._runs: dict[str, Run] = {}
+        self._dispatcher: Dispatcher | None = None
+        self._lock = threading.Lock()
+
+    def starts(self, runnable: Sequence[Run], now: float) -> list[Started]:
+        """Those of the runs that begin now; they count as under way until `ended` is said."""
+        with self._lock:
+            self._know({run.subject for run in runnable}, now)
+            assert self._dispatcher is not None
+            self._offer(runnable, now)
+            started = []
+            for job, track, grain in self._dispatcher.dispatch(now):
+                run = self._runs.pop(job.name)
+                started.append(Started(run, track, job, grain))
+            return started
+
+    def ended(self, started: Started, now: float) -> None:
+        """Whatever became of a run: what still waits, the catalog says at the next look."""
+        with self._lock:
+            job, seconds = started.job, time.monotonic() - started.at
+            if job.batches:
+                job.load(min(started.grain, len(job.batches)), now)
+                job.batches.clear()
+            assert self._dispatcher is not None
+            self._dispatcher.done(job, now, started.grain, seconds)
+
+    def change(self, way: Way, now: float) -> None:
+        """Go on in another way; what is under way goes on as it is."""
+        if way == self.way:
+            return
+        with self._lock:
+            if self._dispatcher is not None and way.policy != self.way.policy:
+                self._dispatcher.change(now, order=POLICIES[way.policy]())
+            self.way = way
+            if self._dispatcher is not None:
+                self._arrange(now)
+
+    def states(self, now: float) -> dict[str, State]:
+        with self._lock:
+            return {} if self._dispatcher is None else self._dispatcher.states(now)
+
+    def _offer(self, runnable: Iterable[Run], now: float) -> None:
+        assert self._dispatcher is not None
+        for run in runnable:
+            job = self._jobs.get(run.subject)
+            if job is None:
+                continue
+            self._runs[run.subject] = run
+            if not job.batches:
+                job.arrive((run.created, max(now, job.fresh)))
+            self._dispatcher.ready(job, now)
+
+    def _know(self, flows: set[str], now: float) -> None:
+        """Learn of flows: of new ones at once, of all now and then."""
+        fresh = time.monotonic() - self._looked < OFTEN
+        if self._dispatcher is not None and fresh and flows <= self._jobs.keys():
+            return
+        known = self._catalog.facts()
+        begun = {f.flow: f.began for f in known}
+        jobs = self._made([_profile(f) for f in known])
+        for job in jobs:
+            old = self._jobs.get(job.name)
+            if old is not None:
+                old.profile, old.weight = job.profile, job.weight
+            else:
+                job.fresh = job.since = begun[job.name] or now - job.profile.period
+        self._jobs = {job.name: self._jobs.get(job.name, job) for job in jobs}
+        self._looked = time.monotonic()
+        self._arrange(now)
+
+    def _made(self, profiles: list[Profile]) -> list[Job]:
+        try:
+            return jobs_of(profiles, Inheritance(self.way.inheritance))
+        except ConfigError:  # flows of several tasks may read of each other: then nobody inherits
+            return jobs_of([replace(p, parents=()) for p in profiles])
+
+    def _arrange(self, now: float) -> None:
+        try:
+            self._place(now, PLACEMENTS[self.way.placement])
+        except Infeasible as error:
+            log.warning("%s; short jobs may now use the tracks of long ones instead", error)
+            self._place(now, PLACEMENTS["proportional"])
+
+    def _place(self, now: float, placement: Placement) -> None:
+        jobs = list(self._jobs.values())
+        if self._dispatcher is None:
+            policy = POLICIES[self.way.policy]()
+            self._dispatcher = Dispatcher(jobs, policy, placement, self.way.tracks, LIMITS)
+        else:
+            self._dispatcher.change(now, jobs=jobs, placement=placement, tracks=self.way.tracks)
+
+
+def _profile(known: FlowFacts) -> Profile:
+    seconds = known.seconds or UNKNOWN
+    period = max(known.period or SELDOM, seconds)
+    weight = known.priority * URGENT ** max(-20, min(20, known.urgency))
+    return Profile(known.flow, period, Cost(seconds, 0.0), weight, known.parents)

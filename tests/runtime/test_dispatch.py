@@ -1,0 +1,109 @@
+"""The dispatcher, driven by a real catalog: who gets a track, and what changes while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.catalog.driver import SCHEMA, task
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.errors import ConfigError
+from tidemill.model.block import Kind
+from tidemill.model.channel import Channel, Role
+from tidemill.model.flow import Binding
+from tidemill.model.run import Run
+from tidemill.model.task import Mode
+from tidemill.model.workflow import Workflow
+from tidemill.ports import Server
+from tidemill.runtime.asking import ask
+from tidemill.runtime.dispatch import Dispatch, Started, Way
+from tidemill.runtime.serve import Loop, Rhythm
+
+
+def flow(name: str, reads: str, priority: float = 1.0) -> Binding:
+    return Binding(name, (task(name, {reads: Mode.NEW}, {name: Kind.DELTA}),), priority=priority)
+
+
+CHANNELS = (Channel("a", Role.INPUT, SCHEMA), *(Channel(n, Role.DERIVED) for n in ("slow", "quick", "dear", "last")))
+BINDINGS = (flow("slow", "a"), flow("quick", "a"), flow("dear", "a", 50.0), flow("last", "quick", 100.0))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
+    made = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+    made.apply(Workflow("w", CHANNELS, BINDINGS))
+    yield made
+    made.close()
+
+
+def asked(catalog: SqlCatalog, *flows: str) -> list[Run]:
+    return [ask(catalog, name) for name in flows]
+
+
+def names(started: list[Started]) -> list[str]:
+    return [s.run.subject for s in started]
+
+
+def test_facts_say_what_a_flow_counts_for_and_what_it_needs(catalog: SqlCatalog) -> None:
+    known = {f.flow: f for f in catalog.facts()}
+    assert (known["last"].parents, known["last"].priority) == (("quick",), 100.0)
+    assert (known["slow"].parents, known["slow"].seconds, known["slow"].began) == ((), None, None)
+
+
+def test_whoever_counts_most_gets_the_track(catalog: SqlCatalog) -> None:
+    runs = asked(catalog, "slow", "dear")
+    dispatch = Dispatch(catalog, Way(tracks=1, placement="single"))
+    now = time.time()
+    (first,) = dispatch.starts(runs, now)
+    assert first.run.subject == "dear"
+    assert dispatch.starts(runs[:1], now) == []  # the track is taken
+    dispatch.ended(first, now + 1)
+    assert names(dispatch.starts(runs[:1], now + 1)) == ["slow"]
+
+
+def test_what_others_are_made_of_inherits(catalog: SqlCatalog) -> None:
+    runs = asked(catalog, "slow", "dear", "quick")
+    (first,) = Dispatch(catalog, Way(tracks=1, placement="single")).starts(runs, time.time())
+    assert first.run.subject == "quick"  # because of `last`
+    alone = Dispatch(catalog, Way(tracks=1, placement="single", inheritance="none"))
+    assert names(alone.starts(runs, time.time())) == ["dear"]
+
+
+def test_a_way_can_be_wished_while_it_runs(catalog: SqlCatalog) -> None:
+    runs = asked(catalog, "slow", "dear", "quick")
+    dispatch = Dispatch(catalog, Way(tracks=1, placement="single"))
+    now = time.time()
+    (first,) = dispatch.starts(runs, now)
+    dispatch.change(Way("first-come", "single", tracks=2), now)
+    left = [r for r in runs if r is not first.run]
+    assert len(dispatch.starts(left, now)) == 1  # the second track; nothing was lost
+    catalog.wish({"policy": "edf", "tracks": 3})
+    assert Way().wishing(catalog.wished()) == Way("edf", tracks=3)
+    catalog.wish({"policy": None, "tracks": None})
+    assert catalog.wished() == {}
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "best"}, {"placement": "here"}, {"inheritance": "all"}, {"tracks": 0}])
+def test_a_way_that_nobody_knows_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        Way().wishing(wrong)
+
+
+def test_jobs_that_do_not_fit_partitioned_tracks_are_placed_otherwise(catalog: SqlCatalog) -> None:
+    dispatch = Dispatch(catalog, Way(placement="partitioned", tracks=1))
+    assert len(dispatch.starts(asked(catalog, "slow", "dear"), time.time())) == 1
+
+
+def test_a_server_heeds_what_is_wished(catalog: SqlCatalog) -> None:
+    ran: list[str] = []
+    loop = Loop(catalog, Server("one", "work", 1), lambda run: ran.append(run.subject), [], Rhythm(tick=0.01))
+    loop.tick()
+    catalog.wish({"tracks": 4, "placement": "single"})
+    loop._attended = float("-inf")
+    loop.tick()
+    assert loop.server.tracks == 4
+    asked(catalog, "slow", "dear", "quick")
+    loop.drain()
