@@ -250,7 +250,7 @@ def staleness(found: History, measure: Measure, since: float, now: float) -> Jso
         "since": iso(since),
         "now": iso(now),
         "tables": [_curve(c) | {"now": measured(found, c.table, measure, now)} for c in drawn],
-        "total": _curve(total(drawn)),
+        "total": _curve(total(drawn, found.weights)),
     }
 
 

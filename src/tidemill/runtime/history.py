@@ -25,7 +25,18 @@ def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> 
     return History(
         {name: _arrivals(catalog, name) for name in inputs},
         {name: _reaches(catalog, name, advanced[name]) for name in tables},
+        _weights(catalog),
     )
+
+
+def _weights(catalog: CatalogReader) -> dict[str, float]:
+    """The priorities of tables, by name."""
+    return {
+        write["channel"]: binding.spec.get("priority", 1.0)
+        for binding in catalog.bindings()
+        for task in binding.spec["tasks"]
+        for write in task["writes"]
+    }
 
 
 def _names(status: Status, role: Role) -> list[str]:

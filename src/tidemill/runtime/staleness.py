@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidemill.model.provenance import Pathway
@@ -37,6 +37,7 @@ class History:
 
     arrivals: Mapping[str, Sequence[Version]]
     reaches: Mapping[str, Sequence[Reach]]
+    weights: Mapping[str, float] = field(default_factory=dict)  # of tables that count for more or less than one
 
     def begin(self) -> float | None:
         """When the first table reflected anything; None if none does."""
@@ -63,12 +64,12 @@ def curves(history: History, measure: Measure, since: float, now: float) -> tupl
     return tuple(curve for curve in found if curve.points)
 
 
-def total(drawn: Iterable[Curve]) -> Curve:
-    """The sum of curves that were drawn together; where one has not begun it counts as nothing."""
+def total(drawn: Iterable[Curve], weights: Mapping[str, float] | None = None) -> Curve:
+    """The sum of curves that were drawn together, by weight; where one has not begun it counts as nothing."""
     sums: dict[tuple[float, int], float] = {}
     for curve in drawn:
         for (moment, value), side in zip(curve.points, _sides(curve.points), strict=True):
-            sums[moment, side] = sums.get((moment, side), 0.0) + value
+            sums[moment, side] = sums.get((moment, side), 0.0) + value * (weights or {}).get(curve.table, 1.0)
     return Curve("all tables", tuple((moment, value) for (moment, _), value in sorted(sums.items())))
 
 

@@ -33,7 +33,7 @@ async def freshness(desk: Desk, measure: Measure) -> None:
         _choices(measure)
         with section("Lately", MEANING[measure]):
             single = _chart("Each table")
-            summed = _chart("All tables together")
+            summed = _chart("All tables together, each by its priority")
         with section("Now"):
             table = Table("Now", ("table", ">staleness", ">age"), empty="no table yet")
 
@@ -44,7 +44,7 @@ async def freshness(desk: Desk, measure: Measure) -> None:
             length = window(found.begin(), now)
             drawn = curves(found, measure, now - length, now)
             _show(single, drawn, now, length)
-            _show(summed, (total(drawn),), now, length)
+            _show(summed, (total(drawn, found.weights),), now, length)
             table.show([_row(found, name, now) for name in sorted(found.reaches)])
 
         await desk.keep(show)
