@@ -8,10 +8,12 @@ from html import escape
 from itertools import count, takewhile
 from math import floor, log10
 
-WIDTH, HEIGHT = 720, 440
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 44, 52
+WIDTH, HEIGHT = 840, 440
+LEFT, RIGHT, TOP, BOTTOM = 64, 170, 44, 52
 COLOURS = ("#0a6c86", "#d1495b", "#edae49", "#2e8b57", "#6a4c93", "#555555", "#b5651d", "#1b998b", "#c71585")
 STEPS = 6
+DENSE = 60
+"""Points of a line from which on they are not marked."""
 
 Line = Sequence[tuple[float, float]]
 
@@ -82,7 +84,8 @@ def _grid(x: Scale, y: Scale) -> Iterator[str]:
 def _drawn(name: str, line: Line, colour: str, number: int, x: Scale, y: Scale) -> Iterator[str]:
     points = " ".join(f"{x(px)},{y(py)}" for px, py in line)
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    yield from (f'<circle cx="{x(px)}" cy="{y(py)}" r="2.5" fill="{colour}"/>' for px, py in line)
-    down = TOP + 14 + 18 * number
-    yield f'<path d="M{LEFT + 12} {down - 4}h18" stroke="{colour}" stroke-width="3"/>'
-    yield f'<text x="{LEFT + 36}" y="{down}">{escape(name)}</text>'
+    if len(line) < DENSE:
+        yield from (f'<circle cx="{x(px)}" cy="{y(py)}" r="2.5" fill="{colour}"/>' for px, py in line)
+    beside, down = WIDTH - RIGHT + 12, TOP + 14 + 18 * number
+    yield f'<path d="M{beside} {down - 4}h18" stroke="{colour}" stroke-width="3"/>'
+    yield f'<text x="{beside + 24}" y="{down}">{escape(name)}</text>'

@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -158,14 +160,49 @@ def ship(module: ModuleType) -> None:
 
 @contextmanager
 def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Everything this thread runs meanwhile can be stopped by the tag, from any thread."""
+    """Everything this thread runs meanwhile can be stopped by the tag, from any thread, and has a pool to itself."""
     context = _context(spark)
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
     try:
-        yield
+        with _POOLS.held(tag) as pool:
+            if context is not None:
+                context.setLocalProperty(_POOL, pool)
+            yield
     finally:
+        if context is not None:
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # Spark's own way to say: none
         remove(tag)
+
+
+_POOL = "spark.scheduler.pool"
+
+
+class _Pools:
+    """FAIR pools for what runs at the same time; Spark never forgets one, so those that are free are used again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number, and how many threads are in it
+
+    @contextmanager
+    def held(self, tag: str) -> Iterator[str]:
+        with self._lock:
+            free = next(n for n in count() if all(n != number for number, _ in self._held.values()))
+            number, threads = self._held.get(tag, (free, 0))
+            self._held[tag] = (number, threads + 1)
+        try:
+            yield f"track-{number}"
+        finally:
+            with self._lock:
+                number, threads = self._held[tag]
+                if threads > 1:
+                    self._held[tag] = (number, threads - 1)
+                else:
+                    del self._held[tag]
+
+
+_POOLS = _Pools()
 
 
 def cancel(spark: SparkSession, tag: str) -> None:
