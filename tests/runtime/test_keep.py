@@ -155,3 +155,34 @@ def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkey
     )
     assert "about 24.0 s lately" in said
     mill.close()
+
+
+def of_flows(**promised: object) -> Workflow:
+    """A table made of one that a flow of several tasks writes."""
+    wf, report = tm.Workflow("shop"), tm.Flow("report")
+    wf.input("orders", "id bigint, city string")
+    for name, columns in (("large", "id bigint, city string"), ("totals", "city string, n bigint"), ("most", "n bigint")):
+        wf.table(name, columns)
+
+    @report.task(writes={"large": tm.Delta})
+    def large(orders: tm.New) -> dict[str, tm.Delta]:
+        return {"large": [o for o in orders if o["id"] > 10]}
+
+    report.sql("totals", "SELECT city, count(id) AS n FROM large GROUP BY city")
+    wf.bind(report)
+    wf.sql("most", "SELECT max(n) AS n FROM totals", **promised)  # type: ignore[arg-type]
+    return wf.declared()
+
+
+def test_a_flow_of_several_tasks_is_one_step_of_a_plan(tmp_path: Path) -> None:
+    mill = Mill(of_flows(target_lag=0), tmp_path)
+    mill.insert("orders", "1,a", "11,a", "12,a", "13,b")
+    (run,) = mill.due()
+    assert mill.keep(run).state is RunState.FINISHED
+    assert mill.rows("most") == {(2,)}
+    mill.now += 1
+    mill.insert("orders", "14,b", "15,b", "2,b")
+    mill.keep(mill.due()[0])
+    assert mill.rows("most") == {(3,)}
+    assert not mill.kept("most").late
+    mill.close()
