@@ -41,6 +41,7 @@ from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, S
 from tidemill.model.trigger import Trigger
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
+from tidemill.settling import EDGE, settling
 from tidemill.when import interval
 
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
@@ -348,6 +349,44 @@ class Workflow(Flow):
         where = caller()
         self._promise(name, _promise(target_lag, consistency, accepts, where), where)
         return self._declare(name, Role.DERIVED, schema, key, updates)
+
+    def settled(
+        self,
+        name: str,
+        channel: str,
+        *,
+        at: str,
+        disorder: Duration = 0.0,
+        punctuation: str | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        priority: float = 1.0,
+    ) -> str:
+        """Declare the events of an append channel up to its trailing edge, in column `at` of event time.
+
+        `disorder` says how far events may be out of order: the edge is so long before the newest. Or `punctuation`, a
+        condition: an event that fulfils it says that nothing older will come. Younger events are held until the edge
+        has passed them. What comes later than that is kept on the channel `name.late`.
+        """
+        where = caller()
+        source = self._channels.get(channel)
+        if source is None or source.schema is None or not isinstance(source.updates, Append):
+            raise WorkflowError([f"{where}: {channel!r} must be an append channel with a schema, declared before"])
+        if at not in source.schema:
+            raise WorkflowError([f"{where}: channel {channel!r} has no column {at!r} of event time"])
+        schema, held, late = str(source.schema), f"{name}.held", f"{name}.late"
+        self._declare(name, Role.DERIVED, schema, None, None)
+        self._declare(late, Role.DERIVED, schema, None, None)
+        self._declare(held, Role.DERIVED, f"{schema}, {EDGE} timestamp", None, None)
+        reads = (Read("rows", channel, Mode.NEW), Read("held", held, Mode.ALL))
+        outputs = (("settled", name, Kind.DELTA), ("late", late, Kind.DELTA), ("held", held, Kind.BASE))
+        writes = tuple(Write(*output) for output in outputs)
+        code = Function(settling(at, seconds(disorder), punctuation))
+        task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
+        self._promise(name, _promise(target_lag, None, (), where), where)
+        self._bind(name, [task], where, _when(every, triggers, where), priority)
+        return name
 
     def bind(
         self,

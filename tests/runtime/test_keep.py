@@ -161,7 +161,11 @@ def of_flows(**promised: object) -> Workflow:
     """A table made of one that a flow of several tasks writes."""
     wf, report = tm.Workflow("shop"), tm.Flow("report")
     wf.input("orders", "id bigint, city string")
-    for name, columns in (("large", "id bigint, city string"), ("totals", "city string, n bigint"), ("most", "n bigint")):
+    for name, columns in (
+        ("large", "id bigint, city string"),
+        ("totals", "city string, n bigint"),
+        ("most", "n bigint"),
+    ):
         wf.table(name, columns)
 
     @report.task(writes={"large": tm.Delta})
