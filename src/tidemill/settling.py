@@ -1,8 +1,8 @@
 """Trailing edges: events that come out of order, let through once nothing older is to be expected.
 
 A channel's *trailing edge* is a moment of event time: whatever happened before it has arrived. It is so long before the
-newest event as events may be out of order, or where punctuation puts it. Events up to the edge are settled; younger ones
-are held; an event that comes after the edge has passed it is late, and kept apart.
+newest event as events may be out of order, or where punctuation puts it. Events up to the edge are settled; younger
+ones are held; an event that comes after the edge has passed it is late, and kept apart.
 
 Frames are worked on by their own methods, so this knows no Spark.
 """
