@@ -41,8 +41,8 @@ def prior(variant: str, outputs: int) -> Learnt:
     return guessed(PRIORS.get(way, PRIORS[Way.BATCH]), *([1.0] * outputs))
 
 
-AFTERWARDS = 1.5e-6
-"""Seconds for each row of everything, if so much changed that compaction makes a new base of the result at once."""
+AFTERWARDS = 1.2e-8
+"""Seconds for each byte of everything, if so much changed that compaction makes a new base of the result at once."""
 
 REBASED = 0.3
 """The share of a content from which on that is so."""
@@ -90,7 +90,7 @@ def choose(
     found = list(readings)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
     cost = estimates(found, learnt)
-    cost[Way.INCREMENTAL] += AFTERWARDS * content if change > REBASED * content else 0.0
+    cost[Way.INCREMENTAL] += AFTERWARDS * sum(r.bytes for r in found) if change > REBASED * content else 0.0
     anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
     options = tuple(Option(way, content, cost[way]) for way in anew)
     obstacle = only_batch or _obstacle(found) or (_DROPPED if state is State.DROPPED else None)

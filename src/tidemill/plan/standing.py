@@ -81,10 +81,11 @@ class LearntCosts:
         if not any(b.source is not None for b in reads):
             extra = WORTH if variant == Way.RECOMPUTE else 0.0
             return self._estimate(known, variant, looked_at(reads), extra)
-        looked = replace(looked_at(moved), content=sum(self._contents[c].rows for c in self._tasks[task].reads))
+        contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
+        looked = replace(looked_at(moved), content=contents.rows)
         heavy = variant == Way.INCREMENTAL and looked.change > REBASED * looked.content
         name = incremental(variant, self._tasks[task].reads, [b.channel for b in moved])
-        return self._estimate(known, name, looked, AFTERWARDS * looked.content if heavy else 0.0)
+        return self._estimate(known, name, looked, AFTERWARDS * contents.bytes if heavy else 0.0)
 
     def _estimate(self, known: Mapping[str, Learnt], variant: str, looked: Looked, extra: float) -> Estimate:
         sizes = known[variant].estimate(looked).sizes
