@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ import tidemill as tm
 from tidemill.model.workflow import Workflow
 
 HOUR = 3600.0
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "2"))
 
 
 def joined(lag: object, consistency: object) -> Workflow:
@@ -57,7 +59,7 @@ events = st.lists(st.sampled_from(["left", "right", "hour", "hours"]), min_size=
 
 @pytest.mark.parametrize("shape", [joined, diamond])
 @pytest.mark.parametrize(("lag", "consistency"), PROMISES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(history=events)
 def test_every_promise_holds(
     shape: Callable[[object, object], Workflow], lag: object, consistency: object, history: list[str]
