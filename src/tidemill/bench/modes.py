@@ -6,10 +6,8 @@ what they are ranked by may be a day behind.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import tidemill as tm
 from tidemill.app import Tidemill
 from tidemill.bench.cost import measured
-from tidemill.bench.refresh import project
+from tidemill.bench.refresh import project, served
 from tidemill.bench.search import CLICKS, PAGES, RANKED, SCORES, Web
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.time import Timeline
@@ -69,7 +67,7 @@ def _live(mill: Tidemill, web: Web, arrivals: int, day: float) -> dict[str, Any]
     first = mill.catalog.channel("ranked").head.seq
 
     def day_after_day() -> None:
-        with _served(mill):
+        with served(mill, 1):
             for number in range(_WARM_UP, _WARM_UP + arrivals):
                 began = time.monotonic()
                 _arrive(mill, web, number)
@@ -83,19 +81,6 @@ def _live(mill: Tidemill, web: Web, arrivals: int, day: float) -> dict[str, Any]
 def _arrive(mill: Tidemill, web: Web, number: int) -> None:
     for channel, rows in web.batch(number).items():
         mill.insert(channel, rows)
-
-
-@contextmanager
-def _served(mill: Tidemill) -> Iterator[None]:
-    """A server in this process."""
-    loop = mill.loop("work", 1)
-    thread = threading.Thread(target=loop.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.drain()
-        thread.join()
 
 
 def _settle(mill: Tidemill) -> None:

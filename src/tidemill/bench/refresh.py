@@ -1,7 +1,8 @@
-"""One refresh of a table, and temporary projects to refresh tables in."""
+"""One refresh of a table, temporary projects to refresh tables in, and servers for them."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,3 +26,16 @@ def refresh(mill: Tidemill, table: str, variant: str | None = None) -> str:
     """Run the task that writes a table; returns the variant that ran. Without a wish the planner chooses."""
     run, _ = mill.run(table, variant=variant)
     return str(run.stats["tasks"][table].get("variant", "batch"))
+
+
+@contextmanager
+def served(mill: Tidemill, tracks: int | None = None) -> Iterator[None]:
+    """A server in this process; in the end what is under way is waited for."""
+    loop = mill.loop("work", tracks)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.drain()
+        thread.join()

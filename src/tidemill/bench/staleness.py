@@ -6,17 +6,15 @@ is due than can run at once, so the order decides. The two policies take turns i
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tidemill as tm
 from tidemill.app import Tidemill
-from tidemill.bench.refresh import project
+from tidemill.bench.refresh import project, served
 from tidemill.runtime.recorded import recorded
 from tidemill.runtime.staleness import Curve, Measure, curves
 from tidemill.settings import ServerSettings, Settings
@@ -62,7 +60,7 @@ def measure(
         tell("preparing")
         load.prepare()
         phases = []
-        with _served(mill):
+        with served(mill):
             for way in [w for _ in range(turns) for w in WAYS]:
                 phases.append(load.phase(way, seconds))
                 tell(f"{way}: {phases[-1].staleness:.1f}")
@@ -132,18 +130,6 @@ class _Load:
 def _area(curve: Curve) -> float:
     pairs = zip(curve.points, curve.points[1:], strict=False)
     return sum((t2 - t1) * (v1 + v2) / 2 for (t1, v1), (t2, v2) in pairs)
-
-
-@contextmanager
-def _served(mill: Tidemill) -> Iterator[None]:
-    loop = mill.loop("work")
-    thread = threading.Thread(target=loop.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.drain()
-        thread.join()
 
 
 def _summary(mill: Tidemill, phases: list[Phase], tracks: int) -> dict[str, Any]:
