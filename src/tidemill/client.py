@@ -185,7 +185,28 @@ class Client:
         self._at.delete("workflows", workflow)
 
     def plan(self) -> list[serving.Step]:
-        return self._at.get(serving.Steps, "plan").steps
+        return self._at.get(serving.Plan, "plan").steps
+
+    def doubts(self) -> list[str]:
+        """Promises that history says cannot be kept."""
+        return self._at.get(serving.Plan, "plan").doubts
+
+    def statistics(self) -> list[serving.TaskStatistics]:
+        return self._at.get(serving.Statistics, "statistics").tasks
+
+    def dispatching(self) -> serving.Dispatching:
+        return self._at.get(serving.Dispatching, "dispatching")
+
+    def dispatch(
+        self,
+        policy: str | None = None,
+        placement: str | None = None,
+        inheritance: str | None = None,
+        tracks: int | None = None,
+    ) -> serving.Dispatching:
+        """Change how all servers choose what runs first; what is left out goes back to each server's settings."""
+        wish = {"policy": policy, "placement": placement, "inheritance": inheritance, "tracks": tracks}
+        return self._at.change(serving.Dispatching, "PUT", "dispatching", json=wish)
 
     def apply(self) -> list[serving.Step]:
         return self._at.change(serving.Steps, "POST", "apply").steps

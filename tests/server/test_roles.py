@@ -40,6 +40,10 @@ ALLOWED = {
     "GET /events/stream": VIEWER,
     "GET /status": VIEWER,
     "GET /staleness": VIEWER,
+    "GET /statistics": VIEWER,
+    "GET /metrics": VIEWER,
+    "GET /dispatching": VIEWER,
+    "PUT /dispatching": ADMIN,
     "GET /workflows": VIEWER,
     "POST /workflows": OWNER,
     "DELETE /workflows/{name}": OWNER,
@@ -66,6 +70,7 @@ ANYONE = {"GET /healthz"}
 BODIES = {
     "POST /workflows": {"name": "shop"},
     "PUT /workflows/{name}/priority": {"priority": 1},
+    "PUT /dispatching": {"policy": "edf"},
     "PUT /users/{name}": {"role": "viewer"},
     "POST /users/{name}/tokens": {"label": "x"},
     "PUT /workflows/{name}/owners": {"owners": ["owner"]},

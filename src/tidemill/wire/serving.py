@@ -22,6 +22,47 @@ class Steps(Shape):
     steps: list[Step]
 
 
+class TaskStatistics(Shape):
+    """Of one task, lately; rates are rows a second."""
+
+    flow: str
+    task: str
+    priority: float
+    runs: int
+    seconds: float | None
+    selectivity: float | None
+    input_rate: float | None
+    output_rate: float | None
+    queue: int
+
+
+class Statistics(Shape):
+    tasks: list[TaskStatistics]
+
+
+class DispatchingWish(Wish):
+    """How all servers shall choose what runs first."""
+
+    policy: str | None = Field(default=None, max_length=100)
+    placement: str | None = Field(default=None, max_length=100)
+    inheritance: str | None = Field(default=None, max_length=100)
+    tracks: int | None = Field(default=None, ge=1, le=64)
+
+
+class Dispatching(Shape):
+    policy: str
+    placement: str
+    inheritance: str
+    tracks: int
+    wished: dict[str, Any]
+
+
+class Plan(Steps):
+    """What `apply` would change, and promises that history says cannot be kept."""
+
+    doubts: list[str]
+
+
 class Workflow(Shape):
     name: str
     paused: bool

@@ -46,10 +46,10 @@ def remove(mill: Mill, name: WorkflowName) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/plan", response_model=serving.Steps, dependencies=_VIEWER)
+@router.get("/plan", response_model=serving.Plan, dependencies=_VIEWER)
 def plan(mill: Mill) -> Json:
-    """Show what `apply` would change."""
-    return {"steps": [documents.step(s) for s in mill.plan()]}
+    """Show what `apply` would change, and promises that history says cannot be kept."""
+    return {"steps": [documents.step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
 
 
 @router.post("/apply", response_model=serving.Steps, responses=answers(409), dependencies=_ADMIN)

@@ -1,0 +1,53 @@
+"""Figures for monitoring, in the text format that Prometheus reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidemill.runtime.staleness import History, Measure, measured
+from tidemill.runtime.statistics import TaskStatistics
+from tidemill.runtime.status import Status
+
+Sample = tuple[Mapping[str, str], float | None]
+
+
+def exposition(status: Status, tasks: Iterable[TaskStatistics], history: History, now: float) -> str:
+    """All figures. What is not known yet is left out."""
+    return "".join(f"{line}\n" for line in _lines(status, list(tasks), history, now))
+
+
+def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: float) -> Iterator[str]:
+    of = [({"flow": t.flow, "task": t.task}, t) for t in tasks]
+    yield from _gauge("task_seconds", "Seconds of a run, on average.", [(at, t.seconds) for at, t in of])
+    yield from _gauge("task_selectivity", "Rows written for each row read.", [(at, t.selectivity) for at, t in of])
+    yield from _gauge("task_input_rows", "Rows read a second.", [(at, t.input_rate) for at, t in of])
+    yield from _gauge("task_output_rows", "Rows written a second.", [(at, t.output_rate) for at, t in of])
+    yield from _gauge("task_waiting_blocks", "Blocks not read yet.", [(at, float(t.queue)) for at, t in of])
+    stale = [({"table": n}, measured(history, n, Measure.STALENESS, now)) for n in sorted(history.reaches)]
+    yield from _gauge("table_staleness_seconds", "How long something newer has been there.", stale)
+    late = [
+        ({"table": c.registered.channel.name}, float(c.kept.late or c.kept.inconsistent))
+        for c in status.channels
+        if c.kept is not None
+    ]
+    yield from _gauge("promise_broken", "1 while a table is staler or less consistent than promised.", late)
+    states = Counter(str(run.state) for run in status.active)
+    yield from _gauge("active_runs", "Runs that have not ended.", [({"state": s}, float(n)) for s, n in states.items()])
+
+
+def _gauge(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:
+    yield f"# HELP tidemill_{name} {what}"
+    yield f"# TYPE tidemill_{name} gauge"
+    for labels, value in samples:
+        if value is not None:
+            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            yield f"tidemill_{name}{{{shown}}} {value:g}"
+
+
+def _escaped(text: str) -> str:
+    """
+    >>> _escaped('say "x"')
+    'say \\\\"x\\\\"'
+    """
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
