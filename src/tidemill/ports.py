@@ -277,6 +277,9 @@ class CatalogWriter(CatalogReader, Protocol):
     def wish(self, wanted: Mapping[str, Any]) -> None:
         """Wish something of all dispatchers: a policy, a placement, tracks; None takes a wish back."""
 
+    def remind(self, flow: str, at: float) -> None:
+        """What a flow promises would be broken from then on: let it be due by that time."""
+
     def expect(self, flow: str, seconds: float) -> None:
         """Keeping what a flow promises takes about so long: it will be due so much earlier."""
 

@@ -121,3 +121,14 @@ def over_diamond(rows: dict[tuple[str, ...], Pairs]) -> Pairs:
     large = [(i, k) for i, k in rows.get(("left", "large"), []) if k > 0]
     right = rows.get(("right",), [])
     return [(i, j + m) for i, k in small for j, x in large if x == k for m, y in right if y == k]
+
+
+def test_a_promise_that_fired_for_nothing_is_due_again_in_time(tmp_path: Path) -> None:
+    """The first arrival was reflected by another plan; it must not make the promise forget the second."""
+    mill = Mill(diamond("2 hours", "strict"), tmp_path)
+    for number, what in enumerate(["left", "hour", "right", "hour", "right", "hour", "hour", "hour"]):
+        happen(mill, what, number)
+        for run in mill.due():
+            mill.keep(run)
+        check(mill)
+    mill.close()

@@ -142,7 +142,7 @@ def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
 
 
 def test_plan_and_apply(shop: Served, tmp_path: Path) -> None:
-    assert get(shop, "/plan") == {"steps": []}
+    assert get(shop, "/plan") == {"steps": [], "doubts": []}
     assert shop.client().post("/apply").json() == {"steps": []}
 
 

@@ -92,6 +92,14 @@ def _promise_again(tx: Transaction, flow: str) -> None:
         tx.connection.execute(update(triggers).where(*again).values(due=tx.now + AGAIN))
 
 
+def remind(tx: Transaction, flow: str, at: float) -> None:
+    """What a flow promises would be broken from then on: one of its conditions is due by that time."""
+    its = _promises(tx, flow)
+    later = or_(triggers.c.due.is_(None), triggers.c.due > at)
+    if its:
+        tx.connection.execute(update(triggers).where(triggers.c.id == its[0], later).values(due=at))
+
+
 def expect(tx: Transaction, flow: str, seconds: float) -> None:
     """Keeping a flow's promises takes so long: begin earlier by a little more than that, but not by half the time."""
     its = _promises(tx, flow)

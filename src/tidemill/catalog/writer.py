@@ -88,6 +88,9 @@ class SqlCatalog(SqlCatalogReader):
     def wish(self, wanted: Mapping[str, Any]) -> None:
         self.transact(lambda tx: facts.wish(tx, wanted))
 
+    def remind(self, flow: str, at: float) -> None:
+        self.transact(lambda tx: triggers.remind(tx, flow, at))
+
     def expect(self, flow: str, seconds: float) -> None:
         self.transact(lambda tx: triggers.expect(tx, flow, seconds))
 

@@ -25,6 +25,9 @@ from tidemill.runtime.execute import Executor, Upto
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.outlook import Errand, Outlook
 
+LATER = 60.0
+"""Seconds after which a plan is looked for again where there was none."""
+
 AGAIN = 1.0
 """Seconds after which a run looks again whose plan somebody else's run stands in the way of."""
 
@@ -59,6 +62,7 @@ class Keeper:
                 return None
         if last is None:
             self._nothing(taken, decision)
+            self._remind(binding, decision)
             return None
         told = _told(decision)
         made = executor.attempt(run, last.binding, self.updates, upto=upto, told=told, fence=taken.fence)
@@ -112,6 +116,17 @@ class Keeper:
         """Did somebody ask for the run, and not only a promise?"""
         fired = [f.trigger for f in self.executor.catalog.firings(run.subject) if f.run == run.id]
         return not fired or not all(isinstance(trigger, Lag) for trigger in fired)
+
+    def _remind(self, binding: Binding, decision: Decision) -> None:
+        """Nothing was done, and what comes next may not make the flow due in time: other plans may have done its work.
+
+        Where there is no plan, it is looked for again after a while.
+        """
+        now = self.executor.catalog.now()
+        if decision.answer is not None:
+            self.executor.catalog.remind(binding.name, now + LATER)
+        elif decision.due is not None:
+            self.executor.catalog.remind(binding.name, decision.due / 1_000_000)
 
     def _nothing(self, taken: Run, decision: Decision) -> None:
         """End a run for which nothing is to do."""
