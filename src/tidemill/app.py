@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -13,9 +14,11 @@ from types import TracebackType
 from typing import Any
 
 from tidemill import registry
+from tidemill.arrivals import Arrivals
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.catalog.access import Accounts
 from tidemill.catalog.pages import newest_events
+from tidemill.deliveries import deliveries, post_of
 from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
@@ -47,6 +50,7 @@ from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.keep import Keeper
 from tidemill.runtime.refresh import chosen
 from tidemill.runtime.serve import Chore, Loop, Rhythm
+from tidemill.runtime.sources import Sources
 from tidemill.runtime.staleness import History
 from tidemill.runtime.status import status
 from tidemill.runtime.trace import Trace, trace
@@ -244,8 +248,17 @@ class Tidemill:
         way = Way(chosen.policy, chosen.placement, chosen.inheritance, server.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
         chores = [Chore("telling", chosen.tick, notifier), Chore("keeping house", chosen.chores, self._keep_house)]
+        out = deliveries(self.settings.deliver, self.catalog, self.store.open)
+        chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
         rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
         return Loop(self.catalog, server, self.execute, chores, rhythm, way)
+
+    def sources(self, wake: Callable[[], None]) -> Sources:
+        """What brings in data by itself, while it is entered; `wake` is called when some came."""
+        stopping = threading.Event()
+        arrivals = Arrivals(self.gatherer, self.directory, self.settings.push, stopping, wake)
+        held = Sources(self.catalog, self.executor.owner, self.settings.server.lead, stopping)
+        return held.start(arrivals.sources(self.settings.sources))
 
     def _keep_house(self) -> None:
         self.tidy()
@@ -360,17 +373,7 @@ def _receiver(name: str, settings: WebhookSettings | MailSettings) -> Webhook | 
     kinds = frozenset(settings.events)
     if isinstance(settings, WebhookSettings):
         return Webhook(name, settings.url, settings.secret, kinds)
-    return Mail(
-        name,
-        settings.host,
-        settings.sender,
-        settings.to,
-        port=settings.port,
-        starttls=settings.starttls,
-        user=settings.user,
-        password=settings.password,
-        kinds=kinds,
-    )
+    return Mail(name, post_of(settings), kinds)
 
 
 def _since(keep: str | None) -> int | None:

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 from tidemill.model.access import Role
 from tidemill.wire import accounts, explained, serving, shapes
 from tidemill.wire.connection import Connection, unreachable
-from tidemill.wire.sending import sent_as
+from tidemill.wire.following import Followed, followed
+from tidemill.wire.pushing import Pushing
+from tidemill.wire.sending import line_of, sent_as
+from tidemill.wire.sockets import Socket, opened
 
 _TRIES = 5  # times that a stream is taken up again without anything having come
 
@@ -39,6 +44,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._at = Connection(url, token, timeout)
+        self._url, self._token, self._timeout = url, token, timeout
         self._sleep = sleep
 
     def close(self) -> None:
@@ -147,6 +153,45 @@ class Client:
         headers = {} if key is None else {"Idempotency-Key": key}
         kind = "base" if base else "delta"
         return self._at.send(shapes.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
+
+    def push(
+        self,
+        channel: str,
+        events: Iterable[Mapping[str, Any] | bytes],
+        *,
+        producer: str | None = None,
+        first: int | None = None,
+    ) -> int:
+        """Push events, rows or lines of JSON, as they come; returns the last one's number when all are durable.
+
+        They are numbered from `first` on, or else follow the last that the channel has of this producer. An event that
+        it has already under its number is not inserted again: after a crash, push from the last that you know of.
+        """
+        name = producer or f"client-{uuid4().hex}"
+        lines = (event if isinstance(event, bytes) else line_of(event) for event in events)
+        return Pushing(lambda: self._socket("channels", channel, "push", producer=name), self._sleep).push(lines, first)
+
+    def follow(
+        self,
+        channel: str,
+        *,
+        after: int | None = None,
+        columns: Iterable[str] = (),
+        where: Iterable[str] = (),
+    ) -> Iterator[Followed]:
+        """The rows of each new block of a channel, from now on or after a block: it never ends by itself.
+
+        `columns`: only these. `where`: only rows for which all of these hold, such as "price >= 10".
+        """
+        chosen = {"columns": ",".join(columns) or None, "where": list(where) or None}
+
+        def open(at: int | None) -> AbstractContextManager[Socket]:
+            return self._socket("channels", channel, "follow", after=at, **chosen)
+
+        return followed(open, self._sleep, after)
+
+    def _socket(self, *where: str, **params: Any) -> AbstractContextManager[Socket]:
+        return opened(self._url, self._token, self._timeout, *where, **params)
 
     # What happens.
 

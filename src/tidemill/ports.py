@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from tidemill.model.block import Block, File, Kind, Position
 from tidemill.model.change import Updates
@@ -204,6 +204,15 @@ class CatalogReader(Protocol):
     def position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> Position:
         """The position at the newest filled slot not after `seq`, or not visible after `version`."""
 
+    def held_until(self, name: str) -> float | None:
+        """When the lease of a name ends, or has ended; None if nobody ever had it."""
+
+    def place(self, name: str) -> int | None:
+        """How far somebody has come who is told things in their order; None if never told anything."""
+
+    def producers(self, channel: str, names: Collection[str]) -> dict[str, int]:
+        """The number of the last message of each of these producers that is in the channel; 0 if none is."""
+
     def run(self, run: int) -> Run: ...
     def runs(self, *, state: RunState | None = None, subject: str | None = None, limit: int = 100) -> list[Run]: ...
     def log(self, run: int) -> str: ...
@@ -298,6 +307,13 @@ class CatalogWriter(CatalogReader, Protocol):
     def attend(self, server: Server, *, lease: float) -> bool:
         """Say that a server is there; True if it leads for the next `lease` seconds."""
 
+    def hold(self, name: str, owner: str, *, lease: float) -> bool:
+        """Take or keep what one process does for all, for `lease` seconds; False if another has it."""
+
+    def let_go(self, name: str, owner: str) -> None:
+        """Another may hold it at once."""
+
+    def move_place(self, name: str, since: int | None, upto: int) -> None: ...
     def resign(self, server: Server) -> None:
         """The server leaves: somebody else may lead at once."""
 
@@ -395,7 +411,11 @@ class Parcel(Protocol):
 class Parcels(Protocol):
     """Reads small files that somebody inserts, and packs several into one."""
 
-    def read(self, data: bytes, name: str, *, format: str, schema: Schema, updates: Updates) -> Parcel: ...
+    def read(
+        self, data: bytes, name: str, *, format: str, schema: Schema, updates: Updates, latest: bool = False
+    ) -> Parcel:
+        """`latest`: of two upserts of a key the later one is meant; else a key may be there once."""
+
     def pack(self, parcels: Sequence[Any], directory: Path) -> None: ...
 
 
@@ -416,6 +436,9 @@ class BlockStore(Protocol):
 
     def locate(self, path: str) -> str:
         """Where Spark can read a published file."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A published file, to be read here."""
 
     def check(self, files: Sequence[File]) -> None:
         """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""

@@ -92,6 +92,81 @@ class ApiSettings(_Section):
     upload: int = Field(default=1024**3, ge=1)  # bytes of one insert, as sent and as unpacked
 
 
+class PushSettings(_Section):
+    """How what is pushed becomes blocks: as soon as any of these is reached, one is cut."""
+
+    seconds: float = Field(default=0.5, ge=0)  # that the first event of a block waits for others
+    rows: int = Field(default=100_000, ge=1)
+    bytes: int = Field(default=8 * 1024**2, ge=1)
+    message: int = Field(default=1024**2, ge=1)  # bytes of one message at most
+    window: int = Field(default=512 * 1024, ge=1)  # bytes of one connection that wait; then it is not read from
+
+
+class TcpSettings(_Section):
+    """Newline-delimited JSON from an address that a server connects to."""
+
+    kind: Literal["tcp"]
+    channel: str
+    host: str
+    port: int = Field(ge=1, le=65535)
+
+
+class FolderSettings(_Section):
+    """Files that appear in a folder."""
+
+    kind: Literal["folder"]
+    channel: str
+    path: str
+    pattern: str = "*"
+    format: str | None = None  # csv, jsonl or parquet; else by the file's name
+    settle: float = Field(default=2.0, ge=0)  # seconds without a change after which a file is whole
+
+
+class WebSubSettings(_Section):
+    """What is published on a topic, sent by its hub."""
+
+    kind: Literal["websub"]
+    channel: str
+    topic: str
+    callback: str  # where hubs reach this server, such as https://mill.example
+    secret: str = Field(repr=False, min_length=16, max_length=199)
+    hub: str | None = None  # else as the topic says
+    lease: int = Field(default=86_400, ge=10)  # seconds that are asked for
+
+
+SourceSettings = Annotated[TcpSettings | FolderSettings | WebSubSettings, Field(discriminator="kind")]
+
+
+class _Delivery(_Section):
+    channel: str
+    columns: tuple[str, ...] = ()  # only these
+    where: tuple[str, ...] = ()  # only rows for which all of these hold, such as "price >= 10"
+
+
+class WebhookDelivery(_Delivery):
+    """The rows of new blocks as signed JSON lines."""
+
+    kind: Literal["webhook"]
+    url: str
+    secret: str = Field(repr=False)
+
+
+class MailDelivery(_Delivery):
+    """The rows of new blocks by e-mail."""
+
+    kind: Literal["mail"]
+    host: str
+    port: int = 587
+    starttls: bool = True
+    user: str | None = None
+    password: str | None = Field(default=None, repr=False)
+    sender: str
+    to: tuple[str, ...]
+
+
+DeliverySettings = Annotated[WebhookDelivery | MailDelivery, Field(discriminator="kind")]
+
+
 class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
@@ -129,6 +204,9 @@ class Settings(_Section):
     planner: PlannerSettings = PlannerSettings()
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()
+    push: PushSettings = PushSettings()
+    sources: dict[str, SourceSettings] = Field(default_factory=dict)  # by the source's name
+    deliver: dict[str, DeliverySettings] = Field(default_factory=dict)  # by the receiver's name
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
 
 

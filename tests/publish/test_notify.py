@@ -16,7 +16,7 @@ from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 
 from tidemill.catalog import open_catalog
 from tidemill.model.notice import RETRIES, Notice, NoticeKind
-from tidemill.publish import Mail, Notifier, Webhook, receivers
+from tidemill.publish import Mail, Notifier, Postbox, Webhook, receivers
 
 FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
 
@@ -145,7 +145,7 @@ def test_another_schema_is_told_of(driver: Driver, caplog: pytest.LogCaptureFixt
 
 
 def test_no_secret_is_shown() -> None:
-    hook, mail = Webhook("ops", "http://x", "hush"), Mail("m", "h", "a@b", ("c@d",), password="hush")
+    hook, mail = Webhook("ops", "http://x", "hush"), Mail("m", Postbox("h", "a@b", ("c@d",), password="hush"))
     assert "hush" not in f"{hook} {mail}"
 
 
@@ -184,7 +184,8 @@ def test_a_letter_arrives() -> None:
     thread = threading.Thread(target=post.serve_forever)
     thread.start()
     try:
-        mail = Mail("m", "127.0.0.1", "mill@example.org", ("a@example.org",), post.server_address[1], starttls=False)
+        by = Postbox("127.0.0.1", "mill@example.org", ("a@example.org",), post.server_address[1], starttls=False)
+        mail = Mail("m", by)
         mail.take(Notice(NoticeKind.RUN_FAILED, "f\nBcc: x@y", "it failed", 1.0, {}, 7))
     finally:
         post.shutdown()

@@ -26,6 +26,7 @@ from tidemill.settings import Settings
 
 HERE = "http://127.0.0.1"
 OPTIONS = Options(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
+SETTINGS = Settings()
 CSV = b"id,word\n1,one\n2,two\n"
 
 wf = tm.Workflow("shop")
@@ -100,8 +101,10 @@ class Served:
 
 
 @contextmanager
-def served(directory: Path, *, enabled: bool = True, options: Options = OPTIONS) -> Iterator[Served]:
-    with _without_spark(directory) as mill:
+def served(
+    directory: Path, *, enabled: bool = True, options: Options = OPTIONS, settings: Settings = SETTINGS
+) -> Iterator[Served]:
+    with _without_spark(directory, settings) as mill:
         mill.apply()
         access = Access(Accounts(mill.catalog), enabled=enabled)
         tokens = _tokens(access.accounts)
@@ -109,10 +112,10 @@ def served(directory: Path, *, enabled: bool = True, options: Options = OPTIONS)
         yield Served(mill, access, api(mill, access, options), tokens)
 
 
-def _without_spark(directory: Path) -> Tidemill:
+def _without_spark(directory: Path, settings: Settings) -> Tidemill:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidemill.app.SparkEngine", Engine)
-        return Tidemill(directory, Settings(), Project((wf.declared(),)))
+        return Tidemill(directory, settings, Project((wf.declared(),)))
 
 
 def _tokens(accounts: Accounts) -> dict[str, str]:

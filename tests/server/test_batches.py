@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidemill.server.batches import Batches
+from tidemill.server.batches import Batches, Size
 
 
 class Work:
@@ -91,3 +91,44 @@ def test_too_few_answers_leave_nobody_waiting() -> None:
         return list(await asyncio.gather(batches.add(1), batches.add(2), return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(two())] == [RuntimeError] * 2
+
+
+LONG = 60.0  # seconds: whoever waited for it would be noticed
+
+
+def patiently(*sizes: Size, hurried: bool = False) -> list[list[int]]:
+    """The batches in which items of these sizes are done, each of which could wait for long."""
+    work = Work()
+    work.may.set()
+
+    async def all_of_them() -> None:
+        batches = Batches(work, full=Size(rows=10, bytes=1000))
+        waiting = [batches.put(2 * n, patience=LONG, size=size) for n, size in enumerate(sizes)]
+        await asyncio.sleep(0)
+        assert work.batches == []
+        if hurried:
+            waiting.append(batches.put(100))
+        async with asyncio.timeout(LONG / 2):
+            await asyncio.gather(*waiting)
+
+    asyncio.run(all_of_them())
+    return work.batches
+
+
+def test_who_has_patience_waits_until_there_is_enough() -> None:
+    assert patiently(Size(4, 1), Size(4, 1), Size(4, 1)) == [[0, 2, 4]]
+    assert patiently(Size(1, 500), Size(1, 500)) == [[0, 2]]
+
+
+def test_who_has_none_takes_all_others_along() -> None:
+    assert patiently(Size(1, 1), Size(1, 1), hurried=True) == [[0, 2, 100]]
+
+
+def test_patience_comes_to_an_end() -> None:
+    work = Work()
+    work.may.set()
+
+    async def one() -> int:
+        return await Batches(work, full=Size(10, 10)).add(2, patience=0.01)
+
+    assert asyncio.run(one()) == 4

@@ -5,8 +5,10 @@ That what the document allows is also accepted is not demanded: it cannot say wh
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -26,6 +28,11 @@ SEARCH = settings(
     derandomize=True,
     database=None,
 )
+
+
+@schemathesis.serializer("application/x-ndjson")
+def _lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value, default=str).encode()
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ ALLOWED = {
     "GET /channels/{name}/rows": VIEWER,
     "GET /channels/{name}/explain": VIEWER,
     "POST /channels/{name}/blocks": OWNER,
+    "POST /channels/{name}/events": OWNER,
     "GET /flows": VIEWER,
     "GET /flows/{name}": VIEWER,
     "GET /flows/{name}/explain": VIEWER,
@@ -102,6 +103,9 @@ def call(shop: Served, route: str, who: str | None) -> httpx.Response:
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
         return client.post(where, content=CSV, headers={"Content-Type": "text/csv"})
+    if route == "POST /channels/{name}/events":
+        headers = {"Content-Type": "application/x-ndjson", "Tidemill-Producer": f"p-{who}", "Tidemill-Number": "1"}
+        return client.post(where, content=b'{"id": 1, "word": "one"}', headers=headers)
     if method == "GET":
         return client.get(where)
     return client.request(method, where, json=BODIES.get(route))

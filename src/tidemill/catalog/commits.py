@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from tidemill.catalog import triggers
+from tidemill.catalog import producers, triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
@@ -30,6 +30,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
     _learn(tx, run, outcome.costs)
+    producers.advance(tx, outcome.advanced)
     advance(tx, held, run.id)
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 

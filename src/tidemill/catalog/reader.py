@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
 
-from tidemill.catalog import facts
+from tidemill.catalog import facts, places, producers
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
@@ -27,6 +27,7 @@ from tidemill.catalog.rows import (
     server_of,
     trigger_of,
 )
+from tidemill.catalog.servers import held_until
 from tidemill.catalog.tables import (
     IS_READABLE_BASE,
     IS_RESERVED,
@@ -249,6 +250,18 @@ class SqlCatalogReader:
             wanted = BLOCKS.where(blocks.c.id.in_(set(of.values())), blocks.c.state != BlockState.RESERVED)
             found = {block.id: block for block in load_blocks(connection, wanted)} if of else {}
         return {key: found[block] for key, block in of.items() if block in found}
+
+    def held_until(self, name: str) -> float | None:
+        with self._read() as connection:
+            return held_until(connection, name)
+
+    def place(self, name: str) -> int | None:
+        with self._read() as connection:
+            return places.find(connection, name)
+
+    def producers(self, channel: str, names: Collection[str]) -> dict[str, int]:
+        with self._read() as connection:
+            return producers.numbers(connection, channel, names)
 
     def run(self, run: int) -> Run:
         with self._read() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.tables import leases, servers
 from tidemill.catalog.transaction import Transaction
@@ -44,8 +44,18 @@ def lead(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
     return bool(tx.connection.execute(update(leases).where(*as_read).values(values)).rowcount)
 
 
+def let_go(tx: Transaction, name: str, owner: str) -> None:
+    """Give up the lease of a name, if it is this one's: somebody else may take it at once."""
+    mine = (leases.c.name == name, leases.c.owner == owner)
+    tx.connection.execute(update(leases).where(*mine).values(until=tx.now))
+
+
+def held_until(connection: Connection, name: str) -> float | None:
+    found: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
+    return found
+
+
 def resign(tx: Transaction, server: Server) -> None:
     """The server leaves; somebody else may lead at once."""
     present(tx, replace(server, state="stopped"))
-    mine = (leases.c.name == LEADER, leases.c.owner == server.name)
-    tx.connection.execute(update(leases).where(*mine).values(until=tx.now))
+    let_go(tx, LEADER, server.name)

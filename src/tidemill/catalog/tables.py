@@ -197,6 +197,15 @@ insert_keys = Table(  # by which a repeated insert finds the first
     Index("insert_keys_block", "block_id"),
 )
 
+producers = Table(  # of those who push: how far each has come
+    "producers",
+    metadata,
+    Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("last", BigInteger, nullable=False),  # the number of the newest message that is in the channel
+    Column("at", Double, nullable=False),  # when it came
+)
+
 bindings = Table(
     "bindings",
     metadata,

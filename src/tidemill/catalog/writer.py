@@ -11,7 +11,19 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from tidemill.catalog import claims, collection, commits, facts, history, notices, register, runs, servers, triggers
+from tidemill.catalog import (
+    claims,
+    collection,
+    commits,
+    facts,
+    history,
+    notices,
+    places,
+    register,
+    runs,
+    servers,
+    triggers,
+)
 from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, translated
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
@@ -105,6 +117,15 @@ class SqlCatalog(SqlCatalogReader):
 
     def resign(self, server: Server) -> None:
         self.transact(lambda tx: servers.resign(tx, server))
+
+    def hold(self, name: str, owner: str, *, lease: float) -> bool:
+        return self.transact(lambda tx: servers.lead(tx, name, owner, lease))
+
+    def let_go(self, name: str, owner: str) -> None:
+        self.transact(lambda tx: servers.let_go(tx, name, owner))
+
+    def move_place(self, name: str, since: int | None, upto: int) -> None:
+        self.transact(lambda tx: places.move(tx, name, since, upto))
 
     def due_triggers(self, limit: int = 100) -> list[int]:
         with self._read() as connection:

@@ -21,6 +21,7 @@ from tidemill.cli.deferred import (
     measure_merge,
     measure_modes,
     measure_overhead,
+    measure_push,
     measure_queries,
     measure_staleness,
     measure_storage,
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(queries)
     bench.command()(tick)
     bench.command()(load)
+    bench.command()(push)
     bench.command()(modes)
     bench.command()(choices)
     bench.command()(staleness)
@@ -83,6 +85,19 @@ def load(
     """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
     with _scratch() as directory:
         point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
+    _print(as_json, point, [point])
+
+
+def push(
+    producers: Annotated[int, typer.Option(min=1, help="Processes that push, each over a socket.")] = 20,
+    rate: Annotated[float, typer.Option(min=1, help="Events a second, of all together.")] = 5000.0,
+    seconds: Annotated[float, typer.Option(min=1, help="For so long.")] = 60.0,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill producers and the server meanwhile.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Small events over websockets at a steady rate: how long until each is durable, whether any is lost or twice."""
+    with _scratch() as directory:
+        point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=tell)
     _print(as_json, point, [point])
 
 

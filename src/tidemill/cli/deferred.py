@@ -86,6 +86,12 @@ def open_catalog_at(url: str) -> Iterator[SqlCatalog]:
         catalog.close()
 
 
+def measure_push(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.push import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
 def measure_modes(directory: Path, **wanted: Any) -> dict[str, Any]:
     with _extra("bench"):
         from tidemill.bench.modes import measure  # noqa: PLC0415

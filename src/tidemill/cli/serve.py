@@ -44,7 +44,7 @@ def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     with opened(ctx) as mill:
         mill.apply()
         loop = mill.loop("up", tracks)
-        with _signals(mill, loop), listener(mill, loop.wake) as listening:
+        with _signals(mill, loop), listener(mill, loop.wake) as listening, mill.sources(loop.wake):
             log.info("API and page at %s", listening.url)
             _serve(mill, loop)
 

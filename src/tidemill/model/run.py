@@ -175,6 +175,19 @@ class Consumption:
 
 
 @dataclass(frozen=True, slots=True)
+class Advance:
+    """A producer's messages on a channel, from the one after `since` up to `upto`, are in the run's blocks.
+
+    The producer's number moves from `since` to `upto`, provided that nobody moved it meanwhile.
+    """
+
+    channel: str
+    producer: str
+    since: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything that becomes visible when a run commits, or not at all."""
 
@@ -183,6 +196,7 @@ class Outcome:
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
     costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
+    advanced: tuple[Advance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,18 @@
-"""What Tidemill tells the outside: notices by webhook, e-mail and log."""
+"""What Tidemill tells the outside: notices by webhook, e-mail and log; new blocks by webhook and e-mail."""
 
-from tidemill.publish.mail import Mail
+from tidemill.publish.blocks import BlockHook, BlockMail, Delivery, Part
+from tidemill.publish.mail import Mail, Postbox
 from tidemill.publish.notify import Notifier, receivers
 from tidemill.publish.webhook import Webhook
 
-__all__ = ["Mail", "Notifier", "Webhook", "receivers"]
+__all__ = [
+    "BlockHook",
+    "BlockMail",
+    "Delivery",
+    "Mail",
+    "Notifier",
+    "Part",
+    "Postbox",
+    "Webhook",
+    "receivers",
+]

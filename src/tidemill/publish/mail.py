@@ -12,10 +12,9 @@ TIMEOUT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Postbox:
     """Addresses that are written to through an SMTP server."""
 
-    name: str
     host: str
     sender: str
     to: tuple[str, ...]
@@ -23,25 +22,41 @@ class Mail:
     starttls: bool = True
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+
+    def letter(self, subject: str, number: str) -> EmailMessage:
+        """Without content yet. The number is the same if it has to be sent again."""
+        message = EmailMessage()
+        message["Subject"] = f"Tidemill: {subject}"
+        message["From"] = self.sender
+        message["To"] = ", ".join(self.to)
+        message["Message-ID"] = f"<{number}@tidemill>"
+        return message
+
+    def send(self, message: EmailMessage) -> None:
+        with smtplib.SMTP(self.host, self.port, timeout=TIMEOUT) as server:
+            if self.starttls:
+                server.starttls()
+            if self.user is not None:
+                server.login(self.user, self.password or "")
+            server.send_message(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """Somebody who is told of notices by e-mail."""
+
+    name: str
+    post: Postbox
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
 
     def wants(self, kind: NoticeKind) -> bool:
         return kind in self.kinds
 
     def take(self, notice: Notice) -> None:
-        with smtplib.SMTP(self.host, self.port, timeout=TIMEOUT) as server:
-            if self.starttls:
-                server.starttls()
-            if self.user is not None:
-                server.login(self.user, self.password or "")
-            server.send_message(self.message(notice))
+        self.post.send(self.message(notice))
 
     def message(self, notice: Notice) -> EmailMessage:
-        message = EmailMessage()
-        message["Subject"] = f"Tidemill: {_line(notice.subject)}: {notice.kind}"
-        message["From"] = self.sender
-        message["To"] = ", ".join(self.to)
-        message["Message-ID"] = f"<notice-{notice.id}@tidemill>"
+        message = self.post.letter(f"{_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
         message.set_content(notice.text + "\n")
         return message
 

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -35,14 +35,15 @@ class Webhook:
 
     def take(self, notice: Notice) -> None:
         body = json.dumps(notice.document()).encode()
-        headers = {
-            "Content-Type": "application/json",
-            "Tidemill-Notice": str(notice.id),
-            "Tidemill-Signature": signature(self.secret, body, int(self.clock())),
-        }
-        request = Request(self.url, data=body, headers=headers, method="POST")
-        with build_opener(_Stay).open(request, timeout=TIMEOUT) as answer:
-            answer.read(1)
+        headers = {"Content-Type": "application/json", "Tidemill-Notice": str(notice.id)}
+        post(self.url, body, headers | {"Tidemill-Signature": signature(self.secret, body, int(self.clock()))})
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+    """Raises unless it is taken."""
+    request = Request(url, data=body, headers=dict(headers), method="POST")
+    with build_opener(_Stay).open(request, timeout=TIMEOUT) as answer:
+        answer.read(1)
 
 
 def signature(secret: str, body: bytes, at: int) -> str:

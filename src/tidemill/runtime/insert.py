@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tidemill.errors import BadInput
+from tidemill.errors import BadInput, Conflict
 from tidemill.model.block import Block, Kind
 from tidemill.model.channel import Channel, Role
 from tidemill.model.identity import identity
-from tidemill.model.run import Claim, Demand, Filled, Outcome, RunKind, WantSlot
+from tidemill.model.run import Advance, Claim, Demand, Filled, Outcome, RunKind, WantSlot
 from tidemill.model.schema import Schema
 from tidemill.ports import Loader, Progress, Target
 from tidemill.runtime.execute import Executor
@@ -63,6 +63,39 @@ class Inserter:
 
         return self._once(channel, kind, key, fill)
 
+    def once(self, channel: str, path: Path, digest: str, *, format: str | None = None) -> Block | None:
+        """Insert a file unless its content, which has this SHA-256, ever was; None if it was.
+
+        Unlike an insert key this is remembered when the block is long forgotten.
+        """
+        producer = f"file:{digest}"
+
+        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> str:
+            loaded = self.load(
+                path,
+                format=format,
+                schema=schema,
+                updates=to.updates,
+                kind=Kind.DELTA,
+                directory=Path(directory),
+                progress=None,
+            )
+            if loaded.digest != digest:
+                raise BadInput(f"{path} changed while it was read; write files elsewhere and move them here whole")
+            return digest
+
+        def was() -> bool:
+            return self.executor.catalog.producers(channel, [producer])[producer] > 0
+
+        if was():
+            return None
+        try:
+            return self.insert(channel, Kind.DELTA, (), fill, (Advance(channel, producer, 0, 1),))
+        except Conflict:
+            if was():  # another server was faster
+                return None
+            raise
+
     def frame(self, channel: str, frame: Any, *, kind: Kind = Kind.DELTA, key: str | None = None) -> Inserted:
         def fill(to: Channel, schema: Schema, directory: str, tag: str) -> str:
             target = Target(to.name, kind, directory, schema, to.updates)
@@ -86,8 +119,13 @@ class Inserter:
             raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
         return channel, channel.schema
 
-    def insert(self, name: str, kind: Kind, keys: tuple[str, ...], fill: Fill) -> Block:
-        """Make a block of what `fill` writes; raises `Conflict` if an insert had one of the keys already."""
+    def insert(
+        self, name: str, kind: Kind, keys: tuple[str, ...], fill: Fill, advanced: tuple[Advance, ...] = ()
+    ) -> Block:
+        """Make a block of what `fill` writes; raises `Conflict` if an insert had one of the keys already.
+
+        It does, too, if a producer of `advanced` is no longer where it was.
+        """
         channel, schema = self.fed(name)
 
         def perform(claim: Claim, log: RunLog, _lease: Lease) -> Outcome:
@@ -96,7 +134,8 @@ class Inserter:
             digest = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim.run))
             files = self.executor.store.publish(directory)
             log.say(f"{sum(f.rows for f in files)} rows into {name}")
-            return Outcome((Filled(slot, schema, files, identity("insert", name, digest)),), log=log.text)
+            filled = Filled(slot, schema, files, identity("insert", name, digest))
+            return Outcome((filled,), log=log.text, advanced=advanced)
 
         run = self.executor.catalog.request(RunKind.INSERT, name)
         demand = Demand(slots=(WantSlot(None, name, kind, keys),))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
@@ -78,7 +78,7 @@ def _headers(error: TidemillError) -> dict[str, str] | None:
 def _known(error: BaseException) -> TidemillError | None:
     """What the framework found wrong, as one of ours."""
     match error:
-        case RequestValidationError():
+        case RequestValidationError() | WebSocketRequestValidationError():
             return Invalid("; ".join(_problem(p) for p in list(error.errors())[:_SHOWN]))
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this address; the document at /api/v1/openapi.json lists what is")

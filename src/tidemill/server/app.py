@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tidemill import __version__
 from tidemill.app import Tidemill
+from tidemill.arrivals import subscriptions
 from tidemill.errors import TidemillError
+from tidemill.runtime.gather import Answer, Gatherer, Wanted
 from tidemill.server.access import Access
 from tidemill.server.answers import Answers
-from tidemill.server.batches import Batches
+from tidemill.server.batches import Batches, Size
 from tidemill.server.bodies import SmallBodies
 from tidemill.server.declared import ANYWHERE, answers, referred
 from tidemill.server.feed import PAGE, Feed
@@ -22,6 +25,7 @@ from tidemill.server.gate import Gate
 from tidemill.server.guard import Guard
 from tidemill.server.identify import Identify
 from tidemill.server.options import Options
+from tidemill.server.room import Room
 from tidemill.server.routes import (
     accounts,
     blocks,
@@ -29,10 +33,13 @@ from tidemill.server.routes import (
     dispatching,
     events,
     flows,
+    follow,
     insert,
+    push,
     runs,
     status,
     triggers,
+    websub,
     workflows,
 )
 
@@ -41,6 +48,8 @@ PREFIX = "/api/v1"
 ROUTERS: tuple[APIRouter, ...] = (
     channels.router,
     insert.router,
+    push.router,
+    follow.router,
     flows.router,
     runs.router,
     blocks.router,
@@ -77,15 +86,33 @@ def api(
             Middleware(SmallBodies, limit=options.body),
         ],
     )
-    for kind in (TidemillError, RequestValidationError, HTTPException):
+    for kind in (TidemillError, RequestValidationError, WebSocketRequestValidationError, HTTPException):
         app.add_exception_handler(kind, telling.handle)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=answers(*ANYWHERE))
     app.include_router(events.streams, prefix=PREFIX, responses=referred(*ANYWHERE))
+    app.include_router(websub.router)
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # where probes look first
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
-    app.state.small = Batches(mill.gatherer.insert)
+    app.state.room, app.state.answers = Room(options.memory), telling
+    app.state.small = Batches(
+        partial(_inserted, mill.gatherer, lambda: app.state.wake()), Size(options.rows, options.bytes)
+    )
     app.state.feed = Feed(lambda after: mill.catalog.events(after=after, limit=PAGE), options.look)
+    app.state.heads = Batches(lambda names: _heads(mill, names))
+    app.state.subscriptions = subscriptions(mill.settings.sources)
     app.state.ending = False  # true: streams shall come to their end
     return app
+
+
+def _heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
+    """One question for each channel, however many follow it."""
+    heads = {name: mill.catalog.channel(name).head.seq for name in set(names)}
+    return [heads[name] for name in names]
+
+
+def _inserted(gatherer: Gatherer, wake: Callable[[], None], wanted: Sequence[Wanted]) -> list[Answer]:
+    answers = gatherer.insert(wanted)
+    wake()
+    return answers

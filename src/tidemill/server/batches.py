@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -12,29 +15,76 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of what waits."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.rows + other.rows, self.bytes + other.bytes)
+
+    def fills(self, full: Size) -> bool:
+        return self.rows >= full.rows or self.bytes >= full.bytes
+
+
 class Batches(Generic[Item, Done]):
     """Does what requests ask for: while some of it is being done others wait, and all who wait are next.
 
     `work` is called in another thread with everything that waits, and gives an answer to each, perhaps an error.
+    Who has patience waits for others, too, while nothing is being done; but only until somebody has none, or there is
+    enough to be `full`.
     """
 
-    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Done | Exception]]) -> None:
+    def __init__(
+        self,
+        work: Callable[[Sequence[Item]], Sequence[Done | Exception]],
+        full: Size = Size(1, 1),  # noqa: B008
+    ) -> None:
         self._work = work
+        self._full = full
         self._waiting: list[tuple[Item, asyncio.Future[Done]]] = []
+        self._size = Size()
+        self._due = math.inf
+        self._hurry = asyncio.Event()  # of the next batch
         self._busy: asyncio.Task[None] | None = None
 
-    async def add(self, item: Item) -> Done:
-        """The answer to `item`."""
-        done: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
+    async def add(self, item: Item, *, patience: float = 0.0, size: Size = Size()) -> Done:  # noqa: B008
+        """The answer to `item`, for which somebody can wait so many seconds."""
+        return await self.put(item, patience=patience, size=size)
+
+    def put(self, item: Item, *, patience: float = 0.0, size: Size = Size()) -> asyncio.Future[Done]:  # noqa: B008
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Done] = loop.create_future()
         self._waiting.append((item, done))
+        self._size += size
+        self._due = min(self._due, loop.time() + patience)
         if self._busy is None:
+            self._hurry = asyncio.Event()
             self._busy = asyncio.create_task(self._do())
-        return await done
+        if patience <= 0 or self._size.fills(self._full):
+            self._hurry.set()
+        return done
+
+    def hurry(self) -> None:
+        """Nobody has patience any longer."""
+        self._hurry.set()
+
+    async def _worth_it(self) -> None:
+        """Returns when what waits has waited long enough, or is enough."""
+        wait = self._due - asyncio.get_running_loop().time()
+        if wait > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), wait)
 
     async def _do(self) -> None:
         try:
             while self._waiting:
+                await self._worth_it()
                 batch, self._waiting = self._waiting, []
+                self._size, self._due = Size(), math.inf
+                self._hurry = asyncio.Event()
                 answers = await self._answers([item for item, _ in batch])
                 for (_, done), answer in zip(batch, answers, strict=True):
                     _tell(done, answer)

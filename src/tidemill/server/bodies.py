@@ -51,4 +51,4 @@ def too_large(limit: int) -> TooLarge:
 
 
 def _is_upload(scope: Scope) -> bool:
-    return bool(scope["method"] == "POST" and scope["path"].endswith("/blocks"))
+    return bool(scope["method"] == "POST" and scope["path"].endswith(("/blocks", "/events")))

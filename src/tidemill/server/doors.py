@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.registry import WorkflowDocument
 from tidemill.runtime.asking import workflow_of, workflow_of_flow
-from tidemill.runtime.gather import Small
-from tidemill.runtime.insert import Inserted
+from tidemill.runtime.gather import Taken, Wanted
 from tidemill.server.access import Access, Caller
 from tidemill.server.batches import Batches
 from tidemill.server.feed import Feed
@@ -22,37 +22,37 @@ from tidemill.server.parameters import FlowName, Name, Number, WorkflowName
 from tidemill.wire.refusals import Unidentified
 
 
-async def _mill(request: Request) -> Tidemill:
+async def _mill(request: HTTPConnection) -> Tidemill:
     found: Tidemill = request.app.state.mill
     return found
 
 
-async def _access(request: Request) -> Access:
+async def _access(request: HTTPConnection) -> Access:
     found: Access = request.app.state.access
     return found
 
 
-async def _options(request: Request) -> Options:
+async def _options(request: HTTPConnection) -> Options:
     found: Options = request.app.state.options
     return found
 
 
-async def _wake(request: Request) -> Callable[[], None]:
+async def _wake(request: HTTPConnection) -> Callable[[], None]:
     found: Callable[[], None] = request.app.state.wake
     return found
 
 
-async def _small(request: Request) -> Batches[Small, Inserted]:
-    found: Batches[Small, Inserted] = request.app.state.small
+async def _small(request: HTTPConnection) -> Batches[Wanted, Taken]:
+    found: Batches[Wanted, Taken] = request.app.state.small
     return found
 
 
-async def _feed(request: Request) -> Feed:
+async def _feed(request: HTTPConnection) -> Feed:
     found: Feed = request.app.state.feed
     return found
 
 
-async def _caller(request: Request) -> Caller:
+async def _caller(request: HTTPConnection) -> Caller:
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
         raise Unidentified("nobody was identified for this address")
@@ -63,8 +63,8 @@ Mill = Annotated[Tidemill, Depends(_mill)]
 TheAccess = Annotated[Access, Depends(_access)]
 TheOptions = Annotated[Options, Depends(_options)]
 TheCaller = Annotated[Caller, Depends(_caller)]
-Smalls = Annotated[Batches[Small, Inserted], Depends(_small)]
-"""Small inserts, which may share a block with others."""
+Smalls = Annotated[Batches[Wanted, Taken], Depends(_small)]
+"""Small inserts and pushes, which may share a block with others."""
 TheFeed = Annotated[Feed, Depends(_feed)]
 Wake = Annotated[Callable[[], None], Depends(_wake)]
 """Tells a server in this process that there may be something to do."""

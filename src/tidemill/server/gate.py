@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
+from tidemill.intake.sources.websub import PREFIX as HUBS
 from tidemill.server.access import Access, Caller
 from tidemill.server.guard import HEALTH
 from tidemill.server.identify import PREFIX
@@ -40,7 +41,8 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if scope["type"] not in ("http", "websocket") or path.startswith(PREFIX) or path in HEALTH:
+        # Hubs have no token: what they send is signed.
+        if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and path in (LOGIN, LOGOUT):
             answer = await self._signing(Request(scope, receive))

@@ -23,8 +23,6 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 HEALTH = frozenset({"/healthz", "/api/v1/healthz"})
 """Where anyone may ask by any name whether the server is well."""
 
-_REFUSED = 1008  # a policy was violated, as sockets say it
-
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -62,14 +60,16 @@ class Guard:
                 await answer(scope, receive, sending)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A socket is refused before it is opened: browsers let any page open one."""
+        """A socket is refused before it is opened, with an answer that says why: browsers let any page open one."""
+        sending = _Sending(send)
         try:
             self._check(scope)
-        except TidemillError:
+            await self._app(scope, receive, sending)
+        except TidemillError as error:
+            if sending.started:  # it was opened
+                raise
             await receive()
-            await send({"type": "websocket.close", "code": _REFUSED})
-        else:
-            await self._app(scope, receive, send)
+            await self._answers(error)(scope, receive, sending)
 
     def _check(self, scope: Scope) -> None:
         if scope["path"] in HEALTH:
@@ -110,7 +110,9 @@ class _Sending:
         self.started = False
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] == "websocket.accept":
+            self.started = True
+        elif message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():

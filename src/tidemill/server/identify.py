@@ -18,6 +18,9 @@ from tidemill.wire.statuses import status_of
 log = logging.getLogger("tidemill.server.access")
 
 PREFIX = "/api/"
+PUSH = "/push"
+"""How the paths of sockets end over which somebody changes something."""
+_SWITCHED = 101  # the status of a socket that was opened
 
 
 class Identify:
@@ -29,12 +32,13 @@ class Identify:
         self._audit: Batches[Began | Ended, int] = Batches(access.accounts.write)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX) or scope["path"] in HEALTH:
+        known = scope["type"] in ("http", "websocket") and scope["path"].startswith(PREFIX)
+        if not known or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
         caller = await self._caller(scope)
         scope.setdefault("state", {})["caller"] = caller
-        if scope["method"] in SAFE:
+        if _changes_nothing(scope):
             await self._app(scope, receive, send)
         else:
             await self._audited(caller, scope, receive, send)
@@ -44,13 +48,15 @@ class Identify:
         return await self._access.identify(address, Headers(scope=scope).get("authorization"))
 
     async def _audited(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        action = f"{scope['method']} {_printable(scope['path'])}"
+        action = f"{scope.get('method', 'SOCKET')} {_printable(scope['path'])}"
         entry = await self._audit.add(Began(caller.name, caller.token, caller.address, action))
 
         async def ending(message: Message) -> None:
             """The outcome is written before it is told, so that who has an answer finds it in the audit."""
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 await self._end(entry, message["status"])
+            elif message["type"] == "websocket.accept":
+                await self._end(entry, _SWITCHED)
             await send(message)
 
         try:
@@ -66,6 +72,12 @@ class Identify:
             await self._audit.add(Ended(entry, status))
         except TidemillError as error:  # what was done is done: the entry stays without an outcome
             log.error("the outcome %d of audit entry %d could not be written: %s", status, entry, error)
+
+
+def _changes_nothing(scope: Scope) -> bool:
+    if scope["type"] == "websocket":
+        return not scope["path"].endswith(PUSH)
+    return scope["method"] in SAFE
 
 
 def _printable(path: str) -> str:

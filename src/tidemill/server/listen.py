@@ -14,6 +14,7 @@ from tidemill.server.access import Access
 from tidemill.server.loopback import is_loopback
 
 _PATIENCE = 5  # seconds that answers under way are given when the server ends
+_STALLED = 120.0  # seconds without a sign of life after which a socket is given up; it may be we who do not read
 
 
 class Listener:
@@ -34,6 +35,10 @@ class Listener:
             proxy_headers=False,  # who calls is who is at the other end, whatever a header says
             server_header=False,
             timeout_graceful_shutdown=_PATIENCE,
+            ws="websockets-sansio",  # it stops reading while nobody takes what came
+            ws_max_size=app.state.options.message,
+            ws_ping_timeout=_STALLED,
+            ws_per_message_deflate=False,  # small messages gain nothing by it
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="tidemill-api", daemon=True)

@@ -13,6 +13,7 @@ from tidemill.server.access import Access
 from tidemill.server.app import api
 from tidemill.server.options import Options
 from tidemill.server.throttle import Throttle
+from tidemill.settings import Settings
 
 
 def access_of(mill: Tidemill) -> Access:
@@ -23,5 +24,17 @@ def access_of(mill: Tidemill) -> Access:
 
 def application(mill: Tidemill, access: Access, wake: Callable[[], None]) -> FastAPI:
     """`wake` is called when something may have become due."""
-    chosen = mill.settings.api
-    return api(mill, access, Options(names=chosen.names, upload=chosen.upload), wake=wake)
+    return api(mill, access, options_of(mill.settings), wake=wake)
+
+
+def options_of(settings: Settings) -> Options:
+    chosen, push = settings.api, settings.push
+    return Options(
+        names=chosen.names,
+        upload=chosen.upload,
+        patience=push.seconds,
+        rows=push.rows,
+        bytes=push.bytes,
+        message=push.message,
+        window=push.window,
+    )

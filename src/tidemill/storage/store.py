@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import BinaryIO, cast
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
@@ -46,6 +47,10 @@ class FileBlockStore(ABC):
             self._discard({*found} - {f.path for f in files if f.rows})
             self._prune([self._at(directory)])
         return tuple(f for f in files if f.rows)
+
+    def open(self, path: str) -> BinaryIO:
+        with explained("read", self._shown(path)):
+            return cast(BinaryIO, self._fs.open(self._at(path), "rb"))
 
     def check(self, files: Sequence[File]) -> None:
         for file in files:

@@ -69,12 +69,16 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """A piece at a time: a line alone is not worth a packet."""
     kept = bytearray()
     for row in rows:
-        kept += json.dumps(row, default=_cell, ensure_ascii=False, allow_nan=False).encode()
+        kept += line_of(row)
         kept += b"\n"
         if len(kept) >= _PIECE:
             yield bytes(kept)
             kept.clear()
     yield bytes(kept)
+
+
+def line_of(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, default=_cell, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _cell(value: object) -> str:

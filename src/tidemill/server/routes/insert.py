@@ -70,9 +70,10 @@ async def insert(
     async with upload.received(request, small=options.small, limit=options.upload) as sent:
         if isinstance(sent, bytes) and loading.may_share(chosen, kind):
             done = await small.add(Small(name, sent, chosen, key))
+            assert isinstance(done, Inserted)  # a message may be known without its block, an insert is not
         else:
             done = await run_in_threadpool(_load, mill, options, name, sent, chosen, kind, key)
-    wake()
+            wake()
     if done.repeated:
         response.status_code = 200
     return {"block": documents.block(done.block), "repeated": done.repeated}

@@ -1,0 +1,27 @@
+"""The server of `bench push`: what `tidemill up` is for those who push, without Spark, which they do not need."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from tidemill.app import Tidemill
+from tidemill.ports import Server
+from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.server.listen import Listener
+from tidemill.server.wiring import access_of, application
+
+
+def main(directory: str) -> None:
+    with Tidemill.open(Path(directory)) as mill:
+        mill.apply()
+        loop = Loop(mill.catalog, Server(mill.executor.owner, "up", 1), mill.execute, (), Rhythm(lead=2.0))
+        signal.signal(signal.SIGTERM, lambda *_: loop.drain())
+        access = access_of(mill)
+        with Listener(application(mill, access, loop.wake), access, port=mill.settings.api.port):
+            loop.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,47 @@
+"""Producers: who pushes into which channel, and how far each has come.
+
+A producer numbers its messages 1, 2, 3, …; its number moves in the commit of the block that holds them. So what is sent
+again is known again, however often, to whichever server and after whatever crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import Connection, insert, select, update
+
+from tidemill.catalog.queries import channel_ids, find_channel
+from tidemill.catalog.tables import producers
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import Conflict
+from tidemill.model.run import Advance
+
+
+def numbers(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
+    """The number of the last message of each that is in the channel; who never sent one is at 0."""
+    these = (producers.c.channel_id == find_channel(connection, channel).id, producers.c.name.in_(names))
+    found = connection.execute(select(producers.c.name, producers.c.last).where(*these)).all()
+    return dict.fromkeys(names, 0) | {row.name: row.last for row in found}
+
+
+def advance(tx: Transaction, moves: Iterable[Advance]) -> None:
+    moved = tuple(moves)
+    ids = channel_ids(tx.connection, (move.channel for move in moved)) if moved else {}
+    for move in sorted(moved, key=lambda m: m.producer):  # in one order, so that no two wait for each other
+        _advance(tx, ids[move.channel], move)
+
+
+def _advance(tx: Transaction, channel: int, move: Advance) -> None:
+    """Compare and swap."""
+    same = (producers.c.channel_id == channel, producers.c.name == move.producer)
+    moving = update(producers).where(*same, producers.c.last == move.since).values(last=move.upto, at=tx.now)
+    if tx.connection.execute(moving).rowcount:
+        return
+    found = tx.connection.execute(select(producers.c.last).where(*same)).scalar()
+    if found is not None or move.since != 0:
+        raise Conflict(
+            f"producer {move.producer!r} of channel {move.channel!r} is at message {found or 0}, not at {move.since}: "
+            "somebody else pushed for it meanwhile; send again what was not acknowledged"
+        )
+    new = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
+    tx.connection.execute(insert(producers).values(new))

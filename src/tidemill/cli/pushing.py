@@ -1,0 +1,90 @@
+"""`push` and `follow`: events into and out of channels of a server that is up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, write
+from tidemill.client import Client
+from tidemill.errors import BadInput
+
+Url = Annotated[str, typer.Option("--url", envvar="TIDEMILL_URL", help="Where the server is.")]
+Token = Annotated[
+    str | None, typer.Option("--token", envvar="TIDEMILL_TOKEN", help="Who you are; better said in the environment.")
+]
+_HERE = "http://127.0.0.1:8484"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(push)
+    app.command()(follow)
+
+
+def push(
+    channel: Annotated[str, typer.Argument(help="The input channel.")],
+    producer: Annotated[
+        str | None, typer.Option("--producer", help="A name: what it pushed under a number is never inserted again.")
+    ] = None,
+    first: Annotated[
+        int | None,
+        typer.Option("--first", min=1, help="The number of the first line; else they follow those that were pushed."),
+    ] = None,
+    url: Url = _HERE,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Push events from standard input, a JSON object a line, as they come; ends when all are durable."""
+    if first is not None and producer is None:
+        raise BadInput("--first numbers the lines of a producer; say which with --producer")
+    with Client(url, token) as client:
+        last = client.push(channel, _lines(), producer=producer, first=first)
+    show(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
+
+
+def follow(
+    channel: Annotated[str, typer.Argument(help="The channel.")],
+    after: Annotated[
+        int | None, typer.Option("--after", min=0, help="A block's sequence number; else from now on.")
+    ] = None,
+    columns: Annotated[str, typer.Option("--columns", help="Only these, with commas between.")] = "",
+    where: Annotated[
+        list[str] | None, typer.Option("--where", help="Only rows for which it holds, such as 'price >= 10'.")
+    ] = None,
+    position: Annotated[
+        Path | None, typer.Option("--position", help="A file that keeps how far this came, and from where it goes on.")
+    ] = None,
+    blocks: Annotated[int | None, typer.Option("--blocks", min=1, help="End after so many blocks.")] = None,
+    url: Url = _HERE,
+    token: Token = None,
+) -> None:
+    """Print the rows of each new block of a channel, a JSON object a line, until it is ended."""
+    start = after if after is not None else _kept(position)
+    wanted = tuple(name for name in columns.split(",") if name)
+    with Client(url, token) as client:
+        for number, block in enumerate(client.follow(channel, after=start, columns=wanted, where=where or ()), start=1):
+            write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
+            sys.stdout.flush()
+            if position is not None:
+                position.write_text(f"{block.block}\n")
+            if number == blocks:
+                return
+
+
+def _lines() -> Iterator[bytes]:
+    return (line for line in map(bytes.strip, sys.stdin.buffer) if line)
+
+
+def _kept(position: Path | None) -> int | None:
+    if position is None or not position.exists():
+        return None
+    text = position.read_text().strip()
+    if not text.isdecimal():
+        raise BadInput(f"{position} holds no position but {text[:40]!r}; delete it, or name another file")
+    return int(text)

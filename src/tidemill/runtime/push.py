@@ -1,0 +1,99 @@
+"""Messages that producers push, and their numbers.
+
+A producer numbers its messages 1, 2, 3, …, on each channel for itself. A number that the channel has is a message sent
+again; one that leaves others out shows that something was lost on the way. Only the next one is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tidemill.errors import BadInput
+from tidemill.model.run import Advance
+
+
+class OutOfOrder(BadInput):
+    """A producer's message came before the one that it must follow; nothing was inserted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a producer pushes at a time: events as JSON lines; none, to leave its number out."""
+
+    channel: str
+    producer: str
+    number: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The message is in the channel already."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class SortedOut:
+    """By where they stood: what is new, answers to what is not, and what came twice in one go."""
+
+    fresh: dict[int, Message] = field(default_factory=dict)
+    answers: dict[int, Repeated | Exception] = field(default_factory=dict)
+    twice: dict[int, int] = field(default_factory=dict)  # where, and where the same one stood before
+
+
+def sort_out(messages: Mapping[int, Message], last: Mapping[str, int]) -> SortedOut:
+    """Which messages are new, if the channel has those of each producer up to `last`?
+
+    >>> sent = [Message("c", "p", number, b"") for number in (4, 5, 5, 7)]
+    >>> found = sort_out(dict(enumerate(sent)), {"p": 4})
+    >>> list(found.fresh), found.twice, found.answers[0]
+    ([1], {2: 1}, Repeated(number=4))
+    >>> print(found.answers[3])
+    message 7 came, but 6 was expected; send all from there on, in their order
+    """
+    found = SortedOut()
+    first: dict[tuple[str, int], int] = {}
+    reached = dict(last)
+    for at, message in messages.items():
+        this, expected = (message.producer, message.number), reached[message.producer] + 1
+        if message.number == expected:
+            found.fresh[at], first[this], reached[message.producer] = message, at, expected
+        elif this in first:
+            found.twice[at] = first[this]
+        elif message.number < expected:
+            found.answers[at] = Repeated(message.number)
+        else:
+            found.answers[at] = _gap(message.number, expected)
+    return found
+
+
+def _gap(number: int, expected: int) -> OutOfOrder:
+    return OutOfOrder(f"message {number} came, but {expected} was expected; send all from there on, in their order")
+
+
+def after_refusal(message: Message) -> OutOfOrder:
+    return OutOfOrder(f"message {message.number} was not taken: one before it was refused; send it after that one")
+
+
+def joined(messages: Iterable[Message]) -> bytes:
+    return b"\n".join(message.data for message in messages)
+
+
+def advances(messages: Iterable[Message]) -> tuple[Advance, ...]:
+    """How far producers come by messages that follow each other.
+
+    >>> advances([Message("c", "p", 5, b""), Message("c", "q", 1, b""), Message("c", "p", 6, b"")])
+    (Advance(channel='c', producer='p', since=4, upto=6), Advance(channel='c', producer='q', since=0, upto=1))
+    """
+    return chained(Advance(m.channel, m.producer, m.number - 1, m.number) for m in messages)
+
+
+def chained(moves: Iterable[Advance]) -> tuple[Advance, ...]:
+    """One move for each producer."""
+    found: dict[str, Advance] = {}
+    for move in moves:
+        before = found.setdefault(move.producer, move)
+        found[move.producer] = replace(before, upto=move.upto)
+    return tuple(found.values())

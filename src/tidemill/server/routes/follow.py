@@ -1,0 +1,50 @@
+"""Following channels: what comes into them, as it comes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Annotated
+
+from fastapi import APIRouter, Query, WebSocket
+from starlette.concurrency import run_in_threadpool
+from starlette.websockets import WebSocketDisconnect
+
+from tidemill.model.access import Role
+from tidemill.server.doors import Mill, TheOptions, needs
+from tidemill.server.following import Following
+from tidemill.server.parameters import Name
+from tidemill.tap import Selection
+from tidemill.wire.pushed import COME_BACK, FAULT
+
+router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)])
+
+
+@router.websocket("/channels/{name}/follow")
+async def follow(
+    socket: WebSocket,
+    mill: Mill,
+    options: TheOptions,
+    name: Name,
+    after: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+    columns: Annotated[str | None, Query(max_length=10_000)] = None,
+    where: Annotated[list[str] | None, Query(max_length=100)] = None,
+) -> None:
+    """Tell the rows of each new block: those after a position, or from now on."""
+    selection = Selection.parse(columns, where or ())
+    known = await run_in_threadpool(mill.catalog.channel, name)
+    if known.channel.schema is not None:
+        selection.check(name, known.channel.schema)
+    at = known.head.seq if after is None else after
+    await socket.accept()
+    await socket.send_json({"channel": name, "after": at}, mode="text")
+    state = socket.app.state
+    with suppress(WebSocketDisconnect):
+        try:
+            await Following(socket, mill, name, selection, options, state.heads).serve(at)
+            await socket.close(COME_BACK)
+        except WebSocketDisconnect:
+            raise
+        except Exception as error:
+            await socket.send_json(json.loads(bytes(state.answers(error).body)), mode="text")
+            await socket.close(FAULT)

@@ -1,0 +1,142 @@
+"""New blocks on their way out: to a real HTTP server and a real mail server, in order, until they are taken."""
+
+from __future__ import annotations
+
+import email.policy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.publish.test_notify import Hook, Post
+from tests.publish.test_notify import hook as hook  # a fixture
+from tests.server.mill import Served, served
+from tests.server.test_sources import serving
+
+from tidemill.deliveries import deliveries
+from tidemill.publish import Delivery
+from tidemill.publish.webhook import signature
+from tidemill.settings import Settings
+from tidemill.tap import AT_ONCE
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as found:
+        yield found
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def delivery(shop: Served, clock: Clock, **said: Any) -> Delivery:
+    wanted = Settings.model_validate({"deliver": {"d": {"channel": "orders", **said}}}).deliver
+    (made,) = deliveries(wanted, shop.mill.catalog, shop.mill.store.open)
+    made.clock = clock
+    return made
+
+
+def by_hook(shop: Served, hook: Hook, clock: Clock, **said: Any) -> Delivery:
+    url = f"http://127.0.0.1:{hook.server_address[1]}/rows"
+    return delivery(shop, clock, kind="webhook", url=url, secret="s3cret", **said)
+
+
+def insert(shop: Served, *numbers: int) -> None:
+    assert shop.insert(b"id,word\n" + b"".join(b"%d,w%d\n" % (n, n) for n in numbers)).is_success
+
+
+def taken(hook: Hook) -> list[tuple[str, list[int]]]:
+    """The blocks that arrived, each with the numbers of its rows."""
+    return [(h["Tidemill-Block"], [json.loads(r)["id"] for r in body.splitlines()[1:]]) for h, body in hook.taken]
+
+
+def test_new_blocks_arrive_in_order_and_signed(shop: Served, hook: Hook) -> None:
+    insert(shop, 1)
+    told = by_hook(shop, hook, Clock())
+    told()  # what was there before is not sent
+    insert(shop, 2, 3)
+    insert(shop, 4)
+    told(), told()
+    assert taken(hook) == [("orders/2", [2, 3]), ("orders/3", [4])]
+    headers, body = hook.taken[0]
+    at = headers["Tidemill-Signature"].partition(",")[0].removeprefix("t=")
+    assert headers["Tidemill-Signature"] == signature("s3cret", body, int(at))
+    assert json.loads(body.splitlines()[0]) == {
+        "block": 2,
+        "kind": "delta",
+        "updates": "append",
+        "rows": 2,
+        "more": False,
+    }
+
+
+def test_what_is_not_taken_is_tried_again_and_nothing_overtakes_it(shop: Served, hook: Hook) -> None:
+    clock = Clock()
+    told = by_hook(shop, hook, clock)
+    told()
+    insert(shop, 1)
+    insert(shop, 2)
+    hook.status = 500
+    told(), told()  # the second time it is too early
+    assert taken(hook) == [("orders/1", [1])]
+    hook.status = 204
+    clock.now += 1.0
+    told()
+    assert taken(hook) == [("orders/1", [1]), ("orders/1", [1]), ("orders/2", [2])]
+
+
+def test_another_server_goes_on_where_the_first_was(shop: Served, hook: Hook) -> None:
+    by_hook(shop, hook, Clock())()
+    insert(shop, 1)
+    by_hook(shop, hook, Clock())()
+    insert(shop, 2)
+    by_hook(shop, hook, Clock())()
+    assert taken(hook) == [("orders/1", [1]), ("orders/2", [2])]
+
+
+def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: Served, hook: Hook) -> None:
+    told = by_hook(shop, hook, Clock(), columns=["id"], where=["id >= 2"])
+    told()
+    insert(shop, *range(1, AT_ONCE + 3))
+    told()
+    assert [(h["Tidemill-Part"], len(body.splitlines()) - 1) for h, body in hook.taken] == [
+        ("1", AT_ONCE - 1),
+        ("2", 2),
+    ]
+    assert json.loads(hook.taken[1][1].splitlines()[-1]) == {"id": AT_ONCE + 2}
+
+
+def test_rows_by_mail(shop: Served) -> None:
+    post = Post()
+    with serving(post):
+        said = {"host": "127.0.0.1", "port": post.server_address[1], "starttls": False}
+        told = delivery(shop, Clock(), kind="mail", sender="m@example.org", to=["a@example.org"], **said)
+        told()
+        insert(shop, 1, 2)
+        told(), told()
+    (letter,) = (email.message_from_string(text, policy=email.policy.default) for text in post.letters)
+    assert letter["Subject"] == "Tidemill: 2 new rows in orders"
+    assert letter["Message-ID"] == "<orders-1-1@tidemill>"
+    (attached,) = letter.iter_attachments()
+    assert json.loads(attached.get_content().splitlines()[1]) == {"id": 1, "word": "w1"}
+
+
+def test_what_was_collected_before_it_was_sent_is_said_to_be_missed(
+    shop: Served, hook: Hook, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = by_hook(shop, hook, Clock())
+    told()
+    insert(shop, 1)
+    insert(shop, 2)
+    shop.mill.catalog.collect([b.id for b in shop.mill.catalog.blocks("orders") if b.seq == 1])
+    told()
+    insert(shop, 3)
+    told()
+    assert taken(hook) == [("orders/3", [3])]
+    assert "d misses rows" in caplog.text
