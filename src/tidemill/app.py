@@ -17,9 +17,10 @@ from tidemill import registry
 from tidemill.arrivals import Arrivals
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.catalog.access import Accounts
+from tidemill.catalog.ledger import Ledger
 from tidemill.catalog.pages import newest_events
 from tidemill.deliveries import deliveries, post_of
-from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
+from tidemill.errors import BadInput, CannotFree, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
@@ -27,7 +28,8 @@ from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding
 from tidemill.model.instant import microseconds, parse_instant
 from tidemill.model.registration import Step, difference
-from tidemill.model.run import Run
+from tidemill.model.run import Run, RunKind
+from tidemill.model.size import bytes_in
 from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow
 from tidemill.plan.declared import graph_of
@@ -35,12 +37,13 @@ from tidemill.plan.explain import Explanation
 from tidemill.plan.problems import broken_promises
 from tidemill.plan.refresh import Choice
 from tidemill.ports import BlockStore, Progress, Server
-from tidemill.project import Project, load_project
+from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.retain.compaction import Limits, worth_a_look
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.dispatch import Way
 from tidemill.runtime.doubts import doubts
+from tidemill.runtime.evict import Evictor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.explain import explain
 from tidemill.runtime.gather import Gatherer
@@ -53,8 +56,10 @@ from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.sources import Sources
 from tidemill.runtime.staleness import History
 from tidemill.runtime.status import status
+from tidemill.runtime.stored import Budget
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
+from tidemill.runtime.workshop import Workshop
 from tidemill.settings import (
     HOME,
     MailSettings,
@@ -67,7 +72,7 @@ from tidemill.settings import (
 )
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship, start
-from tidemill.storage import open_store
+from tidemill.storage import Placer, open_store
 
 log = logging.getLogger("tidemill.server")
 
@@ -99,11 +104,25 @@ class Tidemill:
         self.executor = Executor(
             self.catalog, self.store, self.engine, _owner(), lease=settings.runs.lease, busy=settings.runs.busy
         )
+        self.workshop = self._workshop()
+        """Submits one-shot workflows, runs their actions and keeps what they make."""
 
     @property
     def gatherer(self) -> Gatherer:
         """Inserts small files for many callers."""
         return Gatherer(Inserter(self.executor, load), parcel)
+
+    def _workshop(self) -> Workshop:
+        kept = self.settings.storage
+        return Workshop(
+            self.executor,
+            Ledger(self.catalog),
+            sources_of(self.directory, ship),
+            os.environ,
+            partial(located, self.directory),
+            Placer(self.store.locate, self.directory),
+            None if kept.budget is None else Budget(bytes_in(kept.budget), kept.threshold),
+        )
 
     @classmethod
     def open(cls, directory: str | Path = ".") -> Tidemill:
@@ -214,6 +233,9 @@ class Tidemill:
 
     def execute(self, run: Run) -> None:
         """One attempt at a run that somebody asked for, if its flow is declared here as it is registered."""
+        if run.kind is RunKind.ACTION:
+            self._act(run)
+            return
         updates = self.project.updates()
         try:
             applied = self._applied(run.subject)
@@ -232,6 +254,13 @@ class Tidemill:
             log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
             self._upkeep(made)
 
+    def _act(self, run: Run) -> None:
+        try:
+            if self.workshop.attempt(run):
+                log.info("run %d of %s: made", run.id, run.subject)
+        except TidemillError as error:
+            log.error("run %d of %s: %s", run.id, run.subject, error)
+
     def _keeper(self, binding: Binding) -> Keeper | None:
         """Who runs a flow of whose channels something is promised."""
         declared = (*self.project.workflows, *self._documented())
@@ -247,7 +276,12 @@ class Tidemill:
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
         way = Way(chosen.policy, chosen.placement, chosen.inheritance, server.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
-        chores = [Chore("telling", chosen.tick, notifier), Chore("keeping house", chosen.chores, self._keep_house)]
+        evictor = self.workshop.evictor()
+        chores = [
+            Chore("telling", chosen.tick, notifier),
+            Chore("keeping house", chosen.chores, self._keep_house),
+            Chore("keeping datasets", chosen.chores, partial(self._keep_datasets, evictor)),
+        ]
         out = deliveries(self.settings.deliver, self.catalog, self.store.open)
         chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
         rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
@@ -264,6 +298,17 @@ class Tidemill:
         self.tidy()
         Janitor(self.executor).sweep()
         Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
+
+    def _keep_datasets(self, evictor: Evictor) -> None:
+        """Put in place what a server that died left undone, and make room."""
+        self.workshop.put_in_place()
+        try:
+            done = evictor.keep_within()
+        except CannotFree as error:
+            log.warning("datasets hold more than their budget allows: %s", error)
+            return
+        if done is not None:
+            log.info("evicted %d datasets with %d bytes", len(done.going), done.freed)
 
     def _upkeep(self, made: Iterable[Block]) -> None:
         due = sorted({b.channel for b in made if worth_a_look(b)})

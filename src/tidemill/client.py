@@ -22,7 +22,7 @@ from uuid import uuid4
 import httpx
 
 from tidemill.model.access import Role
-from tidemill.wire import accounts, explained, serving, shapes
+from tidemill.wire import accounts, explained, oneshot, serving, shapes
 from tidemill.wire.connection import Connection, unreachable
 from tidemill.wire.following import Followed, followed
 from tidemill.wire.pushing import Pushing
@@ -274,6 +274,33 @@ class Client:
 
     def servers(self) -> list[serving.Server]:
         return self._at.get(serving.Servers, "servers").servers
+
+    # One-shot workflows.
+
+    def submit(self, workflow: Mapping[str, Any]) -> oneshot.Submission:
+        """Submit a one-shot workflow; servers run of it what was not computed before."""
+        return self._at.change(oneshot.Submission, "POST", "submissions", json=workflow)
+
+    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot.Submission]:
+        """The newest first; the next page begins `before` the last of this one."""
+        return self._at.get(oneshot.Submissions, "submissions", before=before, limit=limit).submissions
+
+    def submission(self, number: int) -> oneshot.Submission:
+        return self._at.get(oneshot.Submission, "submissions", number)
+
+    def explain_action(self, submission: int, action: str | int) -> oneshot.Action:
+        """Why an action was or was not reused."""
+        return self._at.get(oneshot.Action, "submissions", submission, "actions", action)
+
+    def history(
+        self, *, hours: float = 168.0, by: str = "day", user: str | None = None, workflow: str | None = None
+    ) -> list[oneshot.Figures]:
+        """What was submitted over time, and what reuse saved; `by` hour or day."""
+        wanted = {"hours": hours, "by": by, "user": user, "workflow": workflow}
+        return self._at.get(oneshot.History, "history", **wanted).figures
+
+    def storage(self) -> oneshot.Storage:
+        return self._at.get(oneshot.Storage, "storage")
 
     # Who may call.
 

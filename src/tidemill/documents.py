@@ -9,12 +9,15 @@ from tidemill.model.promise import Promise
 from tidemill.model.registration import Step
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
+from tidemill.model.submission import StoredDataset, Submission, SubmittedAction
 from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
 from tidemill.plan.standing import Kept
 from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
+from tidemill.runtime.past import Figures, Resolution
 from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
+from tidemill.runtime.stored import Storage
 from tidemill.runtime.trace import Source, Trace
 
 
@@ -256,3 +259,80 @@ def staleness(found: History, measure: Measure, since: float, now: float) -> Jso
 
 def _curve(value: Curve) -> Json:
     return {"table": value.table, "points": [{"at": iso(at), "seconds": round(s, 3)} for at, s in value.points]}
+
+
+def submission(value: Submission) -> Json:
+    return {
+        "id": value.id,
+        "workflow": value.workflow,
+        "user": value.user,
+        "at": iso(value.at),
+        "state": str(value.state),
+        "actions": [submitted_action(a) for a in value.actions],
+    }
+
+
+def submitted_action(value: SubmittedAction) -> Json:
+    return {
+        "id": value.key,
+        "name": value.name,
+        "type": value.kind,
+        "identity": value.identity,
+        "state": str(value.state),
+        "verdict": value.verdict,
+        "why": value.why,
+        "saved": value.saved,
+        "path": value.path,
+        "placed": iso(value.placed),
+        "bytes": value.bytes,
+        "run": None if value.run is None else run(value.run),
+    }
+
+
+def figures(values: list[Figures], by: Resolution) -> Json:
+    return {"by": str(by), "figures": [_figures(f) for f in values]}
+
+
+def _figures(value: Figures) -> Json:
+    return {
+        "begin": iso(value.begin),
+        "submissions": value.submissions,
+        "actions": value.actions,
+        "computed": value.computed,
+        "failed": value.failed,
+        "hits": value.hits,
+        "hit_rate": round(value.hit_rate, 4),
+        "seconds": round(value.seconds, 3),
+        "saved": round(value.saved, 3),
+        "bytes": value.bytes,
+    }
+
+
+def storage(value: Storage, *, evicted: bool) -> Json:
+    """How storage stands; `evicted`: what is going has gone."""
+    budget = value.budget
+    return {
+        "held": value.held,
+        "budget": None if budget is None else budget.bytes,
+        "limit": None if budget is None else budget.limit,
+        "kept": [dataset(k.dataset) | {"why": k.why} for k in value.kept],
+        "evicted": evicted,
+        "going": [dataset(g.dataset) | {"seconds_back": round(g.seconds, 3)} for g in value.going],
+        "freed": value.freed,
+        "seconds_back": round(value.seconds, 3),
+        "problem": value.problem,
+    }
+
+
+def dataset(value: StoredDataset) -> Json:
+    return {
+        "identity": value.identity,
+        "workflow": value.workflow,
+        "name": value.name,
+        "state": str(value.state),
+        "claims": value.claims,
+        "bytes": value.bytes,
+        "seconds": round(value.seconds, 3),
+        "made": iso(value.made),
+        "used": iso(value.used),
+    }

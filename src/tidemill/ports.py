@@ -231,7 +231,7 @@ class CatalogReader(Protocol):
         """The conditions that are due, by number."""
 
     def runnable(self, limit: int = 100) -> list[Run]:
-        """Runs of flows that may be claimed now, in the order in which they should be."""
+        """Runs of flows and of actions that may be claimed now, in the order in which they should be."""
 
     def events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
     def named_files(self) -> set[str]: ...

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tidemill.errors import ConfigError
 from tidemill.model.duration import seconds
 from tidemill.model.notice import NoticeKind
+from tidemill.model.size import bytes_in
 
 FILE = "tidemill.toml"
 HOME = ".tidemill"
@@ -31,6 +32,15 @@ class StorageSettings(_Section):
     staged: bool | None = None  # remote URLs: go through a local cache (default), or let Spark reach them itself
     cache: str = f"{HOME}/cache"
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
+    budget: str | None = None  # that datasets of one-shot workflows may hold, such as "50 GB"; none: all there is
+    threshold: float = Field(default=0.9, gt=0, le=1)  # share of the budget from which on some are evicted
+
+    @field_validator("budget")
+    @classmethod
+    def _is_size(cls, budget: str | None) -> str | None:
+        if budget is not None:
+            bytes_in(budget)
+        return budget
 
 
 class SparkSettings(_Section):

@@ -9,20 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidemill.errors import IllegalMove
-from tidemill.model.states import ACTIONS, DATASETS, LIVE, PRODUCED, READABLE, Action, ActionState, Dataset
+from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.run import RunState as R
+from tidemill.model.states import ACTIONS, DATASETS, PRODUCED, READABLE, Dataset
 from tidemill.model.states import DatasetState as D
 
-A = ActionState
 
-
-@pytest.mark.parametrize(("before", "after"), list(product(A, A)))
-def test_an_action_moves_as_the_table_says_and_in_no_other_way(before: A, after: A) -> None:
-    action = Action(before, version=7)
+@pytest.mark.parametrize(("before", "after"), list(product(R, R)))
+def test_a_run_moves_as_the_table_says_and_in_no_other_way(before: R, after: R) -> None:
     if after in ACTIONS.after(before):
-        assert action.moved(after).version == 8
+        ACTIONS.check(before, after)
     else:
         with pytest.raises(IllegalMove, match=f"{before} cannot become {after}"):
-            action.moved(after)
+            ACTIONS.check(before, after)
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(D, D)))
@@ -40,25 +39,16 @@ def test_the_tables_name_no_move_twice() -> None:
         assert len(pairs) == len(set(pairs))
 
 
-def test_every_live_action_can_be_killed_and_none_that_has_ended_can() -> None:
-    assert {s for s in A if A.KILLED in ACTIONS.after(s)} == LIVE
-    assert ACTIONS.after(A.FINISHED) == ()
+def test_every_live_run_can_be_killed_and_what_has_ended_stays_so() -> None:
+    assert {s for s in R if R.KILLED in ACTIONS.after(s)} == {*TO_COME, *UNDER_WAY}
+    for ended in (R.FINISHED, R.FAILED, R.KILLED):
+        assert ACTIONS.after(ended) == ()
 
 
 def test_what_is_being_deleted_is_never_rescued() -> None:
     assert set(DATASETS.after(D.DELETING)) == {D.DELETING, D.DELETED}
     with pytest.raises(IllegalMove, match="make it again"):
         Dataset(D.DELETING).wanted(leaf=True)
-
-
-def test_tries_are_capped_and_begin_anew_when_it_is_submitted_again() -> None:
-    action = Action(A.READY)
-    for _ in range(2):
-        action = action.moved(A.CLAIMED).moved(A.SUBMITTED).lost(most=3)
-        assert action.state is A.READY
-    action = action.moved(A.CLAIMED).moved(A.SUBMITTED).moved(A.RUNNING).lost(most=3)
-    assert (action.state, action.tries) == (A.FAILED, 3)
-    assert action.moved(A.WAITING).tries == 0
 
 
 def test_what_somebody_reads_goes_when_the_last_has_read_it() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.server.mill import CSV, OPTIONS, Served, served
-from tests.server.test_roles import ALLOWED, ANYONE
+from tests.server.test_roles import ALLOWED, ANYONE, ONE_SHOT
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
@@ -90,6 +90,27 @@ def test_everything_that_can_be_changed(client: Client, shop: Served, url: str) 
     assert "bob" not in [u.name for u in client.users()]
     newest = client.audit(limit=1)[0]
     assert (newest.action, newest.outcome) == ("DELETE /api/v1/users/bob", 204)
+
+
+def test_one_shot_workflows(client: Client) -> None:
+    made = client.submit(ONE_SHOT)
+    assert (made.state, made.user, [a.verdict for a in made.actions]) == ("ready", "admin", ["new"])
+    assert client.submissions(limit=1) == [client.submission(made.id)]
+    assert client.explain_action(made.id, 1) == client.explain_action(made.id, "all") == made.actions[0]
+    assert client.submit(ONE_SHOT).actions[0].verdict == "awaited"
+    (day,) = client.history(workflow="words", user="admin")
+    assert (day.submissions, day.actions, day.hits, day.computed) == (2, 2, 1, 0)
+    assert client.history(user="nobody") == []
+    assert (client.storage().kept, client.storage().budget) == ([], None)
+    with pytest.raises(WorkflowError, match="/startActionId: there is no action with id 7"):
+        client.submit(ONE_SHOT | {"startActionId": 7})
+    with pytest.raises(WorkflowError, match="/actions/0: .*gone.py cannot be read"):
+        client.submit(ONE_SHOT | {"actions": [{"id": 1, "name": "a", "type": "pyspark-script", "script": "gone.py"}]})
+    with pytest.raises(WorkflowError, match="/actions/0: module 'nowhere' cannot be imported"):
+        call = {"id": 1, "name": "a", "type": "python-function", "function": "nowhere:f"}
+        client.submit(ONE_SHOT | {"actions": [call]})
+    with pytest.raises(NotFound, match="there is no action 'x'"):
+        client.explain_action(made.id, "x")
 
 
 def test_files_are_sent_by_their_names(client: Client, tmp_path: Path) -> None:

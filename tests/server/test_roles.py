@@ -56,6 +56,12 @@ ALLOWED = {
     "GET /triggers": VIEWER,
     "GET /firings": VIEWER,
     "GET /servers": VIEWER,
+    "POST /submissions": ADMIN,
+    "GET /submissions": VIEWER,
+    "GET /submissions/{number}": VIEWER,
+    "GET /submissions/{number}/actions/{key}": VIEWER,
+    "GET /history": VIEWER,
+    "GET /storage": VIEWER,
     "GET /me": VIEWER,
     "GET /users": ADMIN,
     "PUT /users/{name}": ADMIN,
@@ -68,10 +74,17 @@ ALLOWED = {
     "GET /audit": ADMIN,
 }
 ANYONE = {"GET /healthz"}
+ONE_SHOT = {
+    "name": "words",
+    "startActionId": 1,
+    "endActionId": 1,
+    "actions": [{"id": 1, "name": "all", "type": "spark-sql", "query": "SELECT 1 AS x"}],
+}
 BODIES = {
     "POST /workflows": {"name": "shop"},
     "PUT /workflows/{name}/priority": {"priority": 1},
     "PUT /dispatching": {"policy": "edf"},
+    "POST /submissions": ONE_SHOT,
     "PUT /users/{name}": {"role": "viewer"},
     "POST /users/{name}/tokens": {"label": "x"},
     "PUT /workflows/{name}/owners": {"owners": ["owner"]},
@@ -84,6 +97,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("shop")) as found:
         found.insert()
         found.run()
+        found.client().post("/submissions", json=ONE_SHOT)
         yield found
 
 
@@ -95,11 +109,11 @@ def routes(shop: Served) -> set[str]:
 def call(shop: Served, route: str, who: str | None) -> httpx.Response:
     method, path = route.split()
     noun = path.split("/")[1]
-    run = shop.mill.catalog.runs(limit=1)[0].id
+    run = shop.mill.catalog.runs(subject="words", limit=1)[0].id
     token = shop.access.accounts.issue("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
     shop.access.accounts.keep_user("somebody", Role.VIEWER)
-    where = path.format(name=name, run=run, block=1, token=token)
+    where = path.format(name=name, run=run, block=1, token=token, number=1, key=1)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
         return client.post(where, content=CSV, headers={"Content-Type": "text/csv"})

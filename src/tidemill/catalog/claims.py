@@ -61,6 +61,8 @@ def _ready(tx: Transaction, run: int) -> AnyRow:
         raise Conflict(f"run {run} is ready to be tried again only in {wait:.3f} s; claim it then")
     if found.kind == RunKind.FLOW:
         _check_alone(tx, found)
+    if found.kind == RunKind.ACTION and found.state == RunState.WAITING and found.not_before is None:
+        raise Conflict(f"run {run} waits for what others make; it can be claimed when all of it is there")
     return found
 
 

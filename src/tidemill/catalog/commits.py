@@ -25,7 +25,7 @@ _FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
 
 
 def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
-    run = _finish(tx, claim, outcome.stats, outcome.log)
+    run = finish(tx, claim, outcome.stats, outcome.log)
     held = hold_reserved_by(tx, run.id)
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
@@ -36,7 +36,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
 
 
 def compacted(tx: Transaction, claim: Claim, made: Block, log: str) -> Block:
-    run = _finish(tx, claim, {}, log)
+    run = finish(tx, claim, {}, log)
     channel = hold_named(tx, [made.channel])[made.channel]
     _fill(tx, run, ())
     _check_still_named(tx, claim.directory, made.files)
@@ -47,7 +47,8 @@ def compacted(tx: Transaction, claim: Claim, made: Block, log: str) -> Block:
     return find_block(tx.connection, block)
 
 
-def _finish(tx: Transaction, claim: Claim, stats: Mapping[str, Any], log: str) -> AnyRow:
+def finish(tx: Transaction, claim: Claim, stats: Mapping[str, Any], log: str) -> AnyRow:
+    """End a run that is still the claimer's, whatever it made."""
     run = owned(tx, claim.run.id, claim.run.fence)
     if run.lease_until <= tx.now:
         late = tx.now - run.lease_until

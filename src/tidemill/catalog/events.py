@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """`subject` is the channel or the bound flow; of a run, that which the run is about."""
+    """`subject` is the channel, the bound flow or workflow/action; of a run, that which the run is about."""
 
     RUN_REQUESTED = "run.requested"
     RUN_TAKEN = "run.taken"  # a server has it, and does first what must come before
@@ -17,6 +17,12 @@ class EventKind(StrEnum):
     RUN_RETRIED = "run.retried"  # an attempt failed, or lost its lease; the run is ready again
     RUN_FAILED = "run.failed"
     RUN_KILLED = "run.killed"
+
+    RUN_WOKEN = "run.woken"  # all that it waited for is there
+
+    SUBMISSION_MADE = "submission.made"  # of a one-shot workflow
+    DATASET_MOVED = "dataset.moved"  # from one state to another
+    DATASET_PLACED = "dataset.placed"  # a copy was put where a user wants it
 
     BLOCK_FILLED = "block.filled"
     BLOCK_CANCELLED = "block.cancelled"

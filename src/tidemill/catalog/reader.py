@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, sel
 
 from tidemill.catalog import facts, places, producers
 from tidemill.catalog.engine import for_reading, time_of, translated
+from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
     OUTLINE,
@@ -314,7 +315,9 @@ class SqlCatalogReader:
 
     def named_files(self) -> set[str]:
         with self._read() as connection:
-            return set(connection.execute(select(files.c.path)).scalars())
+            of_datasets = connection.execute(select(datasets.c.files)).scalars()
+            named = {path for listed in of_datasets for path, _, _ in listed}
+            return named.union(connection.execute(select(files.c.path)).scalars())
 
     def active_directories(self) -> set[str]:
         with self._read() as connection:

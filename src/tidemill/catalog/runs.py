@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
-from tidemill.catalog import triggers
+from tidemill.catalog import datasets, triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_reserved_by
 from tidemill.catalog.queries import find_active, find_run
@@ -16,6 +16,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
+from tidemill.model.states import ACTIONS
 from tidemill.model.trigger import Reached
 
 
@@ -58,6 +59,7 @@ def kill(tx: Transaction, run: int) -> Run:
     killed = change(tx, found, state=RunState.KILLED, finished=tx.now, lease_until=None)
     tx.note(EventKind.RUN_KILLED, found.subject, run, was=found.state)
     _cancel_slots(tx, killed)
+    _fail_followers(tx, killed)
     return run_of(killed)
 
 
@@ -76,6 +78,13 @@ def reclaim(tx: Transaction, run: int) -> Run | None:
     return _give_up(tx, found, error=error, log="", retry_in=0)
 
 
+def runnable_actions(connection: Connection, now: float, limit: int) -> list[AnyRow]:
+    """Runs of actions that a server may claim: what they read is there, and their time has come."""
+    due = or_(runs.c.state == RunState.READY, runs.c.not_before <= now)
+    query = select(runs).where(runs.c.state.in_(TO_COME), runs.c.kind == RunKind.ACTION, due)
+    return list(connection.execute(query.order_by(runs.c.id).limit(limit)))
+
+
 def owned(tx: Transaction, run: int, fence: int) -> AnyRow:
     """Lock a run that the caller claimed under `fence`; raises `LeaseLost` if it is no longer the caller's."""
     found = find_run(tx.connection, run, lock=True)
@@ -89,7 +98,9 @@ def owned(tx: Transaction, run: int, fence: int) -> AnyRow:
 
 
 def change(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
-    """Move a run on from the state in which it was read."""
+    """Move a run on from the state in which it was read, as far as the table of moves allows."""
+    if "state" in values:
+        ACTIONS.check(RunState(run.state), RunState(values["state"]))
     as_read = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fence == run.fence)
     changed = tx.connection.execute(update(runs).where(*as_read).values(values).returning(runs)).one_or_none()
     if changed is None:
@@ -116,7 +127,20 @@ def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: fl
     keep_log(tx, run, log)
     tx.note(kind, run.subject, run.id, attempt=run.attempt, error=said)
     _cancel_slots(tx, run)
+    if ended.state == RunState.FAILED:
+        _fail_followers(tx, ended)
     return run_of(ended)
+
+
+def _fail_followers(tx: Transaction, ended: AnyRow) -> None:
+    """What an action would have made will never come, nor will what others would make from it."""
+    dead = [ended] if ended.kind == RunKind.ACTION else []
+    for run in dead:  # it grows meanwhile
+        said = f"run {run.id} of {run.subject}, for whose result it waited, {run.state}"
+        for number in datasets.abandon(tx, run.id):
+            waiting = find_run(tx.connection, number, lock=True)
+            dead.append(change(tx, waiting, state=RunState.FAILED, finished=tx.now, error=said))
+            tx.note(EventKind.RUN_FAILED, waiting.subject, number, attempt=waiting.attempt, error=said)
 
 
 def _cancel_slots(tx: Transaction, run: AnyRow) -> None:

@@ -240,7 +240,7 @@ def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]
         other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(UNDER_WAY)
     )
     query = (
-        select(runs)
+        select(runs, workflows.c.priority)
         .join(bindings, bindings.c.name == runs.c.subject)
         .join(workflows, workflows.c.name == bindings.c.workflow)
         .where(

@@ -132,8 +132,13 @@ class SqlCatalog(SqlCatalogReader):
             return triggers.due(connection, self._now(connection), limit)
 
     def runnable(self, limit: int = 100) -> list[Run]:
+        """Runs of workflows with a larger priority go first; actions of one-shot workflows have none."""
         with self._read() as connection:
-            return [run_of(row) for row in triggers.runnable(connection, self._now(connection), limit)]
+            now = self._now(connection)
+            found = [(-row.priority, row) for row in triggers.runnable(connection, now, limit)]
+            found += [(0, row) for row in runs.runnable_actions(connection, now, limit)]
+        in_order = sorted(found, key=lambda ranked: (ranked[0], ranked[1].id))
+        return [run_of(row) for _, row in in_order[:limit]]
 
     def make_notices(self, receivers: list[str]) -> int:
         with self._read() as connection:

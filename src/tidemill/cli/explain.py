@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
+from tidemill import documents
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import fields, show, table
 from tidemill.cli.values import NONE, count, lasted
@@ -21,11 +22,21 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="A table that a task writes.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="A table that a task writes; or an action.")],
+    submission: Annotated[
+        int | None, typer.Option("--submission", help="Explain an action of this submission, by its id or name.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
+    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why.
+
+    Of an action of a submission: why it was or was not reused.
+    """
     with opened(ctx) as mill:
+        if submission is not None:
+            action = mill.workshop.action(submission, name)
+            show(as_json, documents.submitted_action(action), action.why)
+            return
         found = mill.explain(name)
     show(as_json, asdict(found), *_parts(found))
 

@@ -30,6 +30,7 @@ from tidemill.cli import (
     sim,
     status,
     storing,
+    submit,
 )
 from tidemill.cli.failures import Failures
 from tidemill.cli.options import Globals
@@ -43,6 +44,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     insert.register,
     pushing.register,
     run.register,
+    submit.register,
     explain.register,
     status.register,
     channels.register,

@@ -19,7 +19,7 @@ from tidemill.model.task import Mode, Task
 
 
 class RunState(StrEnum):
-    WAITING = "waiting"  # for `not_before` to pass
+    WAITING = "waiting"  # for `not_before` to pass; without one, for what other runs make
     READY = "ready"  # any server may claim it
     CLAIMED = "claimed"  # a server has it, under a lease, and does what must come before
     SUBMITTED = "submitted"  # handed to the engine, under a lease; what it writes has its place
@@ -39,6 +39,7 @@ class RunKind(StrEnum):
     FLOW = "flow"
     INSERT = "insert"
     COMPACTION = "compaction"
+    ACTION = "action"  # of a one-shot workflow: it makes one dataset
 
 
 LOST = 3
@@ -51,7 +52,7 @@ class Run:
 
     id: int
     kind: RunKind
-    subject: str  # the bound flow, or the channel inserted into or compacted
+    subject: str  # the bound flow; the channel inserted into or compacted; workflow/action
     state: RunState
     attempt: int
     fence: int

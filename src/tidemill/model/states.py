@@ -1,4 +1,4 @@
-"""The states of actions and of datasets, and every legal move between them.
+"""The states of runs and of datasets, and every legal move between them. An action that must run is a run.
 
 Whoever moves something writes `UPDATE … WHERE state = before AND version = known`. So of several who try, one wins, and
 the others find that nothing changed. What is not in the tables below is refused before it reaches the database.
@@ -12,17 +12,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from tidemill.errors import IllegalMove
-
-
-class ActionState(StrEnum):
-    WAITING = "waiting"  # for what others make, or for its own old files to be gone
-    READY = "ready"  # any server may claim it
-    CLAIMED = "claimed"  # a server has it, under a lease
-    SUBMITTED = "submitted"  # handed to the engine under a key, so that handing it over twice starts it once
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
-    KILLED = "killed"
+from tidemill.model.run import RunState
 
 
 class DatasetState(StrEnum):
@@ -37,7 +27,7 @@ class DatasetState(StrEnum):
     DELETED = "deleted"
 
 
-S = TypeVar("S", ActionState, DatasetState)
+S = TypeVar("S", RunState, DatasetState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Machine(Generic[S]):
         return f"from there it can become {', '.join(causes)}" if causes else "it stays as it is"
 
 
-A, D = ActionState, DatasetState
+R, D = RunState, DatasetState
 
 
 def _from(states: Iterable[S], after: S, cause: str) -> tuple[Move[S], ...]:
@@ -77,25 +67,25 @@ def _from(states: Iterable[S], after: S, cause: str) -> tuple[Move[S], ...]:
 
 
 ACTIONS = Machine(
-    "an action",
+    "a run",
     (
-        Move(A.WAITING, A.READY, "nothing is awaited any more"),
-        Move(A.WAITING, A.FAILED, "what it waits for will never come"),
-        Move(A.READY, A.CLAIMED, "a server took it"),
-        Move(A.READY, A.WAITING, "an input was lost"),
-        Move(A.CLAIMED, A.CLAIMED, "the claim expired, and another server took it"),
-        Move(A.CLAIMED, A.READY, "the server shut down in order"),
-        Move(A.CLAIMED, A.SUBMITTED, "the server hands it to the engine"),
-        Move(A.SUBMITTED, A.RUNNING, "the engine began"),
-        Move(A.SUBMITTED, A.FINISHED, "it committed, and its start was missed"),
-        Move(A.RUNNING, A.FINISHED, "it committed"),
-        *_from((A.SUBMITTED, A.RUNNING), A.READY, "it failed or was lost, and tries remain"),
-        *_from((A.SUBMITTED, A.RUNNING), A.FAILED, "it failed or was lost, and no try remains"),
-        Move(A.RUNNING, A.WAITING, "an input was lost"),
-        *_from((A.WAITING, A.READY, A.CLAIMED, A.SUBMITTED, A.RUNNING), A.KILLED, "somebody killed it"),
-        *_from((A.FAILED, A.KILLED), A.WAITING, "it was submitted again"),
+        Move(R.WAITING, R.READY, "nothing is awaited any more"),
+        Move(R.WAITING, R.FAILED, "what it waits for will never come"),
+        *_from((R.WAITING, R.READY), R.CLAIMED, "a server took it"),
+        *_from((R.WAITING, R.READY), R.SUBMITTED, "a server took it and hands it to the engine, in one step"),
+        Move(R.CLAIMED, R.READY, "the server shut down in order, or its claim expired"),
+        Move(R.CLAIMED, R.WAITING, "the server gave it back, to be looked at again later"),
+        Move(R.CLAIMED, R.SUBMITTED, "the server hands it to the engine"),
+        Move(R.SUBMITTED, R.RUNNING, "the engine began"),
+        Move(R.SUBMITTED, R.FINISHED, "it committed, and its start was missed"),
+        Move(R.RUNNING, R.FINISHED, "it committed"),
+        *_from((R.SUBMITTED, R.RUNNING), R.READY, "it failed or was lost, and tries remain"),
+        *_from((R.SUBMITTED, R.RUNNING), R.WAITING, "it failed, and is tried again later"),
+        *_from((R.CLAIMED, R.SUBMITTED, R.RUNNING), R.FAILED, "it failed or was lost, and no try remains"),
+        *_from((R.WAITING, R.READY, R.CLAIMED, R.SUBMITTED, R.RUNNING), R.KILLED, "somebody killed it"),
     ),
 )
+"""Moves of runs, those of actions among them. What has ended stays so: whoever submits again gets another run."""
 
 DATASETS = Machine(
     "a dataset",
@@ -125,30 +115,12 @@ DATASETS = Machine(
     ),
 )
 
-LIVE = frozenset({A.WAITING, A.READY, A.CLAIMED, A.SUBMITTED, A.RUNNING})
 PRODUCED = frozenset({D.TO_STORE, D.TO_LEAF, D.TO_DELETE})
 """Somebody is making it."""
 READABLE = frozenset({D.STORED, D.LEAF, D.STORED_TO_DELETE})
+HOLDS_FILES = READABLE | {D.PROCESSING, D.DELETING}
 KEPT = frozenset({D.LEAF, D.TO_LEAF})
 """No decision about space ever touches these."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Where an action stands. `version` grows with every move, so that nobody moves what he has not seen."""
-
-    state: ActionState
-    version: int = 0
-    tries: int = 0  # so often it was handed to the engine
-
-    def moved(self, after: ActionState) -> Action:
-        ACTIONS.check(self.state, after)
-        tries = 0 if self.state not in LIVE else self.tries + (after is A.SUBMITTED)
-        return Action(after, self.version + 1, tries)
-
-    def lost(self, most: int) -> Action:
-        """After a try came to nothing: ready again while tries remain, else failed."""
-        return self.moved(A.READY if self.tries < most else A.FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.errors import WorkflowError
 from tidemill.model.action import Action, Call, CommandLine, OneShot, Query, Script
 from tidemill.model.block import Kind
 from tidemill.model.code import Json, walked_script
@@ -15,21 +16,35 @@ from tidemill.retain.memo import Node
 
 OUTPUT = "output"
 SUBMIT = "spark-submit"
+KINDS = {CommandLine: "command-line", Script: "pyspark-script", Query: "spark-sql", Call: "python-function"}
+"""What the types of actions are called in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """How to get at what actions name: the bytes of a file by its path, a function by `module:name`."""
+    """How to get at what actions name: the bytes of a file by its path, a function by `module:name`.
+
+    Both raise `WorkflowError` if there is no such thing.
+    """
 
     read: Callable[[str], bytes]
     find: Callable[[str], Callable[..., Any]]
 
 
 def nodes_of(workflow: OneShot, sources: Sources) -> list[Node]:
-    """The actions as nodes that the memo can name, parents before their children."""
-    return [
-        Node(a.id, task_of(a, sources), tuple(p.id for p in a.parents), a.force, OUTPUT) for a in workflow.in_order()
-    ]
+    """The actions as nodes that the memo can name, parents before their children.
+
+    Raises `WorkflowError` with everything that actions name and that is not there.
+    """
+    tasks, problems = dict[str, Task](), list[str]()
+    for at, action in enumerate(workflow.actions):
+        try:
+            tasks[action.id] = task_of(action, sources)
+        except WorkflowError as error:
+            problems += [f"/actions/{at}: {problem}" for problem in error.problems]
+    if problems:
+        raise WorkflowError(problems)
+    return [Node(a.id, tasks[a.id], tuple(p.id for p in a.parents), a.force, OUTPUT) for a in workflow.in_order()]
 
 
 def task_of(action: Action, sources: Sources) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from tidemill.model.code import NOTHING, Json
 from tidemill.model.description import Difference, described, differences, identity_of
@@ -73,6 +74,17 @@ def _free(description: Json, recorded: Recorded) -> Json:
     return tried
 
 
+class Wanting(Protocol):
+    """What an explanation is about."""
+
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def description(self) -> Json: ...
+    @property
+    def forced(self) -> bool: ...
+
+
 class Verdict(StrEnum):
     REUSED = "reused"
     AWAITED = "awaited"  # somebody else is making it
@@ -80,6 +92,7 @@ class Verdict(StrEnum):
     CHANGED = "changed"  # the task is known, but something that its result follows from is not as it was
     GONE = "gone"  # it was made before, and has been deleted since
     NEW = "new"  # nothing like it was ever made
+    UNNEEDED = "unneeded"  # it is not there, but all that follows from it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +113,24 @@ _SAID = {
     Verdict.FORCED: "computed: it was forced, or its task may give another result each time",
     Verdict.CHANGED: "computed: something that it follows from has changed since it was last made",
     Verdict.GONE: "computed: the same was made before, but has been deleted to make room",
-    Verdict.NEW: "computed: its task has never been run",
+    Verdict.NEW: "computed: nothing like it was ever made",
+    Verdict.UNNEEDED: "not computed: it is not there, but all that was wanted from it is",
 }
 
 
-def explain(wanted: Named, state: DatasetState | None, last: Json | None) -> Explanation:
-    """Why `wanted` is reused or not, from the state of its dataset and what its task last made under any identity."""
+def explain(
+    wanted: Wanting, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
+) -> Explanation:
+    """Why `wanted` is reused or not, from the state of its dataset and what its task last made under any identity.
+
+    `needed` says whether anybody would have to read it.
+    """
     if state in READABLE or state is DatasetState.PROCESSING:
         return Explanation(Verdict.REUSED, wanted.identity)
     if state in PRODUCED:
         return Explanation(Verdict.AWAITED, wanted.identity)
+    if not needed:
+        return Explanation(Verdict.UNNEEDED, wanted.identity)
     if wanted.forced:
         return Explanation(Verdict.FORCED, wanted.identity)
     if state is not None:

@@ -34,8 +34,10 @@ def ask_again(catalog: CatalogWriter, run: int) -> Run:
 
 
 def workflow_of(catalog: CatalogReader, run: int) -> str | None:
-    """The workflow in which a run is, if it is still registered."""
+    """The workflow in which a run is, if it is still registered; that of an action never is."""
     found = catalog.run(run)
+    if found.kind is RunKind.ACTION:
+        return None
     if found.kind is RunKind.FLOW:
         return workflow_of_flow(catalog, found.subject)
     return catalog.channel(found.subject).workflow

@@ -143,6 +143,7 @@ class Dispatch:
         if self._dispatcher is not None and fresh and flows <= self._jobs.keys():
             return
         known = self._catalog.facts()
+        known += [FlowFacts(name, 1.0, 0, (), None) for name in sorted(flows - {f.flow for f in known})]  # no flows
         begun = {f.flow: f.began for f in known}
         jobs = self._made([_profile(f) for f in known])
         for job in jobs:

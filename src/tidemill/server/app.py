@@ -38,6 +38,7 @@ from tidemill.server.routes import (
     push,
     runs,
     status,
+    submissions,
     triggers,
     websub,
     workflows,
@@ -58,6 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     dispatching.router,
     workflows.router,
     triggers.router,
+    submissions.router,
     accounts.mine,
     accounts.router,
 )

@@ -3,7 +3,8 @@
 from tidemill.storage.direct import DirectBlockStore
 from tidemill.storage.local import LocalBlockStore
 from tidemill.storage.opening import open_store
+from tidemill.storage.placing import Placer
 from tidemill.storage.staged import StagedBlockStore
 from tidemill.storage.store import FileBlockStore
 
-__all__ = ["DirectBlockStore", "FileBlockStore", "LocalBlockStore", "StagedBlockStore", "open_store"]
+__all__ = ["DirectBlockStore", "FileBlockStore", "LocalBlockStore", "Placer", "StagedBlockStore", "open_store"]

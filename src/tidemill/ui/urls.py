@@ -24,5 +24,7 @@ def run_url(run: int) -> str:
 
 
 def subject_url(run: Run) -> str:
-    """What a run is about: a bound flow, or the channel inserted into or compacted."""
+    """What a run is about: a bound flow, or the channel inserted into or compacted; of an action, the run itself."""
+    if run.kind is RunKind.ACTION:
+        return run_url(run.id)
     return flow_url(run.subject) if run.kind is RunKind.FLOW else channel_url(run.subject)

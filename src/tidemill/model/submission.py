@@ -1,0 +1,175 @@
+"""Submissions of one-shot workflows: what is handed in, what is kept of it, and the datasets that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.model.block import Block, File, Kind
+from tidemill.model.identity import Identity
+from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
+from tidemill.model.schema import Schema
+from tidemill.model.states import READABLE, DatasetState
+from tidemill.model.view import Snapshot
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An action as it is handed in, with the name of what it makes. `plain` is that name without any force."""
+
+    key: str
+    name: str
+    kind: str
+    identity: Identity
+    plain: Identity
+    generation: int
+    description: Json
+    forced: bool
+    parents: tuple[Identity, ...] = ()  # in port order
+    keep: bool = False
+    path: str | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A workflow as it is handed in, parents before their children."""
+
+    workflow: str
+    user: str
+    document: Json
+    wishes: tuple[Wish, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDataset:
+    """A dataset as the catalog knows it."""
+
+    identity: Identity
+    workflow: str  # whose action first wanted it, under this name
+    name: str
+    kind: str
+    parents: tuple[Identity, ...]
+    state: DatasetState
+    claims: int
+    run: int | None
+    schema: Schema | None
+    files: tuple[File, ...]
+    bytes: int
+    seconds: float
+    made: float | None
+    used: float | None
+
+    @property
+    def readable(self) -> bool:
+        return self.state in READABLE
+
+    def view(self, name: str) -> Snapshot:
+        """Its content, as an engine reads it."""
+        schema = self.schema or Schema(())
+        base = Block(0, name, 0, Kind.BASE, schema, files=self.files, identity=self.identity)
+        return Snapshot(name, schema, 0, base)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedAction:
+    """What became of an action of a submission."""
+
+    key: str
+    name: str
+    kind: str
+    identity: Identity
+    verdict: str
+    why: str
+    saved: float  # seconds
+    path: str | None
+    placed: float | None
+    run: Run | None  # that makes its dataset; none if that was there, or is not needed
+    bytes: int  # of its dataset
+
+    @property
+    def state(self) -> RunState:
+        """What was there has nothing left to do, unless a copy of it is wanted somewhere."""
+        if self.run is not None and self.run.state is not RunState.FINISHED:
+            return self.run.state
+        return RunState.FINISHED if self.path is None or self.placed is not None else RunState.WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    id: int
+    workflow: str
+    user: str
+    at: float
+    actions: tuple[SubmittedAction, ...]
+
+    @property
+    def state(self) -> RunState:
+        """That of its worst action: one that came to nothing, else one that has not ended."""
+        return worst(a.state for a in self.actions)
+
+    @property
+    def ended(self) -> bool:
+        """Will nothing change any more by itself?"""
+        return not any(a.state in (*TO_COME, *UNDER_WAY) for a in self.actions)
+
+
+def worst(states: Iterable[RunState]) -> RunState:
+    """
+    >>> str(worst([RunState.FINISHED, RunState.WAITING, RunState.RUNNING]))
+    'running'
+    """
+    found = set(states)
+    ranked = (RunState.FAILED, RunState.KILLED, *reversed(UNDER_WAY), *reversed(TO_COME))
+    return next((s for s in ranked if s in found), RunState.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What the run of an action is to do: which action of which workflow, and what it makes from what."""
+
+    submission: int
+    document: Json
+    key: str
+    description: Json  # of what it makes, as it was submitted
+    dataset: StoredDataset
+    inputs: tuple[StoredDataset, ...]  # in port order
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What the run of an action made."""
+
+    schema: Schema
+    files: tuple[File, ...]
+    seconds: float
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A copy of a dataset that somebody wants at a path of theirs."""
+
+    submission: int
+    key: str
+    path: str
+    dataset: StoredDataset
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One action of a past submission, as far as figures go."""
+
+    submission: int
+    at: float
+    user: str
+    workflow: str
+    verdict: str
+    saved: float
+    run: int | None
+    state: RunState | None  # of the run
+    seconds: float  # that the run took
+    bytes: int  # of the dataset

@@ -1,0 +1,101 @@
+"""Everything that is done with one-shot workflows, for whoever has a catalog, a store and an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidemill.errors import NotFound
+from tidemill.model.block import File
+from tidemill.model.run import Run
+from tidemill.model.submission import Placement, StoredDataset, Submission, SubmittedAction
+from tidemill.oneshot import Sources
+from tidemill.runtime.actions import Actor
+from tidemill.runtime.evict import Evictor
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.ledger import Ledger
+from tidemill.runtime.past import Figures, Resolution, figures
+from tidemill.runtime.stored import Budget, Storage
+from tidemill.runtime.submit import Submitter
+from tidemill.runtime.watch import Tell, Watcher
+
+
+class Placer(Protocol):
+    """Puts copies of datasets where users want them."""
+
+    def place(self, identity: str, files: Sequence[File], path: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Submits, runs, explains and stores."""
+
+    executor: Executor
+    ledger: Ledger
+    sources: Sources
+    surroundings: Mapping[str, str]
+    locate: Callable[[str], str]  # where a program or script that an action names is
+    placer: Placer
+    budget: Budget | None = None
+
+    def submit(self, text: str, user: str) -> Submission:
+        """Take in a workflow, and put in place what is wanted of it and there already."""
+        made = Submitter(self.ledger, self.sources, self.surroundings).submit(text, user)
+        self._watcher().put_in_place(made.id)
+        return self.ledger.submission(made.id)
+
+    def see_through(self, number: int, tell: Tell = lambda _: None) -> Submission:
+        """Run what of a submission is ready, and wait for what others run, until it has ended."""
+        return self._watcher().see_through(number, tell)
+
+    def attempt(self, run: Run) -> bool:
+        """One attempt at the run of an action; what it made is put where it is wanted."""
+        tried = self._actor().attempt(run)
+        if tried:
+            self._watcher().put_in_place()
+        return tried
+
+    def put_in_place(self) -> None:
+        """Make the copies that are still missing, because somebody died before making them."""
+        self._watcher().put_in_place()
+
+    def action(self, submission: int, wanted: str) -> SubmittedAction:
+        """An action of a submission by its id, or by its name if that is unique."""
+        actions = self.ledger.submission(submission).actions
+        found = [a for a in actions if a.key == wanted] or [a for a in actions if a.name == wanted]
+        if len(found) != 1:
+            known = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
+            many = "several actions go by" if found else "there is no action"
+            raise NotFound(f"{many} {wanted!r} in submission {submission}; its actions are {known}")
+        return found[0]
+
+    def past(
+        self, since: float, by: Resolution, *, user: str | None = None, workflow: str | None = None
+    ) -> list[Figures]:
+        return figures(self.ledger.past(since, user=user, workflow=workflow), by)
+
+    def storage(self, amount: int | None = None) -> Storage:
+        """How storage stands, and what freeing so many bytes would take; else what the next eviction would."""
+        return self.evictor().storage(amount)
+
+    def drop(self, wanted: str) -> StoredDataset:
+        """Delete a leaf, by the beginning of its identity."""
+        found = [d for d in self.ledger.datasets() if d.identity.startswith(wanted) and d.readable]
+        if len(found) != 1:
+            raise NotFound(f"{len(found)} datasets have an identity that begins with {wanted!r}; write more of it")
+        self.ledger.drop(found[0].identity)
+        self.evictor().delete()
+        return found[0]
+
+    def evictor(self) -> Evictor:
+        return Evictor(self.ledger, self.executor.store, self.budget)
+
+    def _actor(self) -> Actor:
+        return Actor(self.executor, self.ledger, self.sources, self.surroundings, self.locate)
+
+    def _watcher(self) -> Watcher:
+        return Watcher(self.ledger, self._actor(), self._place)
+
+    def _place(self, placement: Placement) -> None:
+        self.placer.place(placement.dataset.identity, placement.dataset.files, placement.path)

@@ -1,0 +1,87 @@
+"""One-shot workflows: submitting them, what became of them, and what is kept.
+
+An action runs a program of whoever wrote the workflow. So only admins, who are trusted with the machine, submit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path, Query
+
+from tidemill import documents
+from tidemill.model.access import Role
+from tidemill.model.codec import Json
+from tidemill.runtime.past import Resolution
+from tidemill.server.declared import answers
+from tidemill.server.doors import Mill, TheCaller, Wake, needs
+from tidemill.server.parameters import Before, Limit, Number
+from tidemill.wire import oneshot
+
+router = APIRouter(tags=["one-shot workflows"])
+_VIEWER = [needs(Role.VIEWER)]
+_ADMIN = [needs(Role.ADMIN)]
+
+_TEXT = r"^[^\x00-\x1f\x7f]+$"
+Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
+OfUser = Annotated[str | None, Query(description="Only what they submitted.", pattern=_TEXT, max_length=200)]
+OfWorkflow = Annotated[str | None, Query(description="Only of this workflow.", pattern=_TEXT, max_length=200)]
+
+
+@router.post(
+    "/submissions",
+    status_code=201,
+    response_model=oneshot.Submission,
+    responses=answers(400, 409, 413),
+    dependencies=_ADMIN,
+)
+def submit(mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot.Document, Body()]) -> Json:
+    """Submit a one-shot workflow. What was computed before is reused; servers run the rest."""
+    made = mill.workshop.submit(json.dumps(workflow), caller.name)
+    wake()
+    return documents.submission(made)
+
+
+@router.get("/submissions", response_model=oneshot.Submissions, dependencies=_VIEWER)
+def submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
+    """List submissions, the newest first. The next page begins `before` the last of this one."""
+    found = mill.workshop.ledger.submissions(before=before, limit=limit)
+    return {"submissions": [documents.submission(s) for s in found]}
+
+
+@router.get("/submissions/{number}", response_model=oneshot.Submission, responses=answers(404), dependencies=_VIEWER)
+def submission(mill: Mill, number: Number) -> Json:
+    """Show a submission with its actions."""
+    return documents.submission(mill.workshop.ledger.submission(number))
+
+
+@router.get(
+    "/submissions/{number}/actions/{key}",
+    response_model=oneshot.Action,
+    responses=answers(404),
+    dependencies=_VIEWER,
+)
+def action(mill: Mill, number: Number, key: Key) -> Json:
+    """Show an action of a submission, and why it was or was not reused."""
+    return documents.submitted_action(mill.workshop.action(number, key))
+
+
+@router.get("/history", response_model=oneshot.History, dependencies=_VIEWER)
+def history(
+    mill: Mill,
+    hours: Annotated[float, Query(description="So far back.", gt=0, le=24 * 3660)] = 168.0,
+    by: Annotated[Resolution, Query(description="One entry for each.")] = Resolution.DAY,
+    user: OfUser = None,
+    workflow: OfWorkflow = None,
+) -> Json:
+    """Show what was submitted over time: how much was computed, how much reused, and what that saved."""
+    found = mill.workshop.past(time.time() - 3600 * hours, by, user=user, workflow=workflow)
+    return documents.figures(found, by)
+
+
+@router.get("/storage", response_model=oneshot.Storage, dependencies=_VIEWER)
+def storage(mill: Mill) -> Json:
+    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
+    return documents.storage(mill.workshop.storage(), evicted=False)

@@ -1,0 +1,67 @@
+"""Copies of datasets in directories of users' own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from tidemill.errors import StorageError
+from tidemill.model.block import File
+from tidemill.storage.local import force
+from tidemill.storage.trouble import explained
+
+_OURS = "tidemill-"
+
+
+@dataclass(frozen=True, slots=True)
+class Placer:
+    """Puts copies where users want them. `locate` says where this process can read a file of the store."""
+
+    locate: Callable[[str], str]
+    root: Path  # that relative paths are relative to
+
+    def place(self, identity: str, files: Sequence[File], path: str) -> bool:
+        """Make a directory hold exactly these files; False if it does already. Whoever reads it finds old or new."""
+        place = self.root / path
+        wanted = {f"{_OURS}{identity[:16]}-{n}.parquet": file for n, file in enumerate(files)}
+        with explained("put a result in", str(place)):
+            found = _present(place)
+            if place.is_dir() and found == {name: file.bytes for name, file in wanted.items()}:
+                return False
+            _check_ours(place, found)
+            self._swap(place, wanted)
+        return True
+
+    def _swap(self, place: Path, wanted: dict[str, File]) -> None:
+        """The new directory is complete and durable before it takes the place of the old one."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new, old = (place.with_name(f".{place.name}-{uuid4().hex}-{what}") for what in ("new", "old"))
+        new.mkdir()
+        for name, file in wanted.items():
+            shutil.copyfile(self.locate(file.path), new / name)
+            force(new / name)
+        force(new)
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+        force(place.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _present(place: Path) -> dict[str, int]:
+    """Names and sizes of what is there."""
+    if not place.is_dir():
+        return {place.name: place.stat().st_size} if place.exists() else {}
+    return {entry.name: entry.stat().st_size for entry in place.iterdir()}
+
+
+def _check_ours(place: Path, found: dict[str, int]) -> None:
+    foreign = sorted(name for name in found if not name.startswith(_OURS) or not name.endswith(".parquet"))
+    if foreign:
+        raise StorageError(
+            f"{place} holds what Tidemill did not put there ({', '.join(foreign[:3])}); nothing was changed: "
+            "move it away, or give the action another path"
+        )

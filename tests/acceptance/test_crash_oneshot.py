@@ -1,0 +1,108 @@
+"""Managers and evictions killed for real at every step: no dataset is half deleted and readable, no leaf lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event
+from tests.acceptance.mill import LATER
+from tests.acceptance.test_crash import ROUNDS, Tripwire
+from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflow
+
+from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.states import DatasetState
+from tidemill.runtime.janitor import Janitor
+from tidemill.storage import local
+
+STRIDE = 1 if ROUNDS else 29
+"""In the suite, once at every twenty-ninth step."""
+
+Work = Callable[[Bench], None]
+
+
+def document(number: int) -> Json:
+    """Every workflow shares its first action with others; its third is put where a user wants it."""
+    return workflow(
+        action(1, f"a{number % 2}"),
+        action(2, f"b{number % 3}", 1),
+        action(3, f"c{number}", 1, isManaged=False, path=f"out/{number}"),
+        action(4, f"d{number}", 2, 3),
+    )
+
+
+def worked(mill: Bench, number: int) -> None:
+    """A workflow to its end, and then room is made of all that may go."""
+    mill.run(document(number))
+    mill.shop.evictor().delete()  # what one that died had chosen
+    movable = [d for d in mill.shop.ledger.datasets() if d.state is DatasetState.STORED and not d.claims]
+    if movable:
+        mill.shop.evictor().free(sum(d.bytes for d in movable))
+
+
+def killed_at(step: int, url: str, root: Path, number: int) -> bool:
+    """Do the work in a process that dies at the given step; False if it finished before that."""
+    child = os.fork()
+    if child == 0:
+        wire = Tripwire(step)
+        try:
+            with bench(url, root, owner=f"doomed-{step}") as mill:
+                event.listen(Engine, "before_cursor_execute", wire.step)
+                event.listen(Engine, "commit", wire.step)
+                wire.guard(mill.store, "stage", "publish", "delete")
+                wire.guard(mill.engine, "invoke")
+                wire.guard(local, "_removed")
+                worked(mill, number)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def check_readable(mill: Bench, contents: dict[str, str]) -> None:
+    """Whatever can be read is whole and right; once a leaf, always a leaf."""
+    for found in mill.shop.ledger.datasets():
+        if found.readable:
+            read = mill.engine.read(found.view("x"))
+            assert contents.setdefault(found.identity, read) == read
+
+
+def leaves(mill: Bench) -> set[str]:
+    return {d.identity for d in mill.shop.ledger.datasets() if d.state is DatasetState.LEAF}
+
+
+@pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
+def test_killed_anywhere_nothing_is_half_deleted_and_no_leaf_is_lost(url: str, tmp_path: Path, round_: int) -> None:
+    contents: dict[str, str] = {}
+    kept: set[str] = set()
+    for number in count(1):
+        died = killed_at(number * STRIDE, url, tmp_path, number)
+        with bench(url, tmp_path, later=LATER) as mill:
+            assert kept <= leaves(mill)
+            check_readable(mill, contents)
+            mill.catalog.reclaim()
+            mill.check(document(number), mill.run(document(number)))
+            worked(mill, number)
+            check_at_rest(mill, number, tmp_path)
+            kept |= leaves(mill)
+        if not died:
+            break
+    assert number * STRIDE > 150, "there are more steps than that; the tripwire missed some"
+
+
+def check_at_rest(mill: Bench, number: int, root: Path) -> None:
+    """Nothing is claimed, nothing is going, nothing is left over, and the copy is where it was wanted."""
+    datasets = mill.shop.ledger.datasets()
+    assert {d.state for d in datasets} <= {DatasetState.LEAF, DatasetState.DELETED}
+    assert all(d.claims == 0 for d in datasets)
+    assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
+    Janitor(mill.shop.executor).sweep()
+    assert mill.leftovers() == set()
+    placed = sorted((root / "out" / str(number)).iterdir())
+    assert [mill.engine.read_file(str(path)) for path in placed] == [expected(document(number), 3)] * len(placed)
+    assert len(placed) == 2

@@ -1,0 +1,182 @@
+"""One-shot workflows on a real catalog and real files, with an engine that needs no Spark and counts its calls.
+
+What an action makes is a digest of its query and of what its parents made. So whoever reads a result can tell whether
+it is what a run without any reuse would have made.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.catalog.ledger import Ledger
+from tidemill.errors import RunFailed, WorkflowError
+from tidemill.model.identity import identity
+from tidemill.model.run import RunKind
+from tidemill.model.schema import Schema
+from tidemill.model.states import DatasetState
+from tidemill.model.submission import StoredDataset, Submission
+from tidemill.model.task import Sql, Task
+from tidemill.model.view import Snapshot, View
+from tidemill.oneshot import Sources
+from tidemill.ports import BlockStore, Log, Target
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.stored import Budget
+from tidemill.runtime.workshop import Workshop
+from tidemill.storage import Placer, open_store
+
+SCHEMA = Schema.parse("x string")
+PARTS = 2
+"""Files of a dataset: it could be half deleted."""
+Json = dict[str, Any]
+
+
+def action(key: int | str, query: str, *parents: int | str, **options: Any) -> Json:
+    """An action that reads its parents as p1, p2, …"""
+    read = [{"id": parent, "as": f"p{n}"} for n, parent in enumerate(parents, start=1)]
+    return {"id": key, "name": f"a{key}", "type": "spark-sql", "query": query, "parentActions": read} | options
+
+
+def workflow(*actions: Json, name: str = "words") -> Json:
+    return {"name": name, "startActionId": actions[0]["id"], "endActionId": actions[-1]["id"], "actions": [*actions]}
+
+
+def chain(*queries: str, **options: Any) -> Json:
+    """Actions 1, 2, …, each made from the one before."""
+    made = [action(n, q, *([n - 1] if n > 1 else [])) for n, q in enumerate(queries, start=1)]
+    return workflow(*made, **options)
+
+
+def expected(document: Json, key: int | str) -> str:
+    """What an action makes if nothing is ever reused."""
+    by_id = {a["id"]: a for a in document["actions"]}
+    return digest(by_id[key]["query"], [expected(document, p["id"]) for p in by_id[key]["parentActions"]])
+
+
+def digest(query: str, inputs: Iterable[str]) -> str:
+    return identity(query, list(inputs))[:16]
+
+
+@dataclass
+class DigestEngine:
+    """Writes digests. A query that is in `failing` fails as often as it says there."""
+
+    locate: Callable[[str], str]
+    calls: list[str] = field(default_factory=list)
+    failing: dict[str, int] = field(default_factory=dict)
+    before: Callable[[str], None] = lambda _: None
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+    ) -> Mapping[str, Schema]:
+        code = task.variant.code
+        assert isinstance(code, Sql)
+        self.calls.append(code.query)
+        self.before(code.query)
+        if self.failing.get(code.query, 0) > 0:
+            self.failing[code.query] -= 1
+            raise RunFailed(f"{code.query}: no such column")
+        made = digest(code.query, [self.read(view) for _, view in sorted(inputs.items())])
+        for part in range(PARTS):
+            pq.write_table(pa.table({"x": [made]}), Path(outputs["output"].directory) / f"{part}.parquet")
+        return {"output": SCHEMA}
+
+    def read(self, view: View) -> str:
+        assert isinstance(view, Snapshot)
+        assert view.base is not None
+        try:
+            parts = [self.read_file(self.locate(file.path)) for file in view.base.files]
+        except OSError as error:
+            raise RunFailed(f"{view.channel} cannot be read") from error
+        assert len(parts) == PARTS
+        (found,) = set(parts)
+        return found
+
+    def read_file(self, path: str) -> str:
+        (row,) = pq.read_table(path).to_pylist()
+        return str(row["x"])
+
+    def cancel(self, tag: str) -> None:
+        """Nothing here runs long enough to be stopped."""
+
+
+def nothing(name: str) -> Any:
+    raise WorkflowError([f"there is no {name}"])
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One process's doors to a catalog and the files under a root."""
+
+    catalog: SqlCatalog
+    store: BlockStore
+    engine: DigestEngine
+    shop: Workshop
+
+    def submit(self, document: Json, user: str = "ada") -> Submission:
+        return self.shop.submit(json.dumps(document), user)
+
+    def run(self, document: Json) -> Submission:
+        return self.shop.see_through(self.submit(document).id)
+
+    def work(self, most: int = 1000) -> int:
+        """What servers do: attempt what may be claimed, at most so often; returns how often."""
+        for tried in range(most):
+            ready = [r for r in self.catalog.runnable() if r.kind is RunKind.ACTION]
+            if not ready:
+                return tried
+            self.shop.attempt(ready[0])
+        return most
+
+    def dataset(self, submission: Submission, key: int | str) -> StoredDataset:
+        named = next(a.identity for a in submission.actions if a.key == str(key))
+        return next(d for d in self.shop.ledger.datasets() if d.identity == named)
+
+    def state(self, submission: Submission, key: int | str) -> DatasetState:
+        return self.dataset(submission, key).state
+
+    def content(self, submission: Submission, key: int | str) -> str:
+        found = self.dataset(submission, key)
+        assert found.readable, f"{key} is {found.state}"
+        return self.engine.read(found.view("x"))
+
+    def check(self, document: Json, submission: Submission) -> None:
+        """Whatever can be read of a workflow is what it would be without any reuse, and its end can be read."""
+        for each in document["actions"]:
+            if self.dataset(submission, each["id"]).readable:
+                assert self.content(submission, each["id"]) == expected(document, each["id"])
+        assert self.dataset(submission, document["endActionId"]).readable
+
+    def leftovers(self) -> set[str]:
+        """Files that nothing names, and names that have no file."""
+        return set(self.store.listing()) ^ self.catalog.named_files()
+
+
+@contextmanager
+def bench(
+    url: str, root: Path, *, later: float = 0.0, owner: str = "test", budget: Budget | None = None
+) -> Iterator[Bench]:
+    catalog = open_catalog(url, clock=lambda: time.time() + later)
+    store = open_store(str(root / "blocks"))
+    engine = DigestEngine(store.locate)
+    executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
+    placer = Placer(store.locate, root)
+    sources = Sources(nothing, nothing)
+    shop = Workshop(executor, Ledger(catalog), sources, {}, lambda name: name, placer, budget)
+    try:
+        yield Bench(catalog, store, engine, shop)
+    finally:
+        catalog.close()
+
+
+def verdicts(submission: Submission) -> dict[str, str]:
+    return {a.key: a.verdict for a in submission.actions}

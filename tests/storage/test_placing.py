@@ -1,0 +1,64 @@
+"""Copies in users' directories: whole or not at all, and nothing of theirs is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import StorageError
+from tidemill.model.block import File
+from tidemill.storage import Placer
+
+
+@pytest.fixture
+def placer(tmp_path: Path) -> Placer:
+    store = tmp_path / "store"
+    store.mkdir()
+    for name in ("one", "two"):
+        (store / name).write_text(name)
+    return Placer(lambda path: str(store / path), tmp_path)
+
+
+ONE, TWO = File("one", 1, 3), File("two", 1, 3)
+
+
+def names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+def test_files_are_copied_once(placer: Placer, tmp_path: Path) -> None:
+    place = tmp_path / "far" / "away"
+    assert placer.place("abc", [ONE, TWO], "far/away")
+    assert [(place / name).read_text() for name in names(place)] == ["one", "two"]
+    assert not placer.place("abc", [ONE, TWO], str(place))
+
+
+def test_what_is_new_takes_the_place_of_what_was(placer: Placer, tmp_path: Path) -> None:
+    placer.place("abc", [ONE, TWO], "out")
+    assert placer.place("def", [TWO], "out")
+    assert names(tmp_path / "out") == ["tidemill-def-0.parquet"]
+    assert names(tmp_path) == ["out", "store"]
+
+
+def test_what_is_empty_is_an_empty_directory(placer: Placer, tmp_path: Path) -> None:
+    assert placer.place("abc", [], "out")
+    assert names(tmp_path / "out") == []
+    assert not placer.place("abc", [], "out")
+
+
+def test_a_file_that_somebody_shortened_is_put_back(placer: Placer, tmp_path: Path) -> None:
+    placer.place("abc", [ONE], "out")
+    (tmp_path / "out" / "tidemill-abc-0.parquet").write_text("")
+    assert placer.place("abc", [ONE], "out")
+    assert (tmp_path / "out" / "tidemill-abc-0.parquet").read_text() == "one"
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_is_not_ours_is_left_alone(placer: Placer, tmp_path: Path, inside: bool) -> None:
+    mine = tmp_path / "out" / "thesis.txt" if inside else tmp_path / "out"
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    with pytest.raises(StorageError, match="did not put there"):
+        placer.place("abc", [ONE], "out")
+    assert mine.read_text() == "mine"

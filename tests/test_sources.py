@@ -1,0 +1,58 @@
+"""What one-shot workflows name in a project: files and functions, as they stand now."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tidemill.errors import WorkflowError
+from tidemill.oneshot import Sources
+from tidemill.project import located, sources_of
+
+
+@pytest.fixture
+def shipped() -> list[ModuleType]:
+    return []
+
+
+@pytest.fixture
+def sources(tmp_path: Path, shipped: list[ModuleType], monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "sources_helper.py").write_text("LEAST = 1\n")
+    (tmp_path / "sources_report.py").write_text("from sources_helper import LEAST\n\ndef least(): return LEAST\n")
+    yield sources_of(tmp_path, shipped.append)
+    for name in ("sources_helper", "sources_report"):
+        sys.modules.pop(name, None)
+
+
+def test_functions_are_found_and_their_modules_shipped_once(sources: Sources, shipped: list[ModuleType]) -> None:
+    assert sources.find("sources_report:least")() == 1
+    sources.find("sources_report:least")
+    assert sorted(m.__name__ for m in shipped) == ["sources_helper", "sources_report"]
+    assert sources.find("os.path:join")("a", "b") == "a/b"
+
+
+def test_a_helper_that_changed_is_imported_again_with_all_that_took_from_it(sources: Sources, tmp_path: Path) -> None:
+    before = sources.find("sources_report:least")
+    assert sources.find("sources_report:least") is before
+    (tmp_path / "sources_helper.py").write_text("LEAST = 1000\n")
+    assert sources.find("sources_report:least")() == 1000
+
+
+def test_what_is_not_there_is_said(sources: Sources) -> None:
+    with pytest.raises(WorkflowError, match="has no function 'most'; write it as module:name"):
+        sources.find("sources_report:most")
+    with pytest.raises(WorkflowError, match="'sources_nowhere' cannot be imported: ModuleNotFoundError"):
+        sources.find("sources_nowhere:f")
+    with pytest.raises(WorkflowError, match=r"gone.sql cannot be read: No such file.*relative to the project"):
+        sources.read("gone.sql")
+
+
+def test_programs_are_looked_for_in_the_project_first(tmp_path: Path) -> None:
+    (tmp_path / "fetch").write_text("")
+    assert located(tmp_path, "./fetch") == str(tmp_path / "fetch")
+    assert located(tmp_path, "no-such-program") == "no-such-program"
