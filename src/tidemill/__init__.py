@@ -6,6 +6,8 @@ from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
 from tidemill.client import Client
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
+from tidemill.model.window import Between
+from tidemill.streams import state, window
 from tidemill.when import after, all_of, cron, every, on
 
 __version__ = "0.1.0"
@@ -14,6 +16,7 @@ __all__ = [
     "All",
     "Append",
     "Base",
+    "Between",
     "Client",
     "Custom",
     "Delta",
@@ -32,4 +35,6 @@ __all__ = [
     "custom",
     "every",
     "on",
+    "state",
+    "window",
 ]

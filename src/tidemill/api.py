@@ -35,16 +35,23 @@ from tidemill.model.flow import Binding, Use
 from tidemill.model.flow import Flow as FlowModel
 from tidemill.model.location import Location, caller
 from tidemill.model.promise import EVERY, Form, Promise
+from tidemill.model.promise import NONE as NO_PROMISE
 from tidemill.model.promised import misplaced, with_promises
 from tidemill.model.schema import Schema
+from tidemill.model.stateful import Kept, Windowed
 from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
 from tidemill.model.trigger import Trigger
+from tidemill.model.window import Between, Window
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
 from tidemill.settling import EDGE, settling
+from tidemill.streams import keyed_code, on_windows, operated_code, stateful_task, window_task, windows_of
 from tidemill.when import interval
 
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
+
+STATE = "state"
+"""The first argument of a keyed task."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | Sequence[str]
@@ -172,10 +179,108 @@ class Flow:
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
             task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
             promise = _promise(target_lag, consistency, (), where)
-            self._place(task, _when(every, triggers, where), promise, priority)
+            formed = tuple(windows_of(task, _annotations(fn)))
+            self._place(on_windows(task, formed), _when(every, triggers, where), promise, priority, formed)
             return fn
 
         return declare(function) if function is not None else declare
+
+    def keyed(
+        self,
+        *,
+        state: str,
+        by: Key,
+        writes: Mapping[str, str],
+        partitions: int = 1,
+        name: str | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> Callable[[F], F]:
+        """Declare a vectorised function over state that is looked up by key.
+
+        The function is called as `fn(state, …)`: its first argument is an array of the rows of `state` to which the
+        events of the batch lead, its argument annotated `tm.New` the batch, a dict of arrays; those annotated `tm.All`
+        are whole tables, likewise. It returns a `tidemill.stream.Step`: the rows as they are now, and what goes to each
+        of `writes`, whose columns are given there. State and outputs become visible together. docs/streams.md has more.
+        """
+
+        def declare(fn: F) -> F:
+            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = _reads_of(fn, dict(channels or {}), {STATE, *(parameters or {})}, where)
+            _check_batch(fn, reads, where)
+            code = keyed_code(fn, state, by, writes, partitions, where)
+            ports = {argument: (channels or {}).get(argument, argument) for argument in writes}
+            retry, limit = _limits(attempts, backoff, time_limit, where)
+            limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
+            task = stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
+            self._place(task, _when(every, triggers, where), NO_PROMISE, priority)
+            return fn
+
+        return declare
+
+    def stateful(
+        self,
+        name: str,
+        make: Callable[..., Any],
+        *,
+        reads: Mapping[str, Reading],
+        states: Mapping[str, Kept],
+        writes: Mapping[str, str],
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare an operator of your own with several kinds of state: what `make(**parameters)` returns.
+
+        It is a `tidemill.stream.Operator`: it is restored from blocks of each of `states`, given batches of what is
+        new, and returns rows for each of `writes` and the rows of state that changed.
+        """
+        where = caller()
+        inputs = [Read(c, c, _mode(r, where)) for c, r in reads.items()]
+        code = operated_code(name, make, states, writes, where)
+        retry, limit = _limits(attempts, backoff, time_limit, where)
+        limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
+        task = stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
+        self._place(task, _when(every, triggers, where), NO_PROMISE, priority)
+        return name
+
+    def window(
+        self,
+        name: str,
+        of: str,
+        size: str | Between,
+        step: str | None = None,
+        *,
+        by: Sequence[str] = (),
+        timeout: float | None = None,
+        delete_used: bool = False,
+        at_least: int = 1,
+        time: str | None = None,
+        sums: Sequence[str] | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare windows over the events of a channel; they go to the channel `name`, as rows.
+
+        Events that no window will have any more go to `name_expired`, those that came too late to `name_late`. With
+        `sums` the channel has one row for each window instead: how many events, and what those columns add up to.
+        """
+        where = caller()
+        window = Window.of(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
+        code = Windowed(window, None if sums is None else tuple(sums))
+        self._place(window_task(name, of, code, where), _when(every, triggers, where), NO_PROMISE, priority)
+        return name
 
     def sql(
         self,
@@ -305,7 +410,15 @@ class Flow:
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise, priority: float) -> None:
+    def _place(
+        self,
+        task: Task,
+        triggers: tuple[Trigger, ...],
+        promise: Promise,
+        priority: float,
+        before: Sequence[Task] = (),
+    ) -> None:
+        """Take a task in, and with it those that make what it alone reads."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
@@ -313,7 +426,7 @@ class Flow:
             raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
-        self._parts.append(task)
+        self._parts.extend([*before, task])
 
 
 class Workflow(Flow):
@@ -415,12 +528,19 @@ class Workflow(Flow):
             raise WorkflowError(problems)
         return with_promises(workflow, self._promises)
 
-    def _place(self, task: Task, triggers: tuple[Trigger, ...], promise: Promise, priority: float) -> None:
+    def _place(
+        self,
+        task: Task,
+        triggers: tuple[Trigger, ...],
+        promise: Promise,
+        priority: float,
+        before: Sequence[Task] = (),
+    ) -> None:
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
         self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
-        self._bind(task.name, [task], task.location, triggers, priority)
+        self._bind(task.name, [*before, task], task.location, triggers, priority)
 
     def _promise(self, channel: str, promise: Promise, where: Location) -> None:
         if not promise:
@@ -529,6 +649,22 @@ def _writes_of(
         raise WorkflowError([f"{where}: annotate the result of {fn.__name__!r}: '-> tm.Delta' or '-> tm.Base'"])
     name = output or fn.__name__
     return (Write(name, name, kind),)
+
+
+def _check_batch(fn: Callable[..., Any], reads: Sequence[Read], where: Location) -> None:
+    first = next(iter(_signature(fn).parameters), None)
+    new = [r for r in reads if r.mode is Mode.NEW]
+    if first != STATE or len(new) != 1 or any(r.mode is Mode.OLD for r in reads):
+        raise WorkflowError(
+            [
+                f"{where}: keyed task {fn.__name__!r} is called as fn(state, batch, …): expected a first argument "
+                f"'state', one that is tm.New, and others that are tm.All: def {fn.__name__}(state, events: tm.New)"
+            ]
+        )
+
+
+def _annotations(fn: Callable[..., Any]) -> dict[str, Any]:
+    return {name: argument.annotation for name, argument in _signature(fn).parameters.items()}
 
 
 def _mode(reading: Reading, where: Location) -> Mode:

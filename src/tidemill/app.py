@@ -57,6 +57,7 @@ from tidemill.runtime.sources import Sources
 from tidemill.runtime.staleness import History
 from tidemill.runtime.status import status
 from tidemill.runtime.stored import Budget
+from tidemill.runtime.tap import Tap
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
 from tidemill.runtime.workshop import Workshop
@@ -333,6 +334,11 @@ class Tidemill:
 
     def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
         return self.engine.rows(self._content(channel, as_of), limit)
+
+    def tap(self, channel: str, *, all_there_is: bool = False) -> Tap:
+        """A look at what is new on a channel from now on, or at all there is first; it is no part of a workflow."""
+        at = 0 if all_there_is else self.catalog.channel(channel).head.seq
+        return Tap(self.catalog, self.engine, self._updates(), channel, at)
 
     def trace(self, block: int) -> Trace:
         return trace(self.catalog, block)

@@ -340,6 +340,8 @@ class Target:
     directory: str  # a directory that Spark can write
     schema: Schema | None  # of the channel's content; None if the first block decides
     updates: Updates
+    seq: int = 0  # the number of its slot, which no other attempt ever has
+    before: int = 0  # of a state: where it stands
 
     def physical(self, content: Schema) -> Schema:
         """The columns that are written: a delta has some of its own."""
@@ -350,9 +352,12 @@ class Engine(Protocol):
     """Runs tasks. The only implementation is Spark's; tests may use others."""
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
-        """Run a task on views and write its outputs; returns the content schema of each, by argument."""
+        """Run a task on views and write its outputs; returns the content schema of each, by argument.
+
+        `now` is the version at which the run was claimed: whatever it does not see arrives later.
+        """
 
     def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
     def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:

@@ -14,7 +14,7 @@ from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.operators import At
 from tidemill.algebra.program import Way
-from tidemill.intake.arrow_types import arrow_field
+from tidemill.arrow_types import arrow_field
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import Append, Rows
 from tidemill.model.schema import Schema
@@ -49,7 +49,7 @@ class PlainEngine:
         return self.frame(view)[:limit]
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         assert isinstance(task.variant.code, Function)
         results = task.variant.code.call(**{name: self.frame(view) for name, view in inputs.items()})
@@ -99,11 +99,11 @@ class QueryEngine(PlainEngine):
     """Runs declared tables too, by their meaning: a change is the difference of two contents. It keeps no state."""
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().invoke(task, inputs, outputs, tag=tag, log=log)
+            return super().invoke(task, inputs, outputs, tag=tag, log=log, now=now)
         target = outputs[code.table]
         result = self._content(code, inputs, At.NEW)
         if code.way == Way.INCREMENTAL:

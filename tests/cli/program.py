@@ -84,7 +84,7 @@ class FakeEngine:
     locate: Callable[[str], str] = field(repr=False)
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         log.write(f"[bold]{task.name}[/bold] speaks\n")
         for target in outputs.values():
@@ -100,7 +100,7 @@ class FakeEngine:
 
 class FailingEngine(FakeEngine):
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         log.write("about to fail\n")
         raise RunFailed(f"task {task.name}: no such column")
@@ -108,6 +108,6 @@ class FailingEngine(FakeEngine):
 
 class InterruptedEngine(FakeEngine):
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         raise KeyboardInterrupt

@@ -53,12 +53,12 @@ class Plain(PlainEngine):
         super().__init__(locate)
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         log.write(f"<b>{task.name}</b> begins\n")
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().invoke(task, inputs, outputs, tag=tag, log=log)
+            return super().invoke(task, inputs, outputs, tag=tag, log=log, now=now)
         made = self._batch(code.query, inputs)
         shaped = {n: replace(t, schema=t.schema or _shape(made[n])) for n, t in outputs.items()}
         return {name: self.write(made[name], target, tag=tag) for name, target in shaped.items()}

@@ -11,6 +11,7 @@ from tidemill.algebra.program import Query, Way
 from tidemill.algebra.properties import grows
 from tidemill.algebra.sql import NotIncremental, Source, Translated, translate
 from tidemill.algebra.stages import Stage, resolve, text_of_stage
+from tidemill.algebra.stateful import with_states
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Increment, Signed, Upsert
 from tidemill.model.channel import Channel, Role
@@ -80,6 +81,7 @@ def state_channels(task: Task, query: Query) -> tuple[Channel, ...]:
 
 def worked_out(name: str, channels: Sequence[Channel], bindings: Sequence[Binding]) -> Workflow:
     """A workflow with its declared tables worked out, those first that others read, and their state channels."""
+    channels, bindings = with_states(channels, bindings)
     known = {c.name: c for c in channels}
     sources = {c.name: _source(c) for c in channels if c.schema is not None}
     found: dict[str, Declared] = {}

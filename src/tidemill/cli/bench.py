@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +24,10 @@ from tidemill.cli.deferred import (
     measure_storage,
     measure_tick,
 )
+from tidemill.cli.linear_road import linear_road
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show, table, tell, write
+from tidemill.cli.scratch import scratch
 
 Rounds = Annotated[int, typer.Option(min=1, help="How often each way is timed; medians are compared.")]
 
@@ -49,6 +48,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(staleness)
     bench.command()(dispatch)
     bench.command()(storage)
+    bench.command()(linear_road)
     app.add_typer(bench, name="bench")
 
 
@@ -60,7 +60,7 @@ def overhead(
     as_json: AsJson = False,
 ) -> None:
     """A Tidemill run against the same PySpark code by hand."""
-    with _scratch() as directory:
+    with scratch() as directory:
         point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
     _print(as_json, point, [point])
 
@@ -71,7 +71,7 @@ def tick(
     as_json: AsJson = False,
 ) -> None:
     """A server's look at a catalog in which nothing is due."""
-    with _scratch() as directory:
+    with scratch() as directory:
         point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=tell)
     _print(as_json, point, [point])
 
@@ -83,7 +83,7 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
-    with _scratch() as directory:
+    with scratch() as directory:
         point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
     _print(as_json, point, [point])
 
@@ -96,7 +96,7 @@ def push(
     as_json: AsJson = False,
 ) -> None:
     """Small events over websockets at a steady rate: how long until each is durable, whether any is lost or twice."""
-    with _scratch() as directory:
+    with scratch() as directory:
         point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=tell)
     _print(as_json, point, [point])
 
@@ -108,7 +108,7 @@ def modes(
     as_json: AsJson = False,
 ) -> None:
     """A live server keeping ranked pages fresh in four modes: how stale they are, and what it costs."""
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_modes(directory, pages=pages, share=share, days=days, tell=tell)
     _print(as_json, document, document["points"])
 
@@ -121,7 +121,7 @@ def staleness(
     as_json: AsJson = False,
 ) -> None:
     """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_staleness(directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=tell)
     _print(as_json, document, document["points"])
     if not as_json:
@@ -134,7 +134,7 @@ def choices(
     as_json: AsJson = False,
 ) -> None:
     """Whether the way that is chosen is the faster one, over queries and sizes of change."""
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_choices(directory, rows=rows, rounds=rounds, tell=tell)
     _print(as_json, document, document["points"])
     if not as_json:
@@ -162,7 +162,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Loading and storing one compacted block, against merging 1 to 20 blocks in two ways."""
-    with _scratch() as directory:
+    with scratch() as directory:
         points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=tell)
     _print(as_json, {"points": points}, points)
 
@@ -176,7 +176,7 @@ def incremental(
     as_json: AsJson = False,
 ) -> None:
     """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
-    with _scratch() as directory:
+    with scratch() as directory:
         point = measure_incremental(
             directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=tell
         )
@@ -189,7 +189,7 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """An incremental join against a full one, from 0.1% to 100% new data."""
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_join(directory, rows=rows, rounds=rounds, tell=tell)
     _print(as_json, document, document["points"])
     if not as_json:
@@ -208,7 +208,7 @@ def queries(
 ) -> None:
     """The queries of TPC-H kept fresh while orders come and go, against computing each from scratch."""
     chosen = {"only": _numbers(only)} if only else {}
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_queries(
             directory, scale=scale, share=share, forced=forced, rounds=rounds, tell=tell, **chosen
         )
@@ -220,7 +220,7 @@ def growth(
     as_json: AsJson = False,
 ) -> None:
     """Whether refresh time, files or catalog grow over many small refreshes."""
-    with _scratch() as directory:
+    with scratch() as directory:
         document = measure_growth(directory, refreshes=refreshes, tell=tell)
     _print(as_json, document, document["along"])
     if not as_json:
@@ -244,12 +244,6 @@ def storage(
 
 def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if not isinstance(value, dict | list)}
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
-        yield Path(directory)
 
 
 def _numbers(text: str) -> list[int]:

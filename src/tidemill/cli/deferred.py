@@ -151,6 +151,17 @@ def measure_storage(**wanted: Any) -> dict[str, Any]:
     return measure(**wanted)
 
 
+def measure_linear_road(
+    directory: Path, *, plan: dict[str, Any], files: dict[str, Path | None], rate: bool, **wanted: Any
+) -> dict[str, Any]:
+    from tidemill.bench.linear_road import rating  # noqa: PLC0415
+    from tidemill.bench.linear_road.traffic import Plan  # noqa: PLC0415
+
+    if rate:
+        return rating.rate(directory, plan=Plan(**plan), tell=wanted["tell"])
+    return rating.measure(directory, plan=Plan(**plan), files=rating.Files(**files), **wanted)
+
+
 @contextmanager
 def _extra(name: str) -> Iterator[None]:
     """What is imported inside needs packages that come with an extra only."""

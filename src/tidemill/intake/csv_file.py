@@ -13,7 +13,7 @@ from io import BufferedReader
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import is_nested
+from tidemill.arrow_types import is_nested
 from tidemill.intake.cells import Column
 from tidemill.intake.csv_rows import CsvRows, Misread
 from tidemill.intake.csv_scan import misshapen

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import arrow_type, is_nested, struct_fields
+from tidemill.arrow_types import arrow_type, is_nested, struct_fields
 from tidemill.intake.cells import Unfit
 from tidemill.intake.text import from_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tidemill.intake.arrow_types import arrow_field, arrow_type
+from tidemill.arrow_types import arrow_field, arrow_type
 from tidemill.intake.source import Source
 from tidemill.model.change import COUNT, DELETED, Custom, Increment, Updates, Upsert
 from tidemill.model.schema import Field, Schema

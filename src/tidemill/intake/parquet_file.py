@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import arrow_type
+from tidemill.arrow_types import arrow_type
 from tidemill.intake.cells import Column
 from tidemill.intake.layout import Layout
 from tidemill.intake.sound import sound

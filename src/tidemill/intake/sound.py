@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import INSTANTS, struct_fields
+from tidemill.arrow_types import INSTANTS, struct_fields
 from tidemill.intake.cells import Unfit
 
 _DAYS = (-719_162, 2_932_896)  # 0001-01-01 and 9999-12-31

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import INSTANTS, arrow_type, decimal_shape
+from tidemill.arrow_types import INSTANTS, arrow_type, decimal_shape
 from tidemill.intake.cells import Unfit
 
 _INTEGER = r"^[+-]?[0-9]+$"

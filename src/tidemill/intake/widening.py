@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from tidemill.intake.arrow_types import INSTANTS, arrow_type, decimal_shape, struct_fields
+from tidemill.arrow_types import INSTANTS, arrow_type, decimal_shape, struct_fields
 
 _BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}

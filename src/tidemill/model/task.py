@@ -20,6 +20,7 @@ from tidemill.model.location import UNKNOWN, Location
 from tidemill.model.plain import NotPlain, plain
 from tidemill.model.query import normalised, varies
 from tidemill.model.schema import Schema
+from tidemill.model.stateful import Stateful
 
 
 class Mode(StrEnum):
@@ -138,7 +139,7 @@ class Refresh:
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
-Code = Function | Sql | Command | Refresh
+Code = Function | Sql | Command | Refresh | Stateful
 
 
 @dataclass(frozen=True, slots=True)

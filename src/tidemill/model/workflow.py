@@ -14,6 +14,7 @@ from tidemill.model.change import RESERVED, Append, Signed
 from tidemill.model.channel import Channel, Role, valid_name
 from tidemill.model.flow import Binding
 from tidemill.model.location import Location
+from tidemill.model.stateful import Stateful, Windowed
 from tidemill.model.task import Command, Mode, Refresh, Sql, Task
 from tidemill.model.trigger import After, Data, leaves, problems
 
@@ -232,6 +233,19 @@ def _triggers(wf: Workflow) -> Iterator[Problem]:
                     yield binding.location, f"flow {binding.name!r} would be run by its own runs"
 
 
+def _stateful(wf: Workflow) -> Iterator[Problem]:
+    for task in wf.tasks():
+        code = task.variant.code
+        if isinstance(code, Windowed) and not code.schema.fields:
+            yield (
+                task.location,
+                f"windows {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
+                f"declare them with table({task.reads[0].port!r}, '…')",
+            )
+        elif isinstance(code, Stateful):
+            yield from ((task.location, f"task {task.name!r}: {problem}") for problem in code.problems())
+
+
 Rule = Callable[[Workflow], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
@@ -245,6 +259,7 @@ RULES: tuple[Rule, ...] = (
     _signed,
     _cycles,
     _task_names,
+    _stateful,
     _triggers,
 )
 

@@ -113,7 +113,7 @@ class Actor:
     ) -> Schema:
         engine, tag = self.executor.engine, tag_of(claim.run)
         schemas = supervised(
-            lambda: engine.invoke(task, views, {OUTPUT: target}, tag=tag, log=log),
+            lambda: engine.invoke(task, views, {OUTPUT: target}, tag=tag, log=log, now=claim.run.fence),
             limit=task.time_limit,
             lost=lease.lost,
             stop=lambda: engine.cancel(tag),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tidemill.errors import BlockDamaged, RunKilled, TidemillError
-from tidemill.model.block import Block, Kind, Position, advance
+from tidemill.model.block import Block, File, Kind, Position, advance
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel, Role
 from tidemill.model.codec import Json
@@ -27,6 +29,7 @@ from tidemill.model.run import (
     provenance,
 )
 from tidemill.model.schema import Schema
+from tidemill.model.stateful import Stateful
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
 from tidemill.model.view import Converted, View, blocks_of
 from tidemill.plan.cost import Learnt, Looked
@@ -41,6 +44,9 @@ from tidemill.runtime.views import Views
 
 Told = Mapping[str, Any]
 """What a run is to be remembered with, as JSON."""
+
+PUBLISHERS = 8
+"""Outputs of a task that are made durable at once."""
 
 
 def tag_of(run: Run) -> str:
@@ -86,11 +92,11 @@ class Performance:
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
         consumed = tuple(self._consumed(task, views, r) for r in task.reads)
-        pairs = sorted(zip(task.reads, consumed, strict=True), key=lambda pair: pair[0].mode is not Mode.ALL)
-        inputs = {r.argument: self._view(views, r, c) for r, c in pairs}  # what is asked for all of it holds the rest
+        inputs = self._inputs(task, views, consumed)
         targets = {w.argument: self._target(task, views, w) for w in task.writes if not w.void}
         began = time.monotonic()
         schemas = self._invoke(task, inputs, targets)
+        files = self._published(task)
         for write in task.writes:
             slot = self.claim.slots[task.name, write.port]
             source, target = provenance(task, write.kind, consumed)
@@ -98,18 +104,36 @@ class Performance:
                 schema = views.channel(write.port).channel.schema or Schema(())
                 filled = Filled(slot, schema, (), VOID, source, target)
             else:
-                files = self.store.publish(directory_of(self.claim, slot.block))
                 identity = output_identity(task, write.argument, consumed)
-                filled = Filled(slot, schemas[write.argument], files, identity, source, target)
+                filled = Filled(slot, schemas[write.argument], files[write.argument], identity, source, target)
             self._fill(task, filled, views)
         self._consume(task, consumed)
         self._count(task, inputs, time.monotonic() - began)
+
+    def _inputs(self, task: Task, views: Views, consumed: tuple[Consumed, ...]) -> _Inputs:
+        """What is asked for all of it comes first: it holds the rest. Of a step's own state often nothing is needed."""
+        pairs = sorted(zip(task.reads, consumed, strict=True), key=lambda pair: pair[0].mode is not Mode.ALL)
+        inputs = _Inputs({r.argument: partial(self._view, views, r, c) for r, c in pairs})
+        kept = task.variant.code.states if isinstance(task.variant.code, Stateful) else ()
+        for read, _ in pairs:
+            if read.argument not in kept:
+                inputs[read.argument]
+        return inputs
+
+    def _published(self, task: Task) -> dict[str, tuple[File, ...]]:
+        """The files of all outputs, made durable side by side: most of that is waiting for the disk."""
+        slots = {w.argument: self.claim.slots[task.name, w.port] for w in task.writes if not w.void}
+        directories = [directory_of(self.claim, slot.block) for slot in slots.values()]
+        if len(slots) == 1:
+            return dict(zip(slots, map(self.store.publish, directories), strict=True))
+        with ThreadPoolExecutor(PUBLISHERS) as pool:
+            return dict(zip(slots, pool.map(self.store.publish, directories), strict=True))
 
     def _invoke(self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, Target]) -> Mapping[str, Schema]:
         tag = tag_of(self.claim.run)
         try:
             return supervised(
-                lambda: self.engine.invoke(task, inputs, targets, tag=tag, log=self.log),
+                lambda: self.engine.invoke(task, inputs, targets, tag=tag, log=self.log, now=self.claim.run.fence),
                 limit=task.time_limit,
                 lost=self.lease.lost,
                 stop=lambda: self.engine.cancel(tag),
@@ -150,23 +174,27 @@ class Performance:
         channel = views.channel(write.port).channel
         slot = self.claim.slots[task.name, write.port]
         directory = self.store.stage(directory_of(self.claim, slot.block))
+        updates = write.updates or views.updates(write.port)
+        before = self.claim.spans[task.name, write.port].upto.seq if write.port in task.states else 0
         return Target(
-            write.port, write.kind, directory, _schema(task, write, channel), write.updates or views.updates(write.port)
+            write.port, write.kind, directory, _schema(task, write, channel), updates, slot.seq, before
         )  # fmt: skip
 
     def _fill(self, task: Task, filled: Filled, views: Views) -> None:
         """Keep an output for the commit, and let later tasks of the run see it."""
         channel = filled.slot.channel
-        before = self.positions.get(channel) or self._position_before(task, filled)
+        before = self.positions.get(channel) or self._position_before(filled, views.channel(channel).head)
         block = pending(filled, views.updates(channel), before.seq)
         self.filled.append(filled)
         self.pending.setdefault(channel, []).append(block)
         self.positions[channel] = advance(before, block)
         self.log.say(f"{task.name}: {block.rows} rows to {channel}")
 
-    def _position_before(self, task: Task, filled: Filled) -> Position:
+    def _position_before(self, filled: Filled, head: Position) -> Position:
         if filled.slot.kind is Kind.BASE:
             return Position()
+        if head.seq == filled.slot.seq - 1:
+            return head
         return self.catalog.position(filled.slot.channel, seq=filled.slot.seq - 1)
 
     def _consume(self, task: Task, reads: tuple[Consumed, ...]) -> None:
@@ -193,6 +221,18 @@ class Performance:
         learnt = prior(task.variant.name, len(made)) if known is None else Learnt.from_json(known)
         if len(learnt.yields) == len(made):
             self.costs[key] = learnt.after(looked, seconds, made).to_json()
+
+
+class _Inputs(dict[str, View]):
+    """Views by argument, each made when it is first asked for; its values are those that were."""
+
+    def __init__(self, make: Mapping[str, Callable[[], View]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, argument: str) -> View:
+        self[argument] = self._make[argument]()
+        return self[argument]
 
 
 def _looked_at(task: Task, inputs: Mapping[str, View]) -> Looked:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import RunFailed, TidemillError
 from tidemill.model.schema import Schema
+from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import Chain, Snapshot, View, blocks_of
 from tidemill.ports import Log, Target
@@ -26,6 +28,7 @@ from tidemill.spark.programs import refresh
 from tidemill.spark.queries import point_tables_at
 from tidemill.spark.reading import Reader
 from tidemill.spark.session import cancel, first_line, quick, running, spread, tagged
+from tidemill.spark.stateful import StatefulTasks
 from tidemill.spark.writing import fresh, write
 
 Frames = Mapping[str, DataFrame]
@@ -44,6 +47,7 @@ class SparkEngine:
         self._quick: SparkSession | None = None
         self._started_here = False
         self._commands = Commands()
+        self._stateful = StatefulTasks(locate)
 
     @property
     def spark(self) -> SparkSession:
@@ -74,10 +78,13 @@ class SparkEngine:
         return rows
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
+        code = task.variant.code
+        if isinstance(code, Stateful):
+            with contextlib.ExitStack() as under, _told(f"task {task.name} ({task.location})"):
+                return self._stateful.run(cache(partial(self._under, under, tag)), task, inputs, outputs, now)
         with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
-            code = task.variant.code
             if isinstance(code, Refresh):
                 return refresh(self, self._locate, code, inputs, outputs, tag)
             frames = {name: self.frame(view) for name, view in inputs.items()}
@@ -115,6 +122,12 @@ class SparkEngine:
         if self._session is not None and self._started_here:
             self._session.stop()
         self._session = self._quick = None
+        self._stateful.stop()
+
+    def _under(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
+        """The session for small work, under a tag for as long as the stack stands."""
+        stack.enter_context(tagged(self.quick, tag))
+        return self.quick
 
     def _call(
         self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, Target], log: Log

@@ -24,8 +24,8 @@ from tests.oracle.queries.report import Different, rows_of
 import tidemill as tm
 from tidemill.algebra.program import Way
 from tidemill.app import Tidemill
+from tidemill.arrow_types import arrow_type
 from tidemill.errors import ConfigError, TidemillError
-from tidemill.intake.arrow_types import arrow_type
 from tidemill.model.block import Kind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema

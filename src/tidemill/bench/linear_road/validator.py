@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
 
 from tidemill.bench.linear_road.rows import BALANCE, EXPENDITURE, HISTORY, LIMITS, REPORT, Columns
 
@@ -198,7 +201,7 @@ _TOLD = {
 }
 
 
-def judged(wanted: Expected, given: Mapping[str, Columns]) -> Verdict:
+def judged(wanted: Expected, given: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Verdict:
     """Compare answers with what they must be. Where they say when they were given, the limits are checked as well."""
     found = {k: Counter(zip(*(given[k][n].tolist() for n in names), strict=True)) for k, names in _TOLD.items()}
     slow = sum(int((given[k]["emit"] - given[k]["time"] > LIMITS[k]).sum()) for k in LIMITS if "emit" in given[k])

@@ -17,10 +17,14 @@ import pyarrow as pa
 from tidemill.bench.linear_road.conditions import Conditions
 from tidemill.bench.linear_road.partition import NOTHING, Blocks, Driving, Minute, Partition
 from tidemill.bench.linear_road.places import Accidents, Expenditures
-from tidemill.bench.linear_road.rows import EXPENDITURE, LIMITS, REPORT, Columns, minute
+from tidemill.bench.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
+from tidemill.stream.blocks import rebuilt
 from tidemill.stream.keyed import together
+from tidemill.stream.layout import Layout
 
 MINUTE = 60
+TOLD = ("lav", "toll", "accident")
+CONDITIONS = Layout(("segment",), dict.fromkeys((*TOLD, "begins"), "i8"))
 DRIVEN = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid")
 """The columns of reports and balance queries."""
 
@@ -48,11 +52,16 @@ class LinearRoad:
                 self._keep(number, driving, deltas)
         return {**_NONE, **together(answers)}, deltas
 
+    def know(self, history: Columns) -> None:
+        """From now on the tolls of days past are these."""
+        self._spent = Expenditures(history)
+
     def restore(self, blocks: Blocks) -> None:
         """Go on from the state that all deltas make. The minute that was under way goes on as well."""
-        newest = list(blocks["conditions"])[-1]
-        self._begins = int(newest.schema.metadata[b"begins"])
-        self._conditions = Conditions(*(newest[name].to_numpy() for name in ("lav", "toll", "accident")))
+        newest = rebuilt(CONDITIONS, blocks["conditions"]).all()
+        newest = newest[np.argsort(newest["segment"])]
+        self._begins = int(newest["begins"][0])
+        self._conditions = Conditions(*(newest[name].copy() for name in TOLD))
         self._accidents.restore(blocks["accidents"])
         for number, part in enumerate(self.partitions):
             mark = f"{number} "
@@ -75,8 +84,9 @@ class LinearRoad:
             part.close(begins, finished)
         stopped = self._accidents.segments(self._roads)
         self._conditions = Conditions.of(finished.speed, finished.reports, finished.cars, stopped)
-        told = {name: getattr(self._conditions, name) for name in ("lav", "toll", "accident")}
-        deltas["conditions"].append(pa.table(told).replace_schema_metadata({"begins": str(begins)}))
+        told = {name: getattr(self._conditions, name) for name in TOLD}
+        every = np.arange(self._roads * SEGMENTS)
+        deltas["conditions"].append(pa.table({"segment": every, **told, "begins": np.full(len(every), begins)}))
 
     def _split(self, rows: Columns) -> Iterator[tuple[int, Columns]]:
         if len(self.partitions) == 1:

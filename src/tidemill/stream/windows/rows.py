@@ -6,28 +6,30 @@ Arrow table in order of arrival.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import BadInput
+from tidemill.model.stateful import END, EVENT, EVENTS, FORMED, GROUP, NUMBERS, START, USED, WINDOW
 from tidemill.model.window import Window
 from tidemill.stream.windows.former import Entry, Formed
 from tidemill.stream.windows.operator import Delta, Group, Windows
+from tidemill.stream.windows.totals import Totals, Values
 
-EVENT, GROUP, USED = "_event", "_group", "_used"
-WINDOW, START, END, FORMED = "_window", "_window_start", "_window_end", "_window_formed"
-NUMBERS = "_numbers"
 MOMENT = pa.timestamp("us", "UTC")
 _ENTRY = {
     "time": pa.int64(), "arrived": pa.int64(), "wave": pa.int64(), "closes": pa.bool_(), "opens": pa.bool_(),
     "used": pa.bool_(), "gone": pa.bool_(), "rank": pa.int64(),
 }  # fmt: skip
 """What is kept of an event besides its number, group and content."""
+
+_GROUPS = pa.schema({GROUP: pa.string(), NUMBERS: pa.list_(pa.int64())})
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -67,11 +69,19 @@ class Windowed:
 class WindowedInput:
     """A windowed input of a task, for the groups of one partition."""
 
-    def __init__(self, window: Window, schema: pa.Schema) -> None:
+    def __init__(self, window: Window, schema: pa.Schema, sums: Sequence[str] | None = None) -> None:
+        """`sums`: instead of rows, windows come summed up, with what these columns come to."""
         self._window = window
         self._windows = Windows(window)
         self._content = schema.empty_table()
         self._events = np.empty(0, np.int64)
+        self._sums = sums
+        self._totals = Totals()
+
+    @property
+    def nothing(self) -> pa.Table:
+        """An empty queue, as a block has it."""
+        return self._changed(Delta({}, {}, frozenset())).queue
 
     def restore(self, blocks: Iterable[State]) -> None:
         """Go on from the state that a base and the deltas after it make."""
@@ -92,7 +102,7 @@ class WindowedInput:
         self._content = pa.concat_tables([self._content, batch.content])
         self._events = np.concatenate([self._events, new])
         made = Windowed(
-            windows=self._formed(result.windows),
+            windows=self._formed(result.windows) if self._sums is None else self._summed(result.windows, self._sums),
             expired=self._some([e.event for _, e in result.expired]).append_column(
                 USED, pa.array([e.used for _, e in result.expired], pa.bool_())
             ),
@@ -132,15 +142,27 @@ class WindowedInput:
             rows = rows.append_column(name, pa.array(np.repeat(moments, sizes), pa.int64()).cast(MOMENT))
         return rows
 
+    def _summed(self, windows: Sequence[tuple[Group, Formed]], names: Sequence[str]) -> pa.Table:
+        """A row for each window: what entered since the one before is added, what left is taken out."""
+        values = _Values(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
+        sums = [self._totals.over(group, window, values) for group, window in windows]
+        columns = {
+            GROUP: pa.array([g for g, _ in windows], pa.string()),
+            WINDOW: pa.array([w.number for _, w in windows], pa.int64()),
+            START: pa.array([w.start for _, w in windows], pa.int64()).cast(MOMENT),
+            END: pa.array([w.end for _, w in windows], pa.int64()).cast(MOMENT),
+        }
+        named = enumerate([EVENTS, *names])
+        return pa.table(columns | {name: pa.array([s[n] for s in sums], pa.int64()) for n, name in named})
+
     def _changed(self, delta: Delta) -> State:
         groups = {GROUP: list(delta.numbers), NUMBERS: list(map(list, delta.numbers.values()))}
-        schema = pa.schema({GROUP: pa.string(), NUMBERS: pa.list_(pa.int64())})
         kept = sorted(delta.entries)
         queue = self._some(kept).append_column(EVENT, pa.array(kept, pa.int64()))
         queue = queue.append_column(GROUP, pa.array([delta.entries[n][0] for n in kept], pa.string()))
         for name, kind in _ENTRY.items():
             queue = queue.append_column(f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in kept], kind))
-        return State(pa.table(groups, schema), queue, delta.left)
+        return State(pa.table(groups, _GROUPS), queue, delta.left)
 
     def _keep(self, delta: Delta, first: int) -> None:
         """Of what came before, all that has not left; of the batch, what is in a queue."""
@@ -149,6 +171,24 @@ class WindowedInput:
         stays = np.where(self._events < first, ~left, queued)
         self._content = self._content.filter(pa.array(stays))
         self._events = self._events[stays]
+
+
+class _Values(Mapping[int, Values]):
+    """What an event adds, by its number: one, and its columns."""
+
+    def __init__(self, events: Numbers, columns: Sequence[npt.NDArray[Any]]) -> None:
+        self._events = events
+        self._columns = columns
+
+    def __getitem__(self, event: int) -> Values:
+        place = np.searchsorted(self._events, event)
+        return (1, *(int(column[place]) for column in self._columns))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._events.tolist())
+
+    def __len__(self) -> int:
+        return len(self._events)
 
 
 def _newest(queue: pa.Table, left: frozenset[int]) -> pa.Table:

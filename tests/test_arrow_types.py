@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemill.intake.arrow_types import arrow_field
+from tidemill.arrow_types import arrow_field
 from tidemill.model.schema import Schema
 
 

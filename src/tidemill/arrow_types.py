@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.model.schema import Field
+from tidemill.model.schema import Field, Schema
 
 INSTANTS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ})
 """The types that sqlglot gives to Spark's TIMESTAMP and TIMESTAMP_LTZ: points in time, not wall clocks."""
@@ -40,6 +40,11 @@ def arrow_type(kind: exp.DataType) -> pa.DataType:
 
 def arrow_field(field: Field) -> pa.Field:
     return pa.field(field.name, arrow_type(field.parsed), nullable=field.nullable)
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Columns that may be NULL, whatever the schema says: deltas have rows that only name a key."""
+    return pa.schema([pa.field(f.name, arrow_type(f.parsed)) for f in schema])
 
 
 def is_nested(kind: exp.DataType) -> bool:

@@ -1,0 +1,38 @@
+"""Stream join: an order meets the payment that follows it, however long that takes.
+
+Both streams come in as one, by order number; the state of a number is what has come of it so far.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import tidemill as tm
+from tidemill.stream import Step
+
+wf = tm.Workflow("stream_join")
+
+wf.input("orders", "number bigint, price bigint")
+wf.input("payments", "number bigint, paid bigint")
+wf.table("sides", "number bigint, price bigint, paid bigint")
+
+
+@wf.task(writes={"sides": tm.Delta})
+def both(orders: tm.New, payments: tm.New) -> Any:
+    """One stream of the two; what a side does not know is zero."""
+    left = orders.selectExpr("number", "price", "0L AS paid")
+    return {"sides": left.unionByName(payments.selectExpr("number", "0L AS price", "paid"))}
+
+
+@wf.keyed(
+    state="number bigint, price bigint, paid bigint",
+    by="number",
+    writes={"matched": "number bigint, price bigint, paid bigint"},
+)
+def matching(state: Any, sides: tm.New) -> Step:
+    """Tell of a number when its second side has come."""
+    before = (state["price"] > 0) & (state["paid"] > 0)
+    for side in ("price", "paid"):
+        state[side] = np.where(sides[side] > 0, sides[side], state[side])
+    new = (state["price"] > 0) & (state["paid"] > 0) & ~before
+    return Step(state, {"matched": {name: state[name][new] for name in ("number", "price", "paid")}})

@@ -1,0 +1,66 @@
+"""`bench linear-road`: the benchmark of event streams, on its clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidemill.cli.deferred import measure_linear_road
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, tell, write
+from tidemill.cli.scratch import scratch
+
+File = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Position reports and queries, as CSV.")]
+
+
+def linear_road(
+    expressways: Annotated[float, typer.Option("--expressways", "-L", min=0.5, help="How many, by halves.")] = 1.0,
+    seconds: Annotated[int, typer.Option(min=1, help="So long; the whole benchmark takes 10,800.")] = 600,
+    start: Annotated[int, typer.Option(min=0, help="The second to start at: later ones have more traffic.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the traffic.")] = 1,
+    input: File = None,
+    history: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Tolls of days past, as CSV.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the answers here, as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw response times into this SVG file.")] = None,
+    rate: Annotated[bool, typer.Option("--rate", help="Search the most expressways that pass, from -L on.")] = False,
+    check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Linear Road in real time: how long answers take, and whether all are right."""
+    with scratch() as directory:
+        document = measure_linear_road(
+            directory,
+            plan={"expressways": expressways, "seconds": seconds, "start": start, "seed": seed},
+            files={"input": input, "history": history, "output": output, "plot": plot},
+            rate=rate,
+            check=check,
+            tell=tell,
+        )
+    if as_json:
+        write(json.dumps(document) + "\n")
+    elif rate:
+        tries = [[t["expressways"], t["verdict"], t["under_2_s"]] for t in document["tries"]]
+        show(False, document, table("", (">expressways", "verdict", ">under 2 s"), tries))
+        write(f"\nL-rating over {seconds} s from second {start}: {document['rating']:g}\n")
+    else:
+        _show(document)
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    names = ("count", "p50", "p90", "p99", "p100")
+    rows = [[kind, *(found.get(n, "–") for n in names)] for kind, found in document["response_s"].items()]
+    costs = [[part, *(found.get(n, "–") for n in names)] for part, found in document["batch_ms"].items()]
+    heads = tuple(f">{n}" for n in names)
+    show(
+        False,
+        dict(document),
+        table("Response times in seconds", ("answers", *heads), rows),
+        table("What a batch costs, in milliseconds", ("part", *heads), costs),
+    )
+    write(f"\n{document['under_2_s']:.2%} of the answers within 2 s; verdict: {document['verdict']}\n")

@@ -1,0 +1,14 @@
+"""A directory for measurements that goes when they are done."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
+        yield Path(directory)

@@ -1,0 +1,179 @@
+"""Steps with state: what they keep between runs, and what they write, declared.
+
+State lies in channels like everything else: a base, and from each run a delta of changed rows by key, committed
+together with the outputs and the cursors. How a step works on it, only `stream` and the engine know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.model.change import RESERVED
+from tidemill.model.code import Json, walked
+from tidemill.model.schema import Field, Schema
+from tidemill.model.window import Unit, Window
+
+EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"
+WINDOW, START, END, FORMED, EVENTS = "_window", "_window_start", "_window_end", "_window_formed", "_events"
+"""Columns of windows and of their state."""
+
+WAVE = "wave"
+"""The column in which events have their tags, where windows are by waves."""
+
+WIDTHS = {
+    "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8",
+}  # fmt: skip
+"""Types of fixed width, which a row of keyed state can have, and what arrays call them."""
+
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Rows of state: their columns, and the key by which a later row takes the place of an earlier one."""
+
+    schema: Schema
+    key: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, ddl: str, key: str | tuple[str, ...]) -> Kept:
+        return cls(Schema.parse(ddl), (key,) if isinstance(key, str) else key)
+
+    def problems(self) -> Iterator[str]:
+        for name in self.key:
+            if name not in self.schema:
+                yield f"its key {name!r} is not a column of it (it has {', '.join(self.schema.names)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A vectorised function over the rows of state that a batch's keys lead to, and the batch."""
+
+    call: Callable[..., Any]
+    kept: Kept
+    shapes: Mapping[str, Schema]  # of the outputs, by argument
+    partitions: int = 1  # of the state, when Spark's workers run it
+
+    STATE = "state"
+
+    @property
+    def states(self) -> Mapping[str, Kept]:
+        return {self.STATE: self.kept}
+
+    def described(self) -> Json:
+        found = walked(self.call)
+        return {"function": list(found.pieces), "unseen": list(found.unseen), "state": str(self.kept.schema)}
+
+    def problems(self) -> Iterator[str]:
+        yield from self.kept.problems()
+        if self.STATE in self.shapes:
+            yield f"no output of it can be called {self.STATE!r}; give it another name"
+        for column in self.kept.schema:
+            if column.type not in WIDTHS:
+                known = ", ".join(WIDTHS).lower()
+                yield f"column {column.name!r} is {column.type}, but a row of state has a fixed width: use {known}"
+            if column.name in self.kept.key and column.type not in _WHOLE:
+                yield f"its key {column.name!r} is {column.type}; use whole numbers, e.g. xxhash64 of a text"
+        if self.partitions < 1:
+            yield f"its partitions are at least 1, not {self.partitions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """An operator of the user's own, with as many kinds of state as it needs; `make` makes it from the parameters."""
+
+    make: Callable[..., Any]
+    states: Mapping[str, Kept]
+    shapes: Mapping[str, Schema]
+
+    def described(self) -> Json:
+        found = walked(self.make)
+        states = {name: str(kept.schema) for name, kept in self.states.items()}
+        return {"function": list(found.pieces), "unseen": list(found.unseen), "states": states}
+
+    def problems(self) -> Iterator[str]:
+        for name in sorted({*self.states} & {*self.shapes}):
+            yield f"{name!r} is both a kind of its state and an output; give one of them another name"
+        for name, kept in self.states.items():
+            yield from (f"state {name!r}: {problem}" for problem in kept.problems())
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """Windows over a channel of events: as rows, or summed up.
+
+    `schema` and `fed` become known when the channels are: the columns of the events, and if they come from outside.
+    """
+
+    window: Window
+    sums: tuple[str, ...] | None = None  # columns to add up, besides counting; None: windows come as rows
+    schema: Schema = Schema(())
+    fed: bool = True
+
+    ARGUMENT = "events"
+    WINDOWS, EXPIRED, LATE = "windows", "expired", "late"
+    QUEUE, GROUPS, WAVES = "queue", "groups", "waves"
+
+    @property
+    def by_waves(self) -> bool:
+        return self.window.form is not None and Unit.WAVES in self.window.form
+
+    @property
+    def states(self) -> Mapping[str, Kept]:
+        """The events that wait, what is known of each group besides, and the tags of waves that are not complete."""
+        kept = {
+            self.QUEUE: Kept(_with(self.schema, _ENTRY), (EVENT,)),
+            self.GROUPS: Kept(Schema.parse(f"{GROUP} string, {NUMBERS} array<bigint>"), (GROUP,)),
+        }
+        return kept | ({self.WAVES: Kept(Schema.parse("tag string"), ("tag",))} if self.by_waves else {})
+
+    @property
+    def shapes(self) -> Mapping[str, Schema]:
+        windows = _with(self.schema, _WINDOW) if self.sums is None else _with(Schema(()), self._totals())
+        return {self.WINDOWS: windows, self.EXPIRED: _with(self.schema, f"{USED} boolean"), self.LATE: self.schema}
+
+    def _totals(self) -> str:
+        sums = "".join(f", `{name}` bigint" for name in self.sums or ())
+        return f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {EVENTS} bigint{sums}"
+
+    def described(self) -> Json:
+        return {"window": repr(self.window), "sums": self.sums and list(self.sums), "of": str(self.schema)}
+
+    def problems(self) -> Iterator[str]:
+        yield from self.window.problems()
+        for name in RESERVED:
+            if name in self.schema:
+                yield f"windows are over channels that only add rows, and its events have {name!r}: some are taken back"
+        used = [*(key.column for key in self.window.by), *(self.sums or ()), *_given(self.window.time)]
+        for name in used:
+            if name not in self.schema:
+                yield f"its events have no column {name!r} (they have {', '.join(self.schema.names)})"
+            elif name in (self.sums or ()) and self.schema.field(name).type not in _WHOLE:
+                yield f"column {name!r} is {self.schema.field(name).type}; only whole numbers can be taken out again"
+        for name in sorted(
+            {*_with(Schema(()), _ENTRY).names, *_with(Schema(()), _WINDOW).names} & {*self.schema.names}
+        ):
+            yield f"its events have a column {name!r}, as windows do; give it another name first"
+        if self.by_waves and WAVE not in self.schema:
+            yield f"windows by waves need the tag of each event in the column {WAVE!r}, a string such as '17.2!'"
+
+
+Stateful = Keyed | Operated | Windowed
+
+_ENTRY = (
+    f"{EVENT} bigint, {GROUP} string, _time bigint, _arrived bigint, _wave bigint, _closes boolean, "
+    f"_opens boolean, {USED} boolean, _gone boolean, _rank bigint"
+)
+_WINDOW = f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {FORMED} timestamp"
+
+
+def _with(schema: Schema, ddl: str) -> Schema:
+    """Any column may be NULL: of what left a queue nothing is kept but its number."""
+    own = tuple(Field(f.name, f.type) for f in schema)
+    return Schema((*own, *Schema.parse(ddl)))
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)

@@ -1,0 +1,125 @@
+"""Windows on a channel, as a step with state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import BadInput
+from tidemill.model.change import DELETED
+from tidemill.model.stateful import EVENT, GROUP, NUMBERS, WAVE, Windowed
+from tidemill.model.wave import Tag
+from tidemill.model.window import Between
+from tidemill.stream.operator import Batch, Made, Piece
+from tidemill.stream.waves import Completion
+from tidemill.stream.windows.former import NEVER
+from tidemill.stream.windows.rows import Batch as Events
+from tidemill.stream.windows.rows import Marks, State, WindowedInput
+
+Judge = Callable[[pa.Table, Sequence[str]], list[Marks]]
+"""For which rows each of several conditions in Spark SQL holds."""
+
+TAG = "tag"
+ROWS = 32
+"""Bits for the number of an event among those of its run; the number of its block is above them."""
+
+
+class WindowStep:
+    """Forms the windows of a channel, and keeps what waits in queues as state."""
+
+    def __init__(self, code: Windowed, schema: pa.Schema, judge: Judge) -> None:
+        self._code = code
+        self._schema = schema
+        self._judge = judge
+        self._input = WindowedInput(code.window, schema, code.sums)
+        self._waves = Completion()
+
+    def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
+        groups = [block.select([GROUP, NUMBERS]) for block in blocks[Windowed.GROUPS]]
+        if groups:
+            gone, waiting = _parted([self._input.nothing, *blocks[Windowed.QUEUE]])
+            left = frozenset(gone[EVENT].to_pylist())
+            self._input.restore([State(pa.concat_tables(groups), waiting, left)])
+        self._waves = Completion(map(Tag.parse, _standing(blocks.get(Windowed.WAVES, ()))))
+
+    def run(self, batch: Batch) -> Made:
+        events = self._events(batch.new[Windowed.ARGUMENT])
+        before = {str(tag) for tag in self._waves.waiting}
+        passed = batch.now if self._code.fed else NEVER
+        made = self._input.run(self._marked(events), max([passed, *events.arrived[-1:].tolist()]))
+        outputs = {Windowed.WINDOWS: made.windows, Windowed.EXPIRED: made.expired, Windowed.LATE: made.late}
+        deltas = {Windowed.QUEUE: _delta(made.state), Windowed.GROUPS: made.state.groups}
+        return Made(outputs, deltas | self._tags(before))
+
+    def _events(self, pieces: Sequence[Piece]) -> Events:
+        """Events are numbered in the order of their blocks."""
+        rows = pa.concat_tables([self._schema.empty_table(), *(p.rows.cast(self._schema) for p in pieces)])
+        first = pieces[0].number << ROWS if rows.num_rows else 1 << 62
+        arrived = np.repeat([p.arrived for p in pieces], [p.rows.num_rows for p in pieces]).astype(np.int64)
+        return Events(rows.combine_chunks(), first, arrived)
+
+    def _marked(self, events: Events) -> Events:
+        """With what their tags or conditions say of them."""
+        if self._code.by_waves:
+            waves, closes = self._waves.run(_tags_of(events.content))
+            return Events(events.content, events.first, events.arrived, waves, closes)
+        size = self._code.window.size
+        if not isinstance(size, Between):
+            return events
+        closes, *opens = self._judge(events.content, [size.closes, *([] if size.opens is None else [size.opens])])
+        return Events(events.content, events.first, events.arrived, None, closes, opens[0] if opens else None)
+
+    def _tags(self, before: set[str]) -> dict[str, pa.Table]:
+        """How the tags of waves that are not complete have changed."""
+        if not self._code.by_waves:
+            return {}
+        now = {str(tag) for tag in self._waves.waiting}
+        came, gone = sorted(now - before), sorted(before - now)
+        deleted = pa.array([None] * len(came) + [True] * len(gone), pa.bool_())
+        return {Windowed.WAVES: pa.table({TAG: pa.array([*came, *gone], pa.string()), DELETED: deleted})}
+
+
+def _tags_of(content: pa.Table) -> list[Tag]:
+    tags = content[WAVE].to_pylist()
+    if None in tags:
+        raise BadInput(f"windows by waves need a tag for each event in the column {WAVE!r}, but a row has NULL")
+    return [Tag.parse(tag) for tag in tags]
+
+
+def _delta(state: State) -> pa.Table:
+    """What is in queues, and the numbers of what is no longer."""
+    kept = state.queue.append_column(DELETED, pa.nulls(state.queue.num_rows, pa.bool_()))
+    gone = {EVENT: pa.array(sorted(state.left), pa.int64()), DELETED: pa.array([True] * len(state.left), pa.bool_())}
+    missing = (kept.schema.field(n) for n in kept.column_names if n not in gone)
+    columns = gone | {f.name: pa.nulls(len(state.left), f.type) for f in missing}
+    return pa.concat_tables([kept, pa.table({n: columns[n] for n in kept.column_names}, schema=kept.schema)])
+
+
+def _parted(queues: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
+    """Of a base and the deltas after it: what has left, and the rows in order."""
+    every = pa.concat_tables([_marked_all(q) for q in queues])
+    gone = pc.fill_null(every[DELETED], False)
+    return every.filter(gone), every.filter(pc.invert(gone)).drop_columns([DELETED])
+
+
+def _marked_all(queue: pa.Table) -> pa.Table:
+    """A base has no column for deletions: nothing in it is deleted."""
+    return (
+        queue if DELETED in queue.column_names else queue.append_column(DELETED, pa.nulls(queue.num_rows, pa.bool_()))
+    )
+
+
+def _standing(blocks: Sequence[pa.Table]) -> list[str]:
+    """The tags that a base and the deltas after it come to."""
+    known: dict[str, None] = {}
+    for tag, gone in (
+        (t, g) for b in blocks for t, g in zip(*_marked_all(b).select([TAG, DELETED]).to_pydict().values(), strict=True)
+    ):
+        if gone:
+            known.pop(tag, None)
+        else:
+            known[tag] = None
+    return list(known)

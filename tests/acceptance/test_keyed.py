@@ -1,0 +1,256 @@
+"""Keyed state through real runs: whatever dies in between, the answers are those of one that never did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from sqlalchemy import Engine, event
+from tests.acceptance.test_crash import Tripwire
+
+import tidemill as tm
+from tidemill.catalog import open_catalog
+from tidemill.errors import BadInput, RunFailed, WorkflowError
+from tidemill.intake import load
+from tidemill.model.workflow import Workflow
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.views import Views
+from tidemill.spark import keyed
+from tidemill.spark.arrow import Arrow
+from tidemill.spark.engine import SparkEngine
+from tidemill.storage import open_store
+from tidemill.stream import Columns, Step
+
+LATER = 3600.0
+"""How much later a restarted process looks at the catalog: every lease has expired by then."""
+
+ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
+STRIDE = 1 if ROUNDS else 25
+
+Session = Callable[[], SparkSession]
+
+
+def no_session() -> SparkSession:
+    raise AssertionError("small batches need no Spark")
+
+
+def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None) -> Workflow:
+    wf = tm.Workflow("bank")
+    wf.input("payments", "account bigint, amount bigint")
+    wf.input("rates", "account bigint, rate bigint")
+
+    @wf.keyed(
+        state="account bigint, balance bigint, payments int",
+        by="account",
+        writes={"balances": "account bigint, balance bigint, payments int"},
+        partitions=partitions,
+        attempts=attempts,
+        backoff=0,
+        parameters={"dies": str(dies) if dies else ""},
+    )
+    def paying(state: Any, payments: tm.New, rates: tm.All, dies: str) -> Step:
+        if dies and 9 in payments["amount"] and not os.path.exists(dies):  # noqa: PTH110
+            open(dies, "x").close()  # noqa: PTH123
+            os.kill(os.getpid(), signal.SIGKILL)
+        state["balance"] += payments["amount"] * rates["rate"].sum()
+        state["payments"] += 1
+        told = {
+            "account": payments["account"],
+            "balance": state["balance"].copy(),
+            "payments": state["payments"].copy(),
+        }
+        return Step(state, {"balances": told})
+
+    return wf.declared()
+
+
+class Mill:
+    def __init__(self, executor: Executor, wf: Workflow) -> None:
+        self.executor = executor
+        self.flow = wf.bindings[0]
+
+    def insert(self, channel: str, rows: list[dict[str, int]], directory: Path, key: str | None = None) -> None:
+        path = directory / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        Inserter(self.executor, load).file(channel, path, key=key)
+
+    def run(self) -> None:
+        self.executor.flow(self.flow, {})
+
+    def rows(self, channel: str) -> list[dict[str, Any]]:
+        catalog = self.executor.catalog
+        view = Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq)
+        table: pa.Table = Arrow(no_session, self.executor.store.locate).whole(view)
+        return table.to_pylist()
+
+
+@contextmanager
+def opened(root: Path, wf: Workflow, session: Session = no_session, later: float = 0.0) -> Iterator[Mill]:
+    catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=lambda: time.time() + later)
+    store = open_store(str(root / "store"))
+    engine = SparkEngine(session, store.locate)
+    catalog.apply(wf)
+    try:
+        yield Mill(Executor(catalog, store, engine, "test", sleep=lambda _: None), wf)
+    finally:
+        engine.stop()
+        catalog.close()
+
+
+def batch(number: int) -> list[dict[str, int]]:
+    return [{"account": (number * 7 + i * i) % 9, "amount": number + i} for i in range(8)]
+
+
+def expected(batches: int) -> list[tuple[int, int, int]]:
+    balances: dict[int, tuple[int, int]] = {}
+    told = []
+    for number in range(batches):
+        for row in batch(number):
+            balance, payments = balances.get(row["account"], (0, 0))
+            balances[row["account"]] = (balance + 2 * row["amount"], payments + 1)
+            told.append((row["account"], *balances[row["account"]]))
+    return sorted(told)
+
+
+def told(mill: Mill) -> list[tuple[int, int, int]]:
+    return sorted((r["account"], r["balance"], r["payments"]) for r in mill.rows("balances"))
+
+
+RATES = [{"account": 0, "rate": 2}]
+
+
+def test_state_goes_on_from_run_to_run_and_from_process_to_process(tmp_path: Path) -> None:
+    wf = workflow()
+    for number in range(6):
+        if number % 3 == 0:
+            restarted = opened(tmp_path, wf)
+            mill = restarted.__enter__()
+        if number == 0:
+            mill.insert("rates", RATES, tmp_path)
+        mill.insert("payments", batch(number), tmp_path)
+        mill.run()
+        if number % 3 == 2:
+            assert told(mill) == expected(number + 1)
+            restarted.__exit__(None, None, None)
+
+
+def test_what_an_attempt_left_that_was_not_committed_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, workflow()) as mill:
+        mill.insert("rates", RATES, tmp_path)
+        for number in range(4):
+            mill.insert("payments", batch(number), tmp_path)
+            with monkeypatch.context() as patched:
+                patched.setattr(type(mill.executor.catalog), "commit", _refuse)
+                with pytest.raises(RunFailed):
+                    mill.run()
+            mill.run()
+        assert told(mill) == expected(4)
+
+
+def _refuse(*_: object) -> None:
+    raise RunFailed("the commit was refused")
+
+
+def test_a_process_killed_at_any_step_repeats_and_misses_nothing(tmp_path: Path) -> None:
+    wf = workflow()
+    with opened(tmp_path, wf) as mill:
+        mill.insert("rates", RATES, tmp_path)
+    number, step, kills = 0, 1, 0
+    while step:
+        died = _killed_at(step, tmp_path, wf, number)
+        kills += died
+        with opened(tmp_path, wf, later=LATER * (number + 1)) as mill:
+            mill.executor.catalog.reclaim()
+            mill.insert("payments", batch(number), tmp_path, key=str(number))
+            mill.run()
+            assert told(mill) == expected(number + 1), f"killed at step {step}"
+        number, step = number + 1, step + STRIDE if died else 0
+    assert kills >= 4
+
+
+def _killed_at(step: int, root: Path, wf: Workflow, number: int) -> bool:
+    """Insert and run in a process that dies at the given step; False if it finished before that."""
+    child = os.fork()
+    if child == 0:
+        wire = Tripwire(step)
+        try:
+            with opened(root, wf, later=LATER * number) as mill:
+                event.listen(Engine, "before_cursor_execute", wire.step)
+                event.listen(Engine, "commit", wire.step)
+                wire.guard(mill.executor.store, "stage", "publish")
+                wire.guard(mill.executor.engine, "invoke")
+                mill.insert("payments", batch(number), root, key=str(number))
+                mill.run()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def test_workers_give_the_same_answers_and_may_be_killed(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An amount of 9 kills the Python worker that sees it first; the run is tried again."""
+    monkeypatch.setattr(keyed, "IN_WORKERS_FROM", 2)
+    mark = tmp_path / "died"
+    with opened(tmp_path, workflow(partitions=2, attempts=2, dies=mark), lambda: spark) as mill:
+        mill.insert("rates", RATES, tmp_path)
+        for number in range(4):
+            mill.insert("payments", batch(number), tmp_path)
+            mill.run()
+        assert mark.exists(), "no worker was killed"
+        assert told(mill) == expected(4)
+        mill.insert("payments", batch(4)[:1], tmp_path)
+        mill.run()
+        first = batch(4)[0]["account"]
+        assert len([r for r in told(mill) if r[0] == first]) == len([r for r in expected(4) if r[0] == first]) + 1
+
+
+def test_a_key_that_is_null_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path, workflow()) as mill:
+        mill.insert("payments", [{"amount": 1}], tmp_path)
+        with pytest.raises(BadInput, match="found NULL in it"):
+            mill.run()
+
+
+@pytest.mark.parametrize(
+    ("state", "by", "said"),
+    [
+        ("account bigint, name string", "account", "'name' is STRING, but a row of state has a fixed width"),
+        ("account string, balance bigint", "account", "its key 'account' is STRING; use whole numbers"),
+        ("account bigint, balance bigint", "user", "its key 'user' is not a column"),
+    ],
+)
+def test_state_that_cannot_be_is_refused_when_it_is_declared(state: str, by: str, said: str) -> None:
+    wf = tm.Workflow("bank")
+    wf.input("payments", "account bigint, amount bigint")
+
+    @wf.keyed(state=state, by=by, writes={"balances": "balance bigint"})
+    def paying(state: Any, payments: tm.New) -> Step:
+        return Step(state)
+
+    with pytest.raises(WorkflowError, match=said):
+        wf.declared()
+
+
+def test_a_keyed_task_must_have_one_batch() -> None:
+    wf = tm.Workflow("bank")
+    with pytest.raises(WorkflowError, match=r"called as fn\(state, batch, …\)"):
+
+        @wf.keyed(state="account bigint, balance bigint", by="account", writes={})
+        def paying(state: Any, payments: tm.All) -> Columns:
+            return {}

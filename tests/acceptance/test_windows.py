@@ -1,0 +1,194 @@
+"""Windows through real runs are those that the reference says, whatever the batches and however often all is lost."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from tests.acceptance.conftest import Open
+from tests.stream.reference import Event, history
+from tests.stream.test_windows import Drawn, events_of, streams
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.errors import WorkflowError
+from tidemill.model.window import Window
+from tidemill.project import Project
+from tidemill.settings import Settings
+
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TICK = 1_000_000
+"""A moment of the drawn streams, in microseconds."""
+
+FORMS: dict[str, tuple[Any, str | None]] = {
+    "time_time": ("5s", "3s"),
+    "time_tokens": ("2 tokens", "3s"),
+    "time_waves": ("2 waves", "3s"),
+    "tokens_tokens": ("3 tokens", "2 tokens"),
+    "tokens_time": ("5s", "2 tokens"),
+    "tokens_waves": ("2 waves", "2 tokens"),
+    "waves_tokens": ("3 tokens", "1 wave"),
+    "waves_time": ("5s", "1 wave"),
+    "waves_waves": ("2 waves", "1 wave"),
+    "between": (tm.Between(opens="opens", closes="closes"), None),
+}
+
+
+def workflow() -> tm.Workflow:
+    wf = tm.Workflow("windows")
+    wf.input("events", "number bigint, grp int, at timestamp, wave string, opens boolean, closes boolean")
+    for name, (size, step) in FORMS.items():
+        wf.window(name, "events", size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
+    wf.window("totals", "events", "3 tokens", "2 tokens", by=["grp"], sums=["number"])
+    return wf
+
+
+def rows_of(events: list[tuple[int, Event]]) -> list[dict[str, Any]]:
+    """Events as a channel has them; waves by their tags, the last of each marked."""
+    serials: dict[tuple[int, int], int] = defaultdict(int)
+    rows = []
+    for group, event in events:
+        serials[group, event.wave] += 1
+        tag = f"{group * 1000 + event.wave}.{serials[group, event.wave]}{'!' if event.closes else ''}"
+        at = (EPOCH + event.time * TICK * MICROSECOND).isoformat()
+        row = {"number": event.event, "grp": group, "at": at, "wave": tag}
+        rows.append(row | {"opens": event.opens, "closes": event.closes})
+    return rows
+
+
+def windows_of(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, ...]]]:
+    """By group, the numbers of the events of its windows in order."""
+    found: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row["_group"]][row["_window"]].append(row["number"])
+    return {group: [tuple(sorted(w[n])) for n in range(len(w))] for group, w in found.items()}
+
+
+def expected(
+    window: Window, events: list[tuple[int, Event]]
+) -> Iterator[tuple[str, list[tuple[int, ...]], set[int], set[int]]]:
+    for group in sorted({g for g, _ in events}):
+        own = [
+            Event(e.event, e.time * TICK, e.arrived * TICK, e.wave, e.closes, e.opens) for g, e in events if g == group
+        ]
+        h = history(window, own, own[-1].arrived)
+        formed = [tuple(sorted(members)) for _, members in h.formed]
+        yield f"({group},)", formed, {e.event for e in h.came if e.late}, {e.event for e in h.came if e.expired}
+
+
+@settings(max_examples=2)
+@given(stream=streams.filter(lambda s: len(s) > 12), cuts=st.lists(st.integers(0, 40), min_size=1, max_size=2))
+def test_windows_are_those_of_the_reference(spark: SparkSession, stream: list[Drawn], cuts: list[int]) -> None:
+    """Between batches the process forgets all that it has in memory; the state is in the channels."""
+    events = events_of(stream)
+    bounds = [0, *sorted({min(c, len(events)) for c in cuts} - {0, len(events)}), len(events)]
+    wf = workflow().declared()
+    with TemporaryDirectory() as place:
+        for begin, end in pairwise(bounds):
+            with Tidemill(Path(place), Settings(), Project((wf,))) as mill:
+                mill.apply()
+                mill.insert("events", written(Path(place), rows_of(events)[begin:end]))
+                for binding in wf.bindings:
+                    mill.run(binding.name)
+                if end == len(events):
+                    check(mill, events)
+
+
+def check(mill: Tidemill, events: list[tuple[int, Event]]) -> None:
+    for name, (size, step) in FORMS.items():
+        window = Window.of(size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
+        formed = windows_of(mill.rows(name))
+        late, gone = ({r["number"] for r in mill.rows(f"{name}_{side}")} for side in ("late", "expired"))
+        wanted = list(expected(window, events))
+        assert {g: w for g, w in formed.items() if w} == {g: w for g, w, _, _ in wanted if w}, name
+        assert late == set().union(*(of for _, _, of, _ in wanted)), name
+        assert gone == set().union(*(of for *_, of in wanted)), name
+    summed = {(r["_group"], r["_window"]): (r["_events"], r["number"]) for r in mill.rows("totals")}
+    members = windows_of(mill.rows("tokens_tokens"))
+    assert summed == {(g, n): (len(w), sum(w)) for g, ws in members.items() for n, w in enumerate(ws)}
+
+
+def written(directory: Path, rows: list[dict[str, Any]]) -> Path:
+    path = directory / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_window_on_an_argument_is_one_line(open_mill: Open, tmp_path: Path) -> None:
+    """Several windowed inputs of one task, and the windows are part of its run."""
+    wf = tm.Workflow("shop")
+    wf.input("orders", "user string, amount bigint")
+    wf.input("refunds", "user string, amount bigint")
+
+    @wf.task
+    def biggest(
+        orders: Annotated[tm.New, tm.window("2 tokens", "2 tokens", by=["user"])],
+        refunds: Annotated[tm.New, tm.window("1 token", "1 token", by=["user"])],
+    ) -> tm.Delta:
+        of_orders = orders.groupBy("_group", "_window").agg({"amount": "max"})
+        of_refunds = refunds.groupBy("_group", "_window").agg({"amount": "min"})
+        return of_orders.union(of_refunds).toDF("who", "n", "amount")
+
+    mill = open_mill(wf)
+    mill.insert("orders", written(tmp_path, [{"user": u, "amount": n} for n, u in enumerate("aabab")]))
+    mill.insert("refunds", written(tmp_path, [{"user": "b", "amount": 9}]))
+    run, _ = mill.run("biggest")
+    assert sorted((r["who"], r["n"], r["amount"]) for r in mill.rows("biggest")) == [
+        ("('a',)", 0, 1), ("('b',)", 0, 4), ("('b',)", 0, 9),
+    ]  # fmt: skip
+    assert {b.channel for b in mill.catalog.written(run.id)} >= {"biggest", "biggest_orders", "biggest_orders.queue"}
+    assert [r["amount"] for r in mill.rows("biggest_refunds_expired")] == [9]
+
+
+def test_a_timeout_forms_windows_though_nothing_comes(open_mill: Open, tmp_path: Path) -> None:
+    wf = tm.Workflow("silence")
+    wf.input("beats", "n bigint")
+    wf.window("lost", "beats", "1s", "1s", timeout=1, sums=["n"])
+    mill = open_mill(wf)
+    mill.insert("beats", written(tmp_path, [{"n": 1}, {"n": 2}]))
+    moments = iter([mill.catalog.now(), mill.catalog.now() + 60])
+    for now in moments:
+        mill.catalog._clock = lambda now=now: now
+        mill.run("lost")
+    assert [(r["_events"], r["n"]) for r in mill.rows("lost")] == [(2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"size": "5s", "by": ["who"]}, "no column 'who'"),
+        ({"size": "5s", "step": "1s", "sums": ["name"]}, "only whole numbers"),
+        ({"size": "2 waves", "step": "1 wave"}, "need the tag of each event in the column 'wave'"),
+        ({"size": "5s", "timeout": 2}, "only a window whose step is in time can have a timeout"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(arguments: dict[str, Any], said: str) -> None:
+    wf = tm.Workflow("wrong")
+    wf.input("events", "name string")
+    wf.window("w", "events", **arguments)
+    with pytest.raises(WorkflowError, match=said):
+        wf.declared()
+
+
+def test_windows_need_known_columns() -> None:
+    wf = tm.Workflow("wrong")
+    wf.input("events", "name string")
+
+    @wf.task
+    def derived(events: tm.New) -> tm.Delta:
+        return events
+
+    wf.window("w", "derived", "5s")
+    with pytest.raises(WorkflowError, match=r"columns are not known; declare them with table\('derived'"):
+        wf.declared()
