@@ -76,7 +76,7 @@ class DigestEngine:
     before: Callable[[str], None] = lambda _: None
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         assert isinstance(code, Sql)
