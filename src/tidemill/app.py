@@ -282,6 +282,7 @@ class Tidemill:
             Chore("telling", chosen.tick, notifier),
             Chore("keeping house", chosen.chores, self._keep_house),
             Chore("keeping datasets", chosen.chores, partial(self._keep_datasets, evictor)),
+            Chore("putting copies in place", chosen.chores, self.workshop.put_in_place),
         ]
         out = deliveries(self.settings.deliver, self.catalog, self.store.open)
         chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
@@ -301,8 +302,7 @@ class Tidemill:
         Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
 
     def _keep_datasets(self, evictor: Evictor) -> None:
-        """Put in place what a server that died left undone, and make room."""
-        self.workshop.put_in_place()
+        """Make room, if datasets hold more than they may."""
         try:
             done = evictor.keep_within()
         except CannotFree as error:

@@ -133,37 +133,42 @@ def measure(
         stage.start = time.time() + _STARTING
         for number in range(producers):
             stage.produce(number)
-        _run(stage, planned)
+        killed = _run(stage, planned)
         took = time.time() - stage.start
     finally:
         stage.end()
-    return _judged(stage, planned, took)
+    return _judged(stage, killed, took)
 
 
-def _run(stage: Stage, planned: Sequence[Strike]) -> None:
-    """Until every producer has ended by itself."""
-    waiting = list(planned)
+def _run(stage: Stage, planned: Sequence[Strike]) -> list[Strike]:
+    """Until every producer has ended by itself; returns the strikes that hit something alive."""
+    waiting, hits = list(planned), list[Strike]()
     deadline = stage.start + stage.seconds + _PATIENCE
     while any(process.poll() is None for process in stage.running.values()):
         if waiting and time.time() >= stage.start + waiting[0].at:
-            _strike(stage, waiting.pop(0))
+            strike = waiting.pop(0)
+            hits += [strike] if _killed(stage, strike) else []
         if time.time() > deadline:
             raise RuntimeError(f"producers did not come to their end; see the logs in {stage.directory}")
         time.sleep(_LOOK)
+    return hits
 
 
-def _strike(stage: Stage, strike: Strike) -> None:
+def _killed(stage: Stage, strike: Strike) -> bool:
     victim = stage.server if strike.producer is None else stage.running[strike.producer]
     assert victim is not None
+    if victim.poll() is not None:
+        return False
     victim.kill()
     victim.wait()
     if strike.producer is None:
         stage.serve()
     else:
         stage.produce(strike.producer)
+    return True
 
 
-def _judged(stage: Stage, planned: Sequence[Strike], took: float) -> dict[str, Any]:
+def _judged(stage: Stage, killed: Sequence[Strike], took: float) -> dict[str, Any]:
     stored, blocks = _stored(stage.directory)
     acknowledged = [_acknowledged(stage.journal(number)) for number in range(stage.producers)]
     due, sent = (np.sort(np.concatenate([a[kind] for a in acknowledged])) for kind in ("due", "sent"))
@@ -182,8 +187,8 @@ def _judged(stage: Stage, planned: Sequence[Strike], took: float) -> dict[str, A
         "lost": lost,
         "twice": stored.num_rows - len(_distinct(stored)),
         "blocks": blocks,
-        "producers_killed": sum(s.producer is not None for s in planned),
-        "servers_killed": sum(s.producer is None for s in planned),
+        "producers_killed": sum(s.producer is not None for s in killed),
+        "servers_killed": sum(s.producer is None for s in killed),
     }
 
 
