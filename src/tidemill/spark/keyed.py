@@ -1,6 +1,6 @@
 """Keyed state on Spark: a batch runs in the driver, or once for each partition in Spark's Python workers.
 
-Handing a batch to workers has a fixed price, and running it there costs less for each row (docs/streams.md has both).
+Handing a batch to workers has a price, so only functions that take long for a row gain by it (docs/streams.md).
 Either way the state is a mapped file at exactly the version that was committed, or rebuilt from base and deltas.
 """
 
@@ -27,8 +27,9 @@ from tidemill.stream.keyed import Columns, Function, Step
 from tidemill.stream.layout import Keys, Layout, Rows
 from tidemill.stream.operator import Made
 
-IN_WORKERS_FROM = 250_000
-"""Rows of a batch from which on it is worth handing it to workers."""
+IN_WORKERS_FROM = 500_000
+"""Rows of a batch from which on it is handed to workers: the driver has run about as many of a light function before
+workers have begun (docs/streams.md). What more rows gain there depends on the function."""
 
 _PART = "part binary"
 
@@ -87,7 +88,8 @@ def in_workers(
     """
     home = _homes(_keys(events, state.layout.key), partitions)
     shares = [(n, partitions, state, paths, events.filter(pa.array(home == n))) for n in range(partitions)]
-    rows = spark.createDataFrame([(share[0], pickle.dumps(share)) for share in shares], f"number int, {_PART}")
+    sent = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
+    rows = spark.createDataFrame(sent)
     each = rows.repartitionById(partitions, "number").select("part")  # others may put two partitions into one task
     done = each.mapInArrow(partial(_work, function), _PART).toArrow()
     return [pickle.loads(part) for part in done["part"].to_pylist()]
