@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from nicegui import ui
 
@@ -59,9 +59,11 @@ def _theme() -> None:
 
     async def change() -> None:
         following = names[(names.index(shown.text.removeprefix("Theme: ")) + 1) % len(names)]
+        kept = f"document.cookie = '{COOKIE}={following}; path=/; max-age=31536000; samesite=lax'"
+        with suppress(TimeoutError):  # whoever sees the new theme finds it kept, also on the next page
+            await ui.run_javascript(kept, timeout=10.0)
         dark.set_value(THEMES[following])
         shown.set_text(f"Theme: {following}")
-        ui.run_javascript(f"document.cookie = '{COOKIE}={following}; path=/; max-age=31536000; samesite=lax'")
 
 
 def _trouble(desk: Desk) -> None:
