@@ -190,3 +190,14 @@ def test_a_flow_of_several_tasks_is_one_step_of_a_plan(tmp_path: Path) -> None:
     assert mill.rows("most") == {(3,)}
     assert not mill.kept("most").late
     mill.close()
+
+
+def test_a_first_plan_makes_the_state_too_however_large_the_table(
+    asynchronous: Mill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mill = asynchronous
+    monkeypatch.setattr("tidemill.plan.standing.WORTH", -1.0)  # as if dropping the state saved a lot
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    mill.keep(mill.due()[0])
+    assert ("scores", "batch") in mill.ran()

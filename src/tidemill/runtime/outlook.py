@@ -129,6 +129,8 @@ class Outlook:
         if choice is None or len(task.variants) == 1:
             return True
         possible = {o.way for o in choice.options if o.seconds is not None}
+        if Way.INCREMENTAL not in possible and choice.way != Way.RECOMPUTE:
+            possible.discard(Way.RECOMPUTE)  # where there is nothing to go on from, the state is made first
         wanted = _WANTED.get(task.refresh or "")
         return variant.name in possible and (wanted is None or wanted not in possible or variant.name == wanted)
 

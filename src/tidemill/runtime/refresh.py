@@ -96,6 +96,8 @@ def _state(views: Views, channels: list[str]) -> State:
     if not channels:
         return State.NONE
     known = [(name, views.channel(name)) for name in channels]
+    if any(found.channel.schema is None and found.head.seq for _, found in known):
+        return State.DROPPED  # by the very first refresh: its columns were never known
     bases = [views.snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None]
     return State.DROPPED if any(b is not None and b.identity == VOID for b in bases) else State.KEPT
 
