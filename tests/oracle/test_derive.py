@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.expression import column, expression
+from tidemill.algebra.expression import Expression, column, expression
 from tidemill.algebra.fuse import Fused, Part, fused, inlined
 from tidemill.algebra.operators import (
     Apply,
@@ -287,3 +288,21 @@ def test_the_change_of_a_query_leads_where_recomputing_does(root: Operator, data
         for op, state in world.query.states().items():
             wanted = evaluate(state.of(op.child), world.seen())  # type: ignore[union-attr]
             assert reference.same(world.kept[state.channel], wanted), (step, state)
+
+
+@pytest.mark.parametrize("keys", [(), (("a", "d"),)], ids=["no keys", "keys"])
+@pytest.mark.parametrize("condition", [None, expression("b <= e")], ids=["no condition", "condition"])
+@pytest.mark.parametrize("came", [[], [{"k": 0, "v": 1, "w": 2}]], ids=["nothing", "a partner"])
+def test_a_semi_join_of_growing_channels_adds_what_met_nobody_before(
+    keys: tuple[tuple[str, str], ...], condition: Expression | None, came: Rows
+) -> None:
+    """Its result only grows, so nothing may be added that would have to be taken out again."""
+    scan = Scan("appended", COLUMNS, append=True)
+    left, right = (rename(scan, dict(zip(COLUMNS, names, strict=True))) for names in ("abc", "def"))
+    world = World(Join(left, right, JoinKind.SEMI, keys, condition))
+    world.contents["appended"] = [{"k": 0, "v": 1, "w": 1}, {"k": 1, "v": None, "w": 1}]
+    world.run(world.query.batch(), world.contents, batch=True)
+    world.consumed = dict(world.contents)
+    world.contents["appended"] = world.contents["appended"] + came
+    world.refresh({"appended"}, set())
+    assert reference.same(world.kept["result"], world.expected())

@@ -322,6 +322,9 @@ class Derivation:
             near = restrict(near, part, op.keys)
             now = restrict(now, part, same(op.right_keys))
             was = restrict(was, part, same(op.right_keys))
+        if grows(op):  # its rows stay: those that met nobody before are the change, with nothing to take out again
+            alone = replace(op, left=near, right=was, kind=JoinKind.ANTI)
+            return [extend(replace(op, left=alone, right=now), _PLUS)]
         return [
             extend(replace(op, left=near, right=now), _PLUS),
             extend(replace(op, left=near, right=was), _MINUS),
