@@ -10,7 +10,7 @@ from tests.cli.program import Program
 def test_table_5_for_programs(tidemill: Program) -> None:
     rows = json.loads(tidemill.well("sim", "workflows", "--table", "5", "--weeks", "0.2", "--json").out)
     assert len(rows) == 3 * 4
-    assert rows[0].keys() == {"workflow", "mode", "lag", "cost", "scheduler_s", "paper_lag", "paper_cost"}
+    assert rows[0].keys() == {"workflow", "mode", "lag", "cost", "repairs", "scheduler_s", "paper_lag", "paper_cost"}
     assert all(row["lag"] > 0 and row["cost"] > 0 and row["scheduler_s"] > 0 for row in rows)
 
 

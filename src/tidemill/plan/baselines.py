@@ -11,7 +11,7 @@ from tidemill.plan.rules import Rules
 from tidemill.plan.steps import Answer, Costs, Plan
 from tidemill.plan.stock import Stock
 
-RULES = Rules(overkill=False, long_term=False)
+RULES = Rules(overkill=False, long_term=False, loose_ends=False)
 """What the baselines are granted: old blocks go, chains form, bounds are propagated."""
 
 

@@ -1,21 +1,18 @@
-"""What the driver does itself: it reads small blocks, and looks few keys up in blocks of moderate size.
+"""What the driver does itself: it reads small blocks, and writes them.
 
 A scan of a few thousand rows costs Spark a task for each file, and whoever joins with it does not know how small it
-is. Read here and given to Spark as a local relation, it costs neither. To find few rows among millions Spark makes rows
-of all of them; Arrow compares columns, and takes a third of the time, or a tenth where the keys are many.
+is. Read here and given to Spark as a local relation, it costs neither.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,21 +26,6 @@ ROWS = 8_000
 
 FEW = 100_000
 """Rows that are read again rather than kept."""
-
-
-SEARCHED = 256 << 20
-"""Bytes of files up to which keys are looked up here: more is for all of Spark's executors."""
-
-_EXACT = (
-    pa.types.is_integer,
-    pa.types.is_boolean,
-    pa.types.is_string,
-    pa.types.is_binary,
-    pa.types.is_decimal,
-    pa.types.is_date,
-    pa.types.is_timestamp,
-)
-"""Types whose values Arrow holds for equal exactly where Spark does: not floats, whose -0.0 it tells from 0.0."""
 
 
 class Hand:
@@ -65,44 +47,6 @@ class Hand:
 
     def close(self) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-
-def searchable(blocks: Iterable[Block]) -> bool:
-    """Are there rows, and few enough bytes of them that the driver had better look through them itself?"""
-    return 0 < sum(b.bytes for b in blocks) <= SEARCHED
-
-
-def files(paths: Sequence[str], wanted: StructType) -> ds.Dataset | None:
-    """The rows of files, to be looked through; None if they are remote."""
-    if not all(path.startswith("/") for path in paths):
-        return None
-    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return ds.dataset(paths, arrow_schema(wanted), ds.ParquetFileFormat(default_fragment_scan_options=checked))
-
-
-def found(content: ds.Dataset, keys: pa.Table, on: Sequence[tuple[str, str]]) -> pa.Table | None:
-    """The rows that agree with some of the keys; None if that is for Spark to say.
-
-    So it is where values may be equal that are not the same, or are kept in another type, and where NULL is looked
-    for and found: Spark's look-ups hold it for equal to NULL, Arrow's do not.
-    """
-    mine = [column for column, _ in on]
-    few = pa.table([keys.column(key) for _, key in on], names=mine)
-    if not all(_comparable(content.schema.field(c).type, few.column(c).type) for c in mine):
-        return None
-    try:
-        unknown = [c for c in mine if few.column(c).null_count]
-        if unknown and content.count_rows(
-            filter=reduce(pc.Expression.__or__, (pc.field(c).is_null() for c in unknown))
-        ):
-            return None
-        return content.join(few.drop_null(), mine, mine, "left semi").to_table()
-    except (pa.ArrowException, OSError):  # Spark will say what is wrong with the files, if anything
-        return None
-
-
-def _comparable(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    return mine == theirs and any(exact(mine) for exact in _EXACT)
 
 
 def few(blocks: Iterable[Block], rows: int) -> bool:

@@ -16,7 +16,7 @@ from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Field, Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
-from tidemill.spark import local, merge
+from tidemill.spark import local, merge, search
 from tidemill.spark.merge import Keys
 from tidemill.spark.types import adapt, column, columns
 
@@ -163,9 +163,9 @@ class Reader:
 
     def _looked_up(self, blocks: Sequence[Block], have: Schema, want: Schema, only: Keys | None) -> DataFrame:
         """The rows of blocks that agree with some of the keys; the driver looks them up if it can."""
-        if only is not None and local.searchable(blocks):
+        if only is not None and search.searchable(blocks):
             kept = have.select(n for n in have.names if n in want)
-            files = local.files([p for b in blocks for p in self._paths(b)], local.schema_of(_nullable(kept)))
+            files = search.files([p for b in blocks for p in self._paths(b)], local.schema_of(_nullable(kept)))
             if files is not None and (near := self._found(files, kept, only)) is not None:
                 return adapt(near, kept, want)
         return merge.among(self._scan(blocks, have, want), only)
@@ -173,7 +173,7 @@ class Reader:
     def _found(self, content: ds.Dataset, schema: Schema, only: Keys) -> DataFrame | None:
         if self._hand is None or only.here is None:
             return None
-        rows = local.found(content, only.here(), only.on)
+        rows = search.found(content, only.here(), only.on)
         return None if rows is None else self._hand.frame(rows, local.schema_of(_nullable(schema)))
 
     def _chain(self, view: Chain) -> DataFrame:

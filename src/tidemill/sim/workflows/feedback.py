@@ -9,7 +9,7 @@ Every half hour 20 GB of the log of searches arrive, after four weeks of it; 3% 
 from __future__ import annotations
 
 from tidemill.plan.graph import APPLY, NOTHING, Bounds, Channel, Graph, Shape, Take, Task, Variant
-from tidemill.sim.rates import GIGABYTE, SCAN, Work, mapped
+from tidemill.sim.rates import GIGABYTE, SCAN, Work, divided, mapped
 from tidemill.sim.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
 
 B, M = Shape.BASE, Shape.MONOTONE
@@ -40,8 +40,8 @@ GRAPH = Graph(
 )
 
 WORK = {
-    ("split", "batch"): mapped(NEWS, 1 - NEWS),
-    ("split", "new"): mapped(NEWS, 1 - NEWS),
+    ("split", "batch"): divided(NEWS, 1 - NEWS),
+    ("split", "new"): divided(NEWS, 1 - NEWS),
     ("union", "batch"): Work((SCAN, SCAN), ((1.0, 1.0),)),
     ("union", "both"): Work((SCAN, SCAN), ((1.0, 1.0),)),
     ("union", "news"): mapped(1.0),
