@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -26,6 +27,7 @@ from tidemill.algebra.declare import worked_out
 from tidemill.algebra.program import Way
 from tidemill.algebra.relation import Relation
 from tidemill.algebra.stages import Rows, channels_of
+from tidemill.carrying import carried, carried_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates, Upsert
@@ -33,19 +35,30 @@ from tidemill.model.channel import Channel, Role
 from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding, Use
 from tidemill.model.flow import Flow as FlowModel
+from tidemill.model.kept import Kept
 from tidemill.model.location import Location, caller
 from tidemill.model.promise import EVERY, Form, Promise
 from tidemill.model.promise import NONE as NO_PROMISE
 from tidemill.model.promised import misplaced, with_promises
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import Kept, Windowed
+from tidemill.model.stateful import Windowed
 from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
 from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
 from tidemill.settling import EDGE, settling
-from tidemill.streams import keyed_code, on_windows, operated_code, stateful_task, window_task, windows_of
+from tidemill.streams import (
+    ended_tasks,
+    keyed_code,
+    on_windows,
+    operated_code,
+    started_task,
+    stateful_task,
+    synched_task,
+    window_task,
+    windows_of,
+)
 from tidemill.when import interval
 
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
@@ -121,6 +134,7 @@ class Flow:
         writes: Mapping[str, Writing] | None = None,
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        waves: str | None = None,
         version: str | None = None,
         environment: Sequence[str] = (),
         deterministic: bool | None = None,
@@ -143,6 +157,7 @@ class Flow:
         writes: Mapping[str, Writing] | None = None,
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        waves: str | None = None,
         version: str | None = None,
         environment: Sequence[str] = (),
         deterministic: bool | None = None,
@@ -162,6 +177,9 @@ class Flow:
         output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
         function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
 
+        `waves="orders"`: what it makes of an event of that channel is part of the event's wave. It keeps the column
+        `wave`, as the event has it; docs/streams.md says what becomes of it.
+
         Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
         else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
 
@@ -174,13 +192,15 @@ class Flow:
             where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
             reads = _reads_of(fn, dict(channels or {}), set(parameters or {}), where)
             outputs = _writes_of(fn, output, writes, dict(channels or {}), where)
-            variants = (Variant("programmed", reads, outputs, Function(fn)),)
+            code = Function(fn if waves is None else partial(carried, fn))
+            variants = (Variant("programmed", reads, outputs, code),)
             limits = _limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
             task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
             promise = _promise(target_lag, consistency, (), where)
-            formed = tuple(windows_of(task, _annotations(fn)))
-            self._place(on_windows(task, formed), _when(every, triggers, where), promise, priority, formed)
+            formed = tuple(windows_of(task, _annotations(fn), self._made))
+            beside = [*formed, *self._ended(task, waves)]
+            self._place(on_windows(task, formed), _when(every, triggers, where), promise, priority, beside)
             return fn
 
         return declare(function) if function is not None else declare
@@ -279,7 +299,7 @@ class Flow:
         where = caller()
         window = Window.of(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
         code = Windowed(window, None if sums is None else tuple(sums))
-        self._place(window_task(name, of, code, where), _when(every, triggers, where), NO_PROMISE, priority)
+        self._place(window_task(name, of, code, self._made, where), _when(every, triggers, where), NO_PROMISE, priority)
         return name
 
     def sql(
@@ -290,6 +310,7 @@ class Flow:
         refresh: str = "auto",
         modes: Mapping[str, Reading] | None = None,
         writes: Writing | None = None,
+        waves: str | None = None,
         attempts: int = 1,
         backoff: Duration = 1.0,
         time_limit: Duration | None = None,
@@ -307,6 +328,9 @@ class Flow:
         With `modes` or `writes` the query is a programmed task instead: it runs as it stands, on what the modes
         say (ALL unless given), and writes a base or a delta.
 
+        `waves="orders"`: what it makes of each new event of that channel is part of the event's wave, and has a tag in
+        the column `wave`. Then, too, the query is a programmed task: it reads what is new there, and adds to the table.
+
         `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input.
         `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
         at one moment. Tables between the inputs and this one are refreshed when that needs them.
@@ -317,6 +341,9 @@ class Flow:
         _check_refresh(name, refresh, where)
         chosen = {table: _mode(reading, where) for table, reading in (modes or {}).items()}
         tables = _tables_of(name, query, where)
+        if waves is not None:
+            query, chosen = _carried(name, query, waves, where), {waves: Mode.NEW, **chosen}
+            writes = Delta if writes is None else writes
         unknown = sorted(set(chosen) - set(tables))
         if unknown:
             raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
@@ -327,7 +354,36 @@ class Flow:
         limits = _limits(attempts, backoff, time_limit, where)
         task = Task(name, variants, {}, *limits, where, refresh if declared else None)
         promise = _promise(target_lag, consistency, (), where)
-        self._place(task, _when(every, triggers, where), promise, priority)
+        self._place(task, _when(every, triggers, where), promise, priority, self._ended(task, waves))
+        return name
+
+    def waves(
+        self,
+        name: str,
+        of: str,
+        *,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
+        where = caller()
+        self._place(started_task(name, of, where), _when(every, triggers, where), NO_PROMISE, priority)
+        return name
+
+    def synch(
+        self,
+        name: str,
+        branches: Sequence[str],
+        *,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare the waves that are complete on each of several channels with tags: a row for each, its `wave`."""
+        where = caller()
+        task = synched_task(name, branches, self._made, where)
+        self._place(task, _when(every, triggers, where), NO_PROMISE, priority)
         return name
 
     def relation(self, channel: str) -> Relation:
@@ -416,9 +472,9 @@ class Flow:
         triggers: tuple[Trigger, ...],
         promise: Promise,
         priority: float,
-        before: Sequence[Task] = (),
+        beside: Sequence[Task] = (),
     ) -> None:
-        """Take a task in, and with it those that make what it alone reads."""
+        """Take a task in, and with it those that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
@@ -426,7 +482,22 @@ class Flow:
             raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
-        self._parts.extend([*before, task])
+        self._parts.extend([*beside, task])
+
+    def _made(self, channel: str) -> bool:
+        """Is a channel written by a task that was declared before?"""
+        return any(w.port == channel for part in self._parts if isinstance(part, Task) for w in part.writes)
+
+    def _ended(self, task: Task, waves: str | None) -> list[Task]:
+        """The tasks that pass on which events ended in this one, if it carries waves."""
+        if waves is None:
+            return []
+        who = f"{task.location}: task {task.name!r}"
+        if not any(r.port == waves and r.mode is Mode.NEW for r in task.reads):
+            raise WorkflowError([f"{who} carries the waves of {waves!r}; read that as tm.New"])
+        if any(w.kind is not Kind.DELTA for w in task.writes):
+            raise WorkflowError([f"{who} carries waves; let it write tm.Delta"])
+        return ended_tasks(task, waves, self._made)
 
 
 class Workflow(Flow):
@@ -534,13 +605,16 @@ class Workflow(Flow):
         triggers: tuple[Trigger, ...],
         promise: Promise,
         priority: float,
-        before: Sequence[Task] = (),
+        beside: Sequence[Task] = (),
     ) -> None:
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
         self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
-        self._bind(task.name, [*before, task], task.location, triggers, priority)
+        self._bind(task.name, [*beside, task], task.location, triggers, priority)
+
+    def _made(self, channel: str) -> bool:
+        return any(channel in binding.written for binding in self._bindings)
 
     def _promise(self, channel: str, promise: Promise, where: Location) -> None:
         if not promise:
@@ -683,6 +757,13 @@ def _kind(writing: Writing, where: Location) -> Kind:
 
 def _signature(fn: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(fn, eval_str=True)
+
+
+def _carried(name: str, query: str, waves: str, where: Location) -> str:
+    try:
+        return carried_query(query, waves)
+    except ValueError as error:
+        raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
 def _tables_of(name: str, query: str, where: Location) -> tuple[str, ...]:

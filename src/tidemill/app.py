@@ -51,6 +51,7 @@ from tidemill.runtime.history import EVENTS, history
 from tidemill.runtime.insert import Inserted, Inserter
 from tidemill.runtime.janitor import Collected, Janitor, Tidied
 from tidemill.runtime.keep import Keeper
+from tidemill.runtime.lineage import Lineage, lineage
 from tidemill.runtime.refresh import chosen
 from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.sources import Sources
@@ -284,7 +285,7 @@ class Tidemill:
             Chore("keeping datasets", chosen.chores, partial(self._keep_datasets, evictor)),
             Chore("putting copies in place", chosen.chores, self.workshop.put_in_place),
         ]
-        out = deliveries(self.settings.deliver, self.catalog, self.store.open)
+        out = deliveries(self.settings.deliver, self.catalog, self.store.open, self.gatherer)
         chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
         rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
         return Loop(self.catalog, server, self.execute, chores, rhythm, way)
@@ -300,6 +301,8 @@ class Tidemill:
         self.tidy()
         Janitor(self.executor).sweep()
         Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
+        if self.settings.push.forget is not None:
+            self.catalog.forget_producers(seconds(self.settings.push.forget))
 
     def _keep_datasets(self, evictor: Evictor) -> None:
         """Make room, if datasets hold more than they may."""
@@ -334,6 +337,15 @@ class Tidemill:
 
     def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
         return self.engine.rows(self._content(channel, as_of), limit)
+
+    def lineage(self, channel: str, tag: str) -> Lineage:
+        """What an event derives from, and what was made of it, by the tag of its wave."""
+
+        def find(name: str, condition: str) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = self.read(name).where(condition).toArrow().to_pylist()
+            return rows
+
+        return lineage(self.catalog, find, channel, tag)
 
     def tap(self, channel: str, *, all_there_is: bool = False) -> Tap:
         """A look at what is new on a channel from now on, or at all there is first; it is no part of a workflow."""

@@ -95,6 +95,10 @@ class Client:
     def trace(self, block: int) -> shapes.Trace:
         return self._at.get(shapes.Trace, "blocks", block, "trace")
 
+    def lineage(self, channel: str, tag: str) -> explained.Lineage:
+        """What an event derives from, and what was made of it, by the tag of its wave."""
+        return self._at.get(explained.Lineage, "channels", channel, "lineage", tag=tag)
+
     # Flows and runs.
 
     def flows(self) -> list[shapes.Flow]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from tidemill.ports import CatalogWriter
-from tidemill.publish import BlockHook, BlockMail, Delivery, Part, Postbox
+from tidemill.publish import BlockHook, BlockMail, Delivery, Part, Postbox, Takes
 from tidemill.runtime.follow import following
-from tidemill.settings import DeliverySettings, MailDelivery, MailSettings
+from tidemill.runtime.gather import Gatherer, Small
+from tidemill.settings import ChannelDelivery, DeliverySettings, MailDelivery, MailSettings
 from tidemill.tap import Selection, pieces
 
 Opens = Callable[[str], BinaryIO]
 
 
-def deliveries(wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens) -> list[Delivery]:
+def deliveries(
+    wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens, inserts: Gatherer
+) -> list[Delivery]:
     """`open` opens a file of a block."""
-    return [_delivery(name, one, catalog, open) for name, one in wanted.items()]
+    return [_delivery(name, one, catalog, open, inserts) for name, one in wanted.items()]
 
 
 def post_of(settings: MailSettings | MailDelivery) -> Postbox:
@@ -31,7 +35,25 @@ def post_of(settings: MailSettings | MailDelivery) -> Postbox:
     )
 
 
-def _delivery(name: str, wanted: DeliverySettings, catalog: CatalogWriter, open: Opens) -> Delivery:
+@dataclass(frozen=True, slots=True)
+class BlockInsert:
+    """An input channel that takes rows: those of a part once, however often it is sent."""
+
+    name: str
+    channel: str
+    inserts: Gatherer
+
+    def take(self, part: Part) -> None:
+        if not part.rows:
+            return
+        _, _, lines = part.text.partition("\n")
+        key = f"delivery:{self.name}:{part.channel}/{part.seq}/{part.number}"
+        (answer,) = self.inserts.insert([Small(self.channel, lines.encode(), "jsonl", key)])
+        if isinstance(answer, Exception):
+            raise answer
+
+
+def _delivery(name: str, wanted: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: Gatherer) -> Delivery:
     selection = Selection.parse(",".join(wanted.columns), wanted.where)
 
     def parts(at: int, head: int) -> Iterator[Part]:
@@ -39,5 +61,14 @@ def _delivery(name: str, wanted: DeliverySettings, catalog: CatalogWriter, open:
         for number, piece in enumerate(pieces(block, open, selection), start=1):
             yield Part(block.channel, block.seq, number, len(piece.lines), piece.text())
 
-    to = BlockMail(post_of(wanted)) if isinstance(wanted, MailDelivery) else BlockHook(wanted.url, wanted.secret)
-    return Delivery(name, wanted.channel, to, catalog, parts)
+    return Delivery(name, wanted.channel, _receiver(name, wanted, inserts), catalog, parts)
+
+
+def _receiver(name: str, wanted: DeliverySettings, inserts: Gatherer) -> Takes:
+    match wanted:
+        case MailDelivery():
+            return BlockMail(post_of(wanted))
+        case ChannelDelivery():
+            return BlockInsert(name, wanted.to, inserts)
+        case _:
+            return BlockHook(wanted.url, wanted.secret)

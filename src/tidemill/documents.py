@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill import cells
 from tidemill.model.block import Block
 from tidemill.model.codec import Json, promise_to_json, updates_to_json
 from tidemill.model.instant import iso
@@ -14,6 +15,7 @@ from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
 from tidemill.plan.standing import Kept
 from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
+from tidemill.runtime.lineage import Lineage, Relative
 from tidemill.runtime.past import Figures, Resolution
 from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
@@ -195,6 +197,19 @@ def trace(value: Trace) -> Json:
         "sources": [source(s) for s in value.sources],
         "made": [block(b) for b in value.made],
     }
+
+
+def lineage(value: Lineage) -> Json:
+    return {
+        "channel": value.channel,
+        "tag": str(value.tag),
+        "relatives": [relative(r) for r in value.relatives],
+    }
+
+
+def relative(value: Relative) -> Json:
+    row = {f.name: cells.to_json(value.row[f.name], f.parsed) for f in value.schema}
+    return {"relation": str(value.relation), "channel": value.channel, "tag": str(value.tag), "row": row}
 
 
 def server(value: Server) -> Json:

@@ -314,6 +314,9 @@ class CatalogWriter(CatalogReader, Protocol):
         """Another may hold it at once."""
 
     def move_place(self, name: str, since: int | None, upto: int) -> None: ...
+    def forget_producers(self, age: float) -> int:
+        """Forget how far producers came of whom nothing came for so many seconds; returns how many."""
+
     def resign(self, server: Server) -> None:
         """The server leaves: somebody else may lead at once."""
 

@@ -110,6 +110,14 @@ class PushSettings(_Section):
     bytes: int = Field(default=8 * 1024**2, ge=1)
     message: int = Field(default=1024**2, ge=1)  # bytes of one message at most
     window: int = Field(default=512 * 1024, ge=1)  # bytes of one connection that wait; then it is not read from
+    forget: str | None = "90 days"  # after so long without a message a producer is a new one; none: never
+
+    @field_validator("forget")
+    @classmethod
+    def _is_duration(cls, forget: str | None) -> str | None:
+        if forget is not None:
+            seconds(forget)
+        return forget
 
 
 class TcpSettings(_Section):
@@ -174,7 +182,14 @@ class MailDelivery(_Delivery):
     to: tuple[str, ...]
 
 
-DeliverySettings = Annotated[WebhookDelivery | MailDelivery, Field(discriminator="kind")]
+class ChannelDelivery(_Delivery):
+    """The rows of new blocks as inserts: what comes out goes in again, at another door or the same."""
+
+    kind: Literal["channel"]
+    to: str  # an input channel
+
+
+DeliverySettings = Annotated[WebhookDelivery | MailDelivery | ChannelDelivery, Field(discriminator="kind")]
 
 
 class UpkeepSettings(_Section):

@@ -9,13 +9,17 @@ from typing import Any
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Upsert
+from tidemill.model.kept import Kept
 from tidemill.model.location import Location
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import Kept, Keyed, Operated, Stateful, Windowed
+from tidemill.model.stateful import Keyed, Operated, Stateful, Windowed
 from tidemill.model.task import Mode, Read, Retry, Task, Variant, Write
+from tidemill.model.waved import Ended, Started, Synched, ended_of
 from tidemill.model.window import Between, Window
 
 Key = str | Sequence[str]
+Made = Callable[[str], bool]
+"""Does a task that was declared before write this channel?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +85,21 @@ def stateful_task(
     return Task(name, (variant,), location=where, **limits)
 
 
-def window_task(name: str, of: str, code: Windowed, where: Location, retry: Retry | None = None) -> Task:
+def window_task(name: str, of: str, code: Windowed, made: Made, where: Location, retry: Retry | None = None) -> Task:
     """The task that forms windows: they go to the channel `name`, the others to channels beside it."""
     writes = {Windowed.WINDOWS: name, Windowed.EXPIRED: f"{name}_expired", Windowed.LATE: f"{name}_late"}
-    task = stateful_task(name, code, [Read(Windowed.ARGUMENT, of, Mode.NEW)], writes, where)
+    words = _words(Windowed.ENDED, of, made) if code.by_waves else []
+    task = stateful_task(name, code, [Read(Windowed.ARGUMENT, of, Mode.NEW), *words], writes, where)
     return task if retry is None else replace(task, retry=retry)
 
 
-def windows_of(task: Task, annotations: Mapping[str, Any]) -> Iterator[Task]:
+def windows_of(task: Task, annotations: Mapping[str, Any], made: Made) -> Iterator[Task]:
     """The tasks that form the windows on the arguments of a task."""
     for read in task.reads:
         for given in getattr(annotations.get(read.argument), "__metadata__", ()):
             if isinstance(given, OnInput):
-                yield window_task(
-                    _windows_name(task, read), read.port, Windowed(given.window), task.location, task.retry
-                )
+                code = Windowed(given.window)
+                yield window_task(_windows_name(task, read), read.port, code, made, task.location, task.retry)
 
 
 def on_windows(task: Task, formed: Sequence[Task]) -> Task:
@@ -104,6 +108,34 @@ def on_windows(task: Task, formed: Sequence[Task]) -> Task:
     read = {r.argument: name for r in task.reads if (name := _windows_name(task, r)) in names}
     reads = tuple(replace(r, port=read.get(r.argument, r.port)) for r in task.reads)
     return replace(task, variants=(replace(task.variant, reads=reads),))
+
+
+def started_task(name: str, of: str, where: Location) -> Task:
+    """The task with which waves start: the events of a channel, each with the tag of its wave."""
+    return stateful_task(name, Started(), [Read(Started.ARGUMENT, of, Mode.NEW)], {Started.EVENTS: name}, where)
+
+
+def ended_tasks(task: Task, of: str, made: Made) -> list[Task]:
+    """For each output of a task, the one that passes on which events of a channel ended in it."""
+    return [_ended_task(write.port, of, made, task.location) for write in task.writes]
+
+
+def _ended_task(output: str, of: str, made: Made, where: Location) -> Task:
+    reads = [Read(Ended.EVENTS, of, Mode.NEW), Read(Ended.RESULTS, output, Mode.NEW), *_words(Ended.BEFORE, of, made)]
+    return stateful_task(ended_of(output), Ended(), reads, {Ended.ENDED: ended_of(output)}, where)
+
+
+def synched_task(name: str, branches: Sequence[str], made: Made, where: Location) -> Task:
+    """The task that tells which waves are complete on all branches."""
+    words = {ended_of(branch): branch for branch in branches if made(ended_of(branch))}
+    code = Synched({branch: branch for branch in branches} | words)
+    reads = [Read(channel, channel, Mode.NEW) for channel in code.branches]
+    return stateful_task(name, code, reads, {Synched.WAVES: name}, where)
+
+
+def _words(argument: str, of: str, made: Made) -> list[Read]:
+    """How to hear which events ended on the way to a channel, if somebody says so."""
+    return [Read(argument, ended_of(of), Mode.NEW)] if made(ended_of(of)) else []
 
 
 def _windows_name(task: Task, read: Read) -> str:

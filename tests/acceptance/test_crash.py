@@ -32,11 +32,11 @@ class Tripwire:
     """Kills this process, without any farewell, at the n-th step it passes."""
 
     def __init__(self, at: int) -> None:
-        self._left = at
+        self.left = at
 
     def step(self, *_args: object, **_kwargs: object) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self.left -= 1
+        if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def guard(self, door: object, *names: str) -> None:

@@ -6,42 +6,22 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from sqlalchemy import Engine, event
+from tests.acceptance.stateful import LATER, Clock, Mill, guarded, killed, opened
 from tests.acceptance.test_crash import Tripwire
 
 import tidemill as tm
-from tidemill.catalog import open_catalog
 from tidemill.errors import BadInput, RunFailed, WorkflowError
-from tidemill.intake import load
 from tidemill.model.workflow import Workflow
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.views import Views
 from tidemill.spark import keyed
-from tidemill.spark.arrow import Arrow
-from tidemill.spark.engine import SparkEngine
-from tidemill.storage import open_store
 from tidemill.stream import Columns, Step
-
-LATER = 3600.0
-"""How much later a restarted process looks at the catalog: every lease has expired by then."""
 
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
 STRIDE = 1 if ROUNDS else 25
-
-Session = Callable[[], SparkSession]
-
-
-def no_session() -> SparkSession:
-    raise AssertionError("small batches need no Spark")
 
 
 def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None) -> Workflow:
@@ -74,37 +54,14 @@ def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None
     return wf.declared()
 
 
-class Mill:
-    def __init__(self, executor: Executor, wf: Workflow) -> None:
-        self.executor = executor
-        self.flow = wf.bindings[0]
-
-    def insert(self, channel: str, rows: list[dict[str, int]], directory: Path, key: str | None = None) -> None:
-        path = directory / "rows.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        Inserter(self.executor, load).file(channel, path, key=key)
-
-    def run(self) -> None:
-        self.executor.flow(self.flow, {})
-
-    def rows(self, channel: str) -> list[dict[str, Any]]:
-        catalog = self.executor.catalog
-        view = Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq)
-        table: pa.Table = Arrow(no_session, self.executor.store.locate).whole(view)
-        return table.to_pylist()
+def written(directory: Path, rows: list[dict[str, int]]) -> Path:
+    path = directory / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
-@contextmanager
-def opened(root: Path, wf: Workflow, session: Session = no_session, later: float = 0.0) -> Iterator[Mill]:
-    catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=lambda: time.time() + later)
-    store = open_store(str(root / "store"))
-    engine = SparkEngine(session, store.locate)
-    catalog.apply(wf)
-    try:
-        yield Mill(Executor(catalog, store, engine, "test", sleep=lambda _: None), wf)
-    finally:
-        engine.stop()
-        catalog.close()
+def hours(passed: int) -> Clock:
+    return lambda: time.time() + LATER * passed
 
 
 def batch(number: int) -> list[dict[str, int]]:
@@ -136,8 +93,8 @@ def test_state_goes_on_from_run_to_run_and_from_process_to_process(tmp_path: Pat
             restarted = opened(tmp_path, wf)
             mill = restarted.__enter__()
         if number == 0:
-            mill.insert("rates", RATES, tmp_path)
-        mill.insert("payments", batch(number), tmp_path)
+            mill.insert("rates", written(tmp_path, RATES))
+        mill.insert("payments", written(tmp_path, batch(number)))
         mill.run()
         if number % 3 == 2:
             assert told(mill) == expected(number + 1)
@@ -148,9 +105,9 @@ def test_what_an_attempt_left_that_was_not_committed_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path, workflow()) as mill:
-        mill.insert("rates", RATES, tmp_path)
+        mill.insert("rates", written(tmp_path, RATES))
         for number in range(4):
-            mill.insert("payments", batch(number), tmp_path)
+            mill.insert("payments", written(tmp_path, batch(number)))
             with monkeypatch.context() as patched:
                 patched.setattr(type(mill.executor.catalog), "commit", _refuse)
                 with pytest.raises(RunFailed):
@@ -166,14 +123,14 @@ def _refuse(*_: object) -> None:
 def test_a_process_killed_at_any_step_repeats_and_misses_nothing(tmp_path: Path) -> None:
     wf = workflow()
     with opened(tmp_path, wf) as mill:
-        mill.insert("rates", RATES, tmp_path)
+        mill.insert("rates", written(tmp_path, RATES))
     number, step, kills = 0, 1, 0
     while step:
         died = _killed_at(step, tmp_path, wf, number)
         kills += died
-        with opened(tmp_path, wf, later=LATER * (number + 1)) as mill:
+        with opened(tmp_path, wf, clock=hours(number + 1)) as mill:
             mill.executor.catalog.reclaim()
-            mill.insert("payments", batch(number), tmp_path, key=str(number))
+            mill.insert("payments", written(tmp_path, batch(number)), key=str(number))
             mill.run()
             assert told(mill) == expected(number + 1), f"killed at step {step}"
         number, step = number + 1, step + STRIDE if died else 0
@@ -182,23 +139,14 @@ def test_a_process_killed_at_any_step_repeats_and_misses_nothing(tmp_path: Path)
 
 def _killed_at(step: int, root: Path, wf: Workflow, number: int) -> bool:
     """Insert and run in a process that dies at the given step; False if it finished before that."""
-    child = os.fork()
-    if child == 0:
-        wire = Tripwire(step)
-        try:
-            with opened(root, wf, later=LATER * number) as mill:
-                event.listen(Engine, "before_cursor_execute", wire.step)
-                event.listen(Engine, "commit", wire.step)
-                wire.guard(mill.executor.store, "stage", "publish")
-                wire.guard(mill.executor.engine, "invoke")
-                mill.insert("payments", batch(number), root, key=str(number))
-                mill.run()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
-    return os.WIFSIGNALED(status)
+
+    def work() -> None:
+        with opened(root, wf, clock=hours(number)) as mill:
+            guarded(mill, Tripwire(step))
+            mill.insert("payments", written(root, batch(number)), key=str(number))
+            mill.run()
+
+    return killed(work)
 
 
 def test_workers_give_the_same_answers_and_may_be_killed(
@@ -208,13 +156,13 @@ def test_workers_give_the_same_answers_and_may_be_killed(
     monkeypatch.setattr(keyed, "IN_WORKERS_FROM", 2)
     mark = tmp_path / "died"
     with opened(tmp_path, workflow(partitions=2, attempts=2, dies=mark), lambda: spark) as mill:
-        mill.insert("rates", RATES, tmp_path)
+        mill.insert("rates", written(tmp_path, RATES))
         for number in range(4):
-            mill.insert("payments", batch(number), tmp_path)
+            mill.insert("payments", written(tmp_path, batch(number)))
             mill.run()
         assert mark.exists(), "no worker was killed"
         assert told(mill) == expected(4)
-        mill.insert("payments", batch(4)[:1], tmp_path)
+        mill.insert("payments", written(tmp_path, batch(4)[:1]))
         mill.run()
         first = batch(4)[0]["account"]
         assert len([r for r in told(mill) if r[0] == first]) == len([r for r in expected(4) if r[0] == first]) + 1
@@ -222,7 +170,7 @@ def test_workers_give_the_same_answers_and_may_be_killed(
 
 def test_a_key_that_is_null_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path, workflow()) as mill:
-        mill.insert("payments", [{"amount": 1}], tmp_path)
+        mill.insert("payments", written(tmp_path, [{"amount": 1}]))
         with pytest.raises(BadInput, match="found NULL in it"):
             mill.run()
 

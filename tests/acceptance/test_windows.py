@@ -46,11 +46,14 @@ FORMS: dict[str, tuple[Any, str | None]] = {
 
 
 def workflow() -> tm.Workflow:
+    """All of them in one run: what a run costs besides is not what is tried here."""
+    flow = tm.Flow("forming")
+    for name, (size, step) in FORMS.items():
+        flow.window(name, "events", size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
+    flow.window("totals", "events", "3 tokens", "2 tokens", by=["grp"], sums=["number"])
     wf = tm.Workflow("windows")
     wf.input("events", "number bigint, grp int, at timestamp, wave string, opens boolean, closes boolean")
-    for name, (size, step) in FORMS.items():
-        wf.window(name, "events", size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
-    wf.window("totals", "events", "3 tokens", "2 tokens", by=["grp"], sums=["number"])
+    wf.bind(flow)
     return wf
 
 

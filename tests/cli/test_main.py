@@ -12,7 +12,7 @@ from tidemill import __version__
 
 COMMANDS = (
     *("init", "doctor", "plan", "apply", "insert", "run", "kill", "status", "flows", "channels", "blocks"),
-    *("trace", "runs", "events", "read", "compact", "gc"),
+    *("trace", "lineage", "runs", "events", "read", "compact", "gc"),
 )
 
 

@@ -11,7 +11,7 @@ from tests.catalog.driver import Driver, outcome
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.run import Advance
+from tidemill.model.run import CONTENT, Advance
 
 
 def push(driver: Driver, *moves: tuple[str, int, int], channel: str = "a") -> None:
@@ -34,6 +34,22 @@ def test_a_number_that_moved_meanwhile_undoes_the_commit(driver: Driver, move: t
         push(driver, ("q", 0, 1), move)
     assert driver.catalog.producers("a", ["p", "q"]) == {"p": 5, "q": 0}
     assert driver.head() == 1
+
+
+def test_producers_of_whom_nothing_came_for_long_are_forgotten_but_not_files(driver: Driver) -> None:
+    """Who comes back then is new: what it sends again is refused, but for its first message."""
+    push(driver, ("silent", 0, 5), ("busy", 0, 1), (f"{CONTENT}5a", 0, 1))
+    driver.clock.now += 60
+    push(driver, ("busy", 1, 2))
+    driver.clock.now += 60
+    assert driver.catalog.forget_producers(100) == 1
+    assert driver.catalog.producers("a", ["silent", "busy", f"{CONTENT}5a"]) == {
+        "silent": 0, "busy": 2, f"{CONTENT}5a": 1,
+    }  # fmt: skip
+    with pytest.raises(Conflict, match="is at message 0, not at 5"):
+        push(driver, ("silent", 5, 6))
+    push(driver, ("silent", 0, 1))
+    assert driver.catalog.forget_producers(100) == 0
 
 
 def test_of_servers_with_the_same_message_one_commits(driver: Driver, opened: Callable[[], SqlCatalog]) -> None:

@@ -89,9 +89,10 @@ def test_stream_synch(play: Played) -> None:
     """Two orders are split, and their items are shipped mixed; each is confirmed when it is complete."""
     example = play("stream_synch")
     example.insert("orders", {"number": 17, "items": ["tea", "milk"]}, {"number": 18, "items": ["rice"]})
-    example.mill.run("split")
+    for flow in ("placed", "items"):
+        example.mill.run(flow)
     waves = dict(example.rows("items", "item", "wave"))
-    assert waves == {"tea": "17.1", "milk": "17.2!", "rice": "18.1!"}
+    assert {item: wave.partition(".")[2] for item, wave in waves.items()} == {"tea": "1", "milk": "2!", "rice": "1!"}
     example.insert("shipped", {"item": "milk", "wave": waves["milk"]})
     example.run()
     assert example.rows("confirmed", "number", "item") == []

@@ -264,6 +264,8 @@ def test_lambdas_and_partials() -> None:
     assert walked(lambda x: x + 2) != walked(one)
     assert walked(partial(_add, b=1)) == walked(partial(_add, b=1))
     assert walked(partial(_add, b=1)) != walked(partial(_add, b=2))
+    assert walked(partial(map, _add)) != walked(partial(map, countdown))
+    assert not walked(partial(map, _add)).unseen
 
 
 def _add(a: int, b: int) -> int:

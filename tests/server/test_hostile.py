@@ -34,6 +34,7 @@ PATHS = [
     ("GET", "/channels/{}"),
     ("GET", "/channels/{}/rows"),
     ("GET", "/channels/{}/explain"),
+    ("GET", "/channels/{}/lineage?tag=1"),
     ("GET", "/flows/{}"),
     ("POST", "/flows/{}/runs"),
     ("POST", "/channels/{}/blocks"),

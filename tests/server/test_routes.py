@@ -61,6 +61,13 @@ def test_blocks(busy: Served) -> None:
     assert get(busy, f"/blocks/{newest.id}/trace") == documents.trace(busy.mill.trace(newest.id))
 
 
+def test_only_events_with_tags_have_a_lineage(busy: Served) -> None:
+    answer = busy.client().get("/channels/words/lineage", params={"tag": "17.1!"})
+    assert answer.status_code == 400
+    assert "have no tags" in answer.text
+    assert busy.client().get("/channels/words/lineage", params={"tag": "17.'"}).status_code == 422
+
+
 def test_rows_now_and_then(busy: Served) -> None:
     assert get(busy, "/channels/words/rows", limit=1)["more"] is True
     found = get(busy, "/channels/words/rows")

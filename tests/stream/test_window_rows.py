@@ -99,8 +99,8 @@ def test_an_order_is_confirmed_when_its_items_are() -> None:
     """The seed's case for waves by waves: what two orders were split into comes back mixed."""
     tea, milk = Tag(1).derived(3), Tag(2).derived(2)
     tags = [tea[0], milk[1], tea[2], milk[0], tea[1]]
-    waves, closes = Completion().run(tags)
-    batch = Batch(pa.table({"item": list(map(str, tags))}), 0, at([*range(5)]), waves, closes)
+    found = Completion().run(tags)
+    batch = Batch(pa.table({"item": list(map(str, tags))}), 0, at([*range(5)]), found.waves, found.closes)
     made = WindowedInput(Window.of("1 wave", "1 wave"), batch.content.schema).run(batch, 0)
     assert contents(made.windows, "item") == [["2.2!", "2.1"], ["1.1", "1.3!", "1.2"]]
 
@@ -118,8 +118,8 @@ def test_what_came_of_waves_is_all_that_must_be_kept() -> None:
     items = [t for wave in (Tag(1), Tag(2)) for t in wave.derived(3)]
     for cut in range(len(items) + 1):
         first = Completion()
-        before = first.run(items[:cut])[1]
-        after = Completion(first.waiting).run(items[cut:])[1]
+        before = first.run(items[:cut]).closes
+        after = Completion(first.waiting).run(items[cut:]).closes
         assert [*before, *after] == [False, False, True] * 2
 
 

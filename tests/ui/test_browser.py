@@ -143,6 +143,7 @@ def test_a_channel_tells_all_about_itself(served: House) -> None:
         expect(page.get_by_role("table", name="Variants")).to_contain_text("would run")
         expect(page.get_by_role("table", name="Blocks")).to_contain_text("base")
         expect(page.get_by_role("table", name="Runs")).to_contain_text("finished")
+        expect(page.get_by_role("table", name="Newest rows")).to_contain_text("land")
         page.get_by_role("button", name="Show 20 rows").click()
         expect(page.get_by_role("table", name="Sample")).to_contain_text("land1")
 

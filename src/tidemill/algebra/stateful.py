@@ -10,6 +10,7 @@ from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.stateful import Stateful, Windowed
 from tidemill.model.task import Task
+from tidemill.model.waved import Started
 from tidemill.model.workflow import in_order
 
 
@@ -35,9 +36,9 @@ def with_states(
 def _with_columns(task: Task, known: Mapping[str, Channel]) -> Task:
     code = task.variant.code
     source = known.get(task.reads[0].port)
-    if not isinstance(code, Windowed) or source is None or source.schema is None:
+    if not isinstance(code, Windowed | Started) or source is None or source.schema is None:
         return task
-    found = replace(code, schema=source.updates.delta_schema(source.schema), fed=source.role is Role.INPUT)
+    found = code.over(source.updates.delta_schema(source.schema), fed=source.role is Role.INPUT)
     return replace(task, variants=(replace(task.variant, code=found),))
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.queries import channel_ids, find_channel
 from tidemill.catalog.tables import producers
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
-from tidemill.model.run import Advance
+from tidemill.model.run import CONTENT, Advance
 
 
 def numbers(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
@@ -29,6 +29,12 @@ def advance(tx: Transaction, moves: Iterable[Advance]) -> None:
     ids = channel_ids(tx.connection, (move.channel for move in moved)) if moved else {}
     for move in sorted(moved, key=lambda m: m.producer):  # in one order, so that no two wait for each other
         _advance(tx, ids[move.channel], move)
+
+
+def forget(tx: Transaction, age: float) -> int:
+    """Forget those of whom nothing came for so many seconds; returns how many. Contents of files are known for ever."""
+    silent = (producers.c.at < tx.now - age, ~producers.c.name.startswith(CONTENT, autoescape=True))
+    return tx.connection.execute(delete(producers).where(*silent)).rowcount
 
 
 def _advance(tx: Transaction, channel: int, move: Advance) -> None:

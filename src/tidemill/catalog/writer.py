@@ -19,6 +19,7 @@ from tidemill.catalog import (
     history,
     notices,
     places,
+    producers,
     register,
     runs,
     servers,
@@ -126,6 +127,9 @@ class SqlCatalog(SqlCatalogReader):
 
     def move_place(self, name: str, since: int | None, upto: int) -> None:
         self.transact(lambda tx: places.move(tx, name, since, upto))
+
+    def forget_producers(self, age: float) -> int:
+        return self.transact(lambda tx: producers.forget(tx, age))
 
     def due_triggers(self, limit: int = 100) -> list[int]:
         with self._read() as connection:

@@ -1,7 +1,8 @@
-"""`channels`, `blocks` and `trace`: what is stored, and where it came from."""
+"""`channels`, `blocks`, `trace` and `lineage`: what is stored, and where it came from."""
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.console import RenderableType
 from tidemill import documents
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, Limit, opened
-from tidemill.cli.output import fields, show
+from tidemill.cli.output import fields, show, table
 from tidemill.cli.values import ago, count, size
 from tidemill.documents import moment
 from tidemill.model.block import Block
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command()(channels)
     app.command()(blocks)
     app.command()(trace)
+    app.command()(lineage)
 
 
 def channels(
@@ -101,6 +103,19 @@ def trace(
     sources = [tables.blocks(f"made from {_span(s)}", s.blocks, now) for s in traced.sources]
     made = tables.blocks("made from it", traced.made, now)
     show(as_json, documents.trace(traced), _block(traced.block, now), *sources, made)
+
+
+def lineage(
+    ctx: typer.Context,
+    channel: Annotated[str, typer.Argument(help="The channel that has the event.")],
+    tag: Annotated[str, typer.Argument(help="Its tag, as in the column `wave`, such as '17.3!'.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what an event derives from, and what was made of it."""
+    with opened(ctx) as mill:
+        document = documents.lineage(mill.lineage(channel, tag))
+    rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
+    show(as_json, document, table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
 
 
 def _span(source: Source) -> str:

@@ -6,7 +6,7 @@ function-level import of the command line stands here, so that there is one plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,13 +152,22 @@ def measure_storage(**wanted: Any) -> dict[str, Any]:
 
 
 def measure_linear_road(
-    directory: Path, *, plan: dict[str, Any], files: dict[str, Path | None], rate: bool, **wanted: Any
+    directory: Path,
+    *,
+    plan: dict[str, Any],
+    files: dict[str, Path | None],
+    rate: bool,
+    policies: Sequence[str],
+    **wanted: Any,
 ) -> dict[str, Any]:
     from tidemill.bench.linear_road import rating  # noqa: PLC0415
     from tidemill.bench.linear_road.traffic import Plan  # noqa: PLC0415
 
     if rate:
         return rating.rate(directory, plan=Plan(**plan), tell=wanted["tell"])
+    if policies:
+        given = {"plan": Plan(**plan), "files": rating.Files(**files), "tell": wanted["tell"]}
+        return rating.compare(directory, policies=policies, **given)
     return rating.measure(directory, plan=Plan(**plan), files=rating.Files(**files), **wanted)
 
 

@@ -28,6 +28,10 @@ def linear_road(
     ] = None,
     output: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the answers here, as CSV.")] = None,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw response times into this SVG file.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="Two flows on one track, under this policy of the dispatcher; may be repeated."),
+    ] = None,
     rate: Annotated[bool, typer.Option("--rate", help="Search the most expressways that pass, from -L on.")] = False,
     check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
     as_json: AsJson = False,
@@ -39,6 +43,7 @@ def linear_road(
             plan={"expressways": expressways, "seconds": seconds, "start": start, "seed": seed},
             files={"input": input, "history": history, "output": output, "plot": plot},
             rate=rate,
+            policies=policy or (),
             check=check,
             tell=tell,
         )
@@ -48,8 +53,21 @@ def linear_road(
         tries = [[t["expressways"], t["verdict"], t["under_2_s"]] for t in document["tries"]]
         show(False, document, table("", (">expressways", "verdict", ">under 2 s"), tries))
         write(f"\nL-rating over {seconds} s from second {start}: {document['rating']:g}\n")
+    elif policy:
+        _show_policies(document)
     else:
         _show(document)
+
+
+def _show_policies(document: Mapping[str, Any]) -> None:
+    """The slowest hundredth of the answers of either flow."""
+    heads = ("policy", ">tolls p50", ">tolls p99", ">expenditures p50", ">expenditures p99", "verdict")
+    kinds = [(kind, share) for kind in ("tolls", "expenditures") for share in ("p50", "p99")]
+    rows = [
+        [p["policy"], *(p["response_s"][kind].get(share, "–") for kind, share in kinds), p["verdict"]]
+        for p in document["policies"]
+    ]
+    show(False, dict(document), table("Response times in seconds, by policy", heads, rows))
 
 
 def _show(document: Mapping[str, Any]) -> None:

@@ -95,7 +95,8 @@ class _Walk:
         """What a value is, as far as it can be told without knowing where its name was bound."""
         value = unwrap(value) if callable(value) else value
         if isinstance(value, partial):
-            return ["partial", self.thing(value.func, name), self._values([value.args, value.keywords], name)]
+            given = {k: self.thing(v, k) for k, v in sorted(value.keywords.items())}
+            return ["partial", self.thing(value.func, name), [self.thing(a, name) for a in value.args], given]
         if isinstance(value, MethodType):
             return ["method", value.__name__, self.thing(value.__self__, name)]
         if isinstance(value, FunctionType) and is_project(value.__code__.co_filename):

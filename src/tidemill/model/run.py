@@ -175,6 +175,10 @@ class Consumption:
     upto: Position
 
 
+CONTENT = "file:"
+"""How the producer is called that a file's content is: by its hash, after this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Advance:
     """A producer's messages on a channel, from the one after `since` up to `upto`, are in the run's blocks.

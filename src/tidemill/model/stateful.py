@@ -7,20 +7,19 @@ together with the outputs and the cursors. How a step works on it, only `stream`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.model.change import RESERVED
 from tidemill.model.code import Json, walked
-from tidemill.model.schema import Field, Schema
+from tidemill.model.kept import Kept, widened
+from tidemill.model.schema import Schema
+from tidemill.model.waved import WAVE, Waved
 from tidemill.model.window import Unit, Window
 
 EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"
 WINDOW, START, END, FORMED, EVENTS = "_window", "_window_start", "_window_end", "_window_formed", "_events"
 """Columns of windows and of their state."""
-
-WAVE = "wave"
-"""The column in which events have their tags, where windows are by waves."""
 
 WIDTHS = {
     "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8",
@@ -28,23 +27,6 @@ WIDTHS = {
 """Types of fixed width, which a row of keyed state can have, and what arrays call them."""
 
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Rows of state: their columns, and the key by which a later row takes the place of an earlier one."""
-
-    schema: Schema
-    key: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, ddl: str, key: str | tuple[str, ...]) -> Kept:
-        return cls(Schema.parse(ddl), (key,) if isinstance(key, str) else key)
-
-    def problems(self) -> Iterator[str]:
-        for name in self.key:
-            if name not in self.schema:
-                yield f"its key {name!r} is not a column of it (it has {', '.join(self.schema.names)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +94,12 @@ class Windowed:
     schema: Schema = Schema(())
     fed: bool = True
 
-    ARGUMENT = "events"
+    ARGUMENT, ENDED = "events", "ended"
     WINDOWS, EXPIRED, LATE = "windows", "expired", "late"
     QUEUE, GROUPS, WAVES = "queue", "groups", "waves"
+
+    def over(self, schema: Schema, *, fed: bool) -> Windowed:
+        return replace(self, schema=schema, fed=fed)
 
     @property
     def by_waves(self) -> bool:
@@ -124,15 +109,15 @@ class Windowed:
     def states(self) -> Mapping[str, Kept]:
         """The events that wait, what is known of each group besides, and the tags of waves that are not complete."""
         kept = {
-            self.QUEUE: Kept(_with(self.schema, _ENTRY), (EVENT,)),
+            self.QUEUE: Kept(widened(self.schema, _ENTRY), (EVENT,)),
             self.GROUPS: Kept(Schema.parse(f"{GROUP} string, {NUMBERS} array<bigint>"), (GROUP,)),
         }
         return kept | ({self.WAVES: Kept(Schema.parse("tag string"), ("tag",))} if self.by_waves else {})
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
-        windows = _with(self.schema, _WINDOW) if self.sums is None else _with(Schema(()), self._totals())
-        return {self.WINDOWS: windows, self.EXPIRED: _with(self.schema, f"{USED} boolean"), self.LATE: self.schema}
+        windows = widened(self.schema, _WINDOW) if self.sums is None else widened(Schema(()), self._totals())
+        return {self.WINDOWS: windows, self.EXPIRED: widened(self.schema, f"{USED} boolean"), self.LATE: self.schema}
 
     def _totals(self) -> str:
         sums = "".join(f", `{name}` bigint" for name in self.sums or ())
@@ -153,26 +138,20 @@ class Windowed:
             elif name in (self.sums or ()) and self.schema.field(name).type not in _WHOLE:
                 yield f"column {name!r} is {self.schema.field(name).type}; only whole numbers can be taken out again"
         for name in sorted(
-            {*_with(Schema(()), _ENTRY).names, *_with(Schema(()), _WINDOW).names} & {*self.schema.names}
+            {*widened(Schema(()), _ENTRY).names, *widened(Schema(()), _WINDOW).names} & {*self.schema.names}
         ):
             yield f"its events have a column {name!r}, as windows do; give it another name first"
         if self.by_waves and WAVE not in self.schema:
             yield f"windows by waves need the tag of each event in the column {WAVE!r}, a string such as '17.2!'"
 
 
-Stateful = Keyed | Operated | Windowed
+Stateful = Keyed | Operated | Windowed | Waved
 
 _ENTRY = (
     f"{EVENT} bigint, {GROUP} string, _time bigint, _arrived bigint, _wave bigint, _closes boolean, "
     f"_opens boolean, {USED} boolean, _gone boolean, _rank bigint"
 )
 _WINDOW = f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {FORMED} timestamp"
-
-
-def _with(schema: Schema, ddl: str) -> Schema:
-    """Any column may be NULL: of what left a queue nothing is kept but its number."""
-    own = tuple(Field(f.name, f.type) for f in schema)
-    return Schema((*own, *Schema.parse(ddl)))
 
 
 def _given(name: str | None) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from tidemill.model.location import Location
 from tidemill.model.stateful import Stateful, Windowed
 from tidemill.model.task import Command, Mode, Refresh, Sql, Task
 from tidemill.model.trigger import After, Data, leaves, problems
+from tidemill.model.waved import Started
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +237,11 @@ def _triggers(wf: Workflow) -> Iterator[Problem]:
 def _stateful(wf: Workflow) -> Iterator[Problem]:
     for task in wf.tasks():
         code = task.variant.code
-        if isinstance(code, Windowed) and not code.schema.fields:
+        if isinstance(code, Windowed | Started) and not code.schema.fields:
+            what = "windows" if isinstance(code, Windowed) else "waves"
             yield (
                 task.location,
-                f"windows {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
+                f"{what} {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
                 f"declare them with table({task.reads[0].port!r}, '…')",
             )
         elif isinstance(code, Stateful):

@@ -1,6 +1,6 @@
-"""What Tidemill tells the outside: notices by webhook, e-mail and log; new blocks by webhook and e-mail."""
+"""What Tidemill tells the outside: notices by webhook, e-mail and log; new blocks to whoever takes them."""
 
-from tidemill.publish.blocks import BlockHook, BlockMail, Delivery, Part
+from tidemill.publish.blocks import BlockHook, BlockMail, Delivery, Part, Takes
 from tidemill.publish.mail import Mail, Postbox
 from tidemill.publish.notify import Notifier, receivers
 from tidemill.publish.webhook import Webhook
@@ -13,6 +13,7 @@ __all__ = [
     "Notifier",
     "Part",
     "Postbox",
+    "Takes",
     "Webhook",
     "receivers",
 ]

@@ -12,7 +12,7 @@ from tidemill.errors import BadInput, Conflict
 from tidemill.model.block import Block, Kind
 from tidemill.model.channel import Channel, Role
 from tidemill.model.identity import identity
-from tidemill.model.run import Advance, Claim, Demand, Filled, Outcome, RunKind, WantSlot
+from tidemill.model.run import CONTENT, Advance, Claim, Demand, Filled, Outcome, RunKind, WantSlot
 from tidemill.model.schema import Schema
 from tidemill.ports import Loader, Progress, Target
 from tidemill.runtime.execute import Executor
@@ -68,7 +68,7 @@ class Inserter:
 
         Unlike an insert key this is remembered when the block is long forgotten.
         """
-        producer = f"file:{digest}"
+        producer = f"{CONTENT}{digest}"
 
         def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> str:
             loaded = self.load(

@@ -25,11 +25,13 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Keyed, Operated, Stateful, Windowed
 from tidemill.model.task import Mode, Read, Task
 from tidemill.model.view import Snapshot, View
+from tidemill.model.waved import Ended, Started, Synched, Waved
 from tidemill.ports import Target
 from tidemill.spark import keyed
 from tidemill.spark.arrow import Arrow, Session
 from tidemill.spark.reading import Locate
 from tidemill.stream.operator import Batch, Made, Operator, Piece
+from tidemill.stream.tags import Ending, Starting, Synching
 from tidemill.stream.windows.rows import Marks
 from tidemill.stream.windows.task import WindowStep
 
@@ -77,7 +79,7 @@ class StatefulTasks:
         paths = run.arrow.paths(run.state(Keyed.STATE))
         return _together(keyed.in_workers(run.session(), state, function, events, paths, code.partitions))
 
-    def _operated(self, run: _Run, code: Operated | Windowed, now: int) -> Made:
+    def _operated(self, run: _Run, code: Operated | Windowed | Waved, now: int) -> Made:
         states = [run.outputs[name] for name in code.states]
         place = ", ".join(target.channel for target in states) or run.task.name
         operator = self._taken(place, tuple(target.before for target in states))
@@ -128,9 +130,16 @@ class _Run:
         return self.arrow.blocks(self.state(name))
 
 
-def _operator(run: _Run, code: Operated | Windowed) -> Operator:
-    if isinstance(code, Windowed):
-        return WindowStep(code, arrow_schema(code.schema), partial(_judged, run.session))
+def _operator(run: _Run, code: Operated | Windowed | Waved) -> Operator:
+    match code:
+        case Windowed():
+            return WindowStep(code, arrow_schema(code.schema), partial(_judged, run.session))
+        case Started():
+            return Starting(arrow_schema(code.schema))
+        case Ended():
+            return Ending()
+        case Synched():
+            return Synching(code)
     operator: Operator = code.make(**run.task.parameters)
     return operator
 

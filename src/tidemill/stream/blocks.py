@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.model.change import DELETED
 from tidemill.stream.layout import Keys, Layout, Rows
 from tidemill.stream.table import SMALLEST, StateTable
 
@@ -31,3 +32,23 @@ def apply(table: StateTable, block: pa.Table) -> None:
         rows[name] = block.column(name).to_numpy()
     keys: Keys = tuple(np.ascontiguousarray(rows[k]) for k in layout.key)
     table.write(table.slots(keys), rows)
+
+
+def marked(block: pa.Table) -> pa.Table:
+    """A block with its column for deletions. A base has none: nothing in it is deleted."""
+    if DELETED in block.column_names:
+        return block
+    return block.append_column(DELETED, pa.nulls(block.num_rows, pa.bool_()))
+
+
+def standing(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The keys that a base and the deltas after it come to, in the order in which they came."""
+    known: dict[tuple[str, ...], None] = {}
+    for block in blocks:
+        *keys, gone = marked(block).select([*names, DELETED]).to_pydict().values()
+        for key, left in zip(zip(*keys, strict=True), gone, strict=True):
+            if left:
+                known.pop(key, None)
+            else:
+                known[key] = None
+    return list(known)

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tidemill.model.wave import Progress, Tag
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """That an event ended on the way: nothing was made of it."""
+
+    tag: Tag
+    arrived: int  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A wave that is complete by a word, not by an event."""
+
+    wave: int
+    arrived: int
+    before: int  # the place among the events of the batch of the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Of events, and of words among them."""
+
+    waves: npt.NDArray[np.int64]  # of each event
+    closes: npt.NDArray[np.bool_]  # is the wave complete with it?
+    ends: list[End]
 
 
 class Completion:
@@ -16,12 +43,19 @@ class Completion:
     def __init__(self, came: Iterable[Tag] = ()) -> None:
         self._progress: dict[int, Progress] = {}
         self._came: dict[int, list[Tag]] = {}
-        self.run(list(came))
+        for tag in came:
+            self._add(tag)
 
-    def run(self, tags: Sequence[Tag]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The wave of each event, and whether it is complete with it."""
+    def run(self, tags: Sequence[Tag], arrived: Sequence[int] = (), words: Sequence[Word] = ()) -> Completed:
+        """Take in what came, events before words that arrived with them. Without words, moments do not matter."""
         waves = np.array([tag.root for tag in tags], np.int64)
-        return waves, np.array([self._add(tag) for tag in tags], bool)
+        closes, ends = np.zeros(len(tags), bool), []
+        for place, word in _in_order(arrived or [0] * len(tags), words):
+            if word is None:
+                closes[place] = self._add(tags[place])
+            elif self._add(word.tag):
+                ends.append(End(word.tag.root, word.arrived, place))
+        return Completed(waves, closes, ends)
 
     def _add(self, tag: Tag) -> bool:
         complete = self._progress.setdefault(tag.root, Progress()).add(tag)
@@ -33,3 +67,14 @@ class Completion:
     @property
     def waiting(self) -> list[Tag]:
         return [tag for tags in self._came.values() for tag in tags]
+
+
+def _in_order(arrived: Sequence[int], words: Sequence[Word]) -> Iterator[tuple[int, Word | None]]:
+    """The places of events as they arrived, and words with the place of the next event."""
+    said = 0
+    for place, moment in enumerate(arrived):
+        while said < len(words) and words[said].arrived < moment:
+            yield place, words[said]
+            said += 1
+        yield place, None
+    yield from ((len(arrived), word) for word in words[said:])

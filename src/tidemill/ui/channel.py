@@ -15,6 +15,7 @@ from tidemill.ui import rows
 from tidemill.ui.desk import Desk
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.frame import frame
+from tidemill.ui.newest import Newest, newest
 from tidemill.ui.parts import Facts, Heading, box, section
 from tidemill.ui.sample import sample
 from tidemill.ui.standing import judged
@@ -81,6 +82,7 @@ class _Channel:
                 self._consumers = Table("Consumers", rows.CONSUMER, empty="no task")
             with section("Sample"):
                 sample(desk, name)
+        self._newest = Newest()
         self._explanation = ExplanationView(desk, name)
         with section("Blocks", f"the newest {BLOCKS}"):
             self._blocks = Table("Blocks", rows.BLOCK, empty="no block yet")
@@ -109,6 +111,7 @@ class _Channel:
         self._schema.show(rows.of_schema(declared.schema))
         self._reflects.show([rows.of_reflected(r, now) for r in known.reflects])
         self._consumers.show([rows.of_consumer(c) for c in known.consumers])
+        self._newest.show(await off_loop(newest, self._desk.mill, holds.blocks))
         self._blocks.show([rows.of_block(b, holds.visible(b), now) for b in holds.blocks])
         self._runs.show([rows.of_run(r, now) for r in holds.writers()])
         if declared.role is Role.DERIVED:

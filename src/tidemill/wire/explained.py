@@ -1,6 +1,8 @@
-"""What `explain` answers with."""
+"""What `explain` and `lineage` answer with."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tidemill.wire.shapes import Shape
 
@@ -76,3 +78,20 @@ class Explanations(Shape):
 
     flow: str
     tables: list[Explanation]
+
+
+class Relative(Shape):
+    """A row of the same wave: what an event derives from, the event itself, or what was made of it."""
+
+    relation: str
+    channel: str
+    tag: str
+    row: dict[str, Any]
+
+
+class Lineage(Shape):
+    """An event, and all that is on its way, from outside and on from there."""
+
+    channel: str
+    tag: str
+    relatives: list[Relative]

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 from tidemill.app import Tidemill
-from tidemill.bench.linear_road.live import FLOW, Clock, _file, _rows, play, summary, verdict
-from tidemill.bench.linear_road.rating import Files, highest, measure, rate
+from tidemill.bench.linear_road.live import Clock, _rows, play, summary, verdict, written
+from tidemill.bench.linear_road.rating import Files, compare, highest, measure, rate
 from tidemill.bench.linear_road.rows import ANSWERS, HISTORY, INPUT, cut, write_history, write_input
-from tidemill.bench.linear_road.tolling import workflow
+from tidemill.bench.linear_road.tolling import TOLLING, workflow
 from tidemill.bench.linear_road.traffic import Plan, made
 from tidemill.bench.linear_road.validator import expected, judged
+from tidemill.errors import ConfigError
 from tidemill.project import Project
 from tidemill.settings import Settings, UpkeepSettings
 from tidemill.stream.keyed import together
@@ -78,9 +79,9 @@ def test_all_that_a_process_has_in_memory_may_be_lost(tmp_path: Path, seconds: i
             mill = Tidemill(tmp_path, upkeep, Project((workflow(1).declared(),)))
             mill.apply()
         if number == 0:
-            mill.insert("history", _file(tmp_path, history, HISTORY))
-        mill.insert("reports", _file(tmp_path, batch, INPUT))
-        blocks = [b for b in mill.run(FLOW)[1] if b.channel in ANSWERS and b.files]
+            mill.insert("history", written(tmp_path, history, HISTORY))
+        mill.insert("reports", written(tmp_path, batch, INPUT))
+        blocks = [b for b in mill.run(TOLLING)[1] if b.channel in ANSWERS and b.files]
         tables: dict[str, pa.Table] = {b.channel: _rows(mill, b) for b in blocks}
         answers.append({kind: {n: t[n].to_numpy() for n in t.column_names} for kind, t in tables.items()})
         if number % 5 in (0, 4):
@@ -111,3 +112,20 @@ def test_the_rating_is_the_most_that_passes(tmp_path: Path) -> None:
     found = rate(tmp_path, plan=replace(QUICK, seconds=3), tell=quiet, clock=Virtual(look=4).clock())
     assert found["rating"] == 0.0
     assert [t["verdict"] for t in found["tries"]] == ["failed"]
+
+
+@pytest.mark.parametrize("policy", ["max-benefit", "round-robin"])
+def test_two_flows_on_one_track_give_the_same_answers_under_any_policy(tmp_path: Path, policy: str) -> None:
+    files = Files(plot=tmp_path / "plot.svg")
+    plan = replace(QUICK, seconds=4)
+    found = compare(tmp_path, policies=[policy], plan=plan, files=files, tell=quiet, clock=Virtual().clock())
+    (one,) = found["policies"]
+    assert one["verdict"] == "passed"
+    assert one["response_s"]["tolls"]["count"] > 0
+    assert one["response_s"]["expenditures"]["count"] > 0
+    assert f"{policy}, tolls" in files.plot.read_text()
+
+
+def test_a_policy_that_is_none_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a policy among max-benefit"):
+        compare(tmp_path, policies=["edf", "fastest"], plan=QUICK, files=Files(), tell=quiet)

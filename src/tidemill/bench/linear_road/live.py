@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.app import Tidemill
-from tidemill.bench.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, cut
-from tidemill.bench.linear_road.tolling import workflow
+from tidemill.bench.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, cut, stacked
+from tidemill.bench.linear_road.tolling import TOLLING, workflow
 from tidemill.bench.linear_road.validator import Verdict, expected, judged
 from tidemill.model.block import Block
 from tidemill.project import Project
 from tidemill.settings import Settings, UpkeepSettings
 
-FLOW = "tolling"
 PERCENTILES = (50, 90, 99, 100)
 Tell = Callable[[str], None]
 Moments = npt.NDArray[np.float64]
@@ -73,10 +72,10 @@ def play(directory: Path, rows: Columns, history: Columns, clock: Clock, tell: T
     settings = Settings(upkeep=UpkeepSettings(automatic=False))
     with Tidemill(directory, settings, Project((workflow(roads).declared(),))) as mill:
         mill.apply()
-        mill.insert("history", _file(directory, history, HISTORY))
-        mill.run(FLOW)  # whatever is only done once, and reading the history, comes before the clock starts
+        mill.insert("history", written(directory, history, HISTORY))
+        mill.run(TOLLING)  # whatever is only done once, and reading the history, comes before the clock starts
         laps = list(_laps(mill, directory, list(cut(rows, 1)), clock, tell))
-        return _collected(mill, laps)
+        return collected(mill, laps)
 
 
 def _laps(mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Clock, tell: Tell) -> Iterator[Lap]:
@@ -95,7 +94,7 @@ def _laps(mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Cl
             tell(f"second {lap.second}: {lap.rows} rows, answered {lap.emitted - lap.second:.2f} s after it began")
         yield lap
         done = upto
-        if lap.emitted - int(seconds[done - 1]["time"][0]) > max(LIMITS.values()):
+        if too_late(lap.emitted, lap.second):
             tell(f"given up at second {lap.second}: too far behind")
             return
 
@@ -103,29 +102,29 @@ def _laps(mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Cl
 def _lap(
     mill: Tidemill, directory: Path, batch: Sequence[Columns], clock: Clock, shown: Callable[[], float]
 ) -> Lap:  # fmt: skip
-    rows = {name: np.concatenate([s[name] for s in batch]) for name in INPUT}
+    rows = stacked(batch)
     began = clock.now()
-    mill.insert("reports", _file(directory, rows, INPUT))
+    mill.insert("reports", written(directory, rows, INPUT))
     inserted = clock.now()
-    _, blocks = mill.run(FLOW)
+    _, blocks = mill.run(TOLLING)
     emitted = shown()
     told = tuple(b for b in blocks if b.channel in ANSWERS)
     return Lap(len(rows["time"]), int(rows["time"][-1]), inserted - began, clock.now() - inserted, emitted, told)
 
 
-def _file(directory: Path, rows: Columns, names: Sequence[str]) -> Path:
+def written(directory: Path, rows: Columns, names: Sequence[str]) -> Path:
     path = directory / "rows.parquet"
     pq.write_table(pa.table({name: rows[name] for name in names}), path, compression="none")
     return path
 
 
-def _collected(mill: Tidemill, laps: Sequence[Lap]) -> Live:
+def collected(mill: Tidemill, laps: Sequence[Lap]) -> Live:
     """The answers as anybody reads them: from the files of the committed blocks."""
     answers, emitted = {}, {}
     for kind, (_, names) in ANSWERS.items():
         parts = [(lap.emitted, _rows(mill, b)) for lap in laps for b in lap.blocks if b.channel == kind and b.files]
         columns = [n for n in names if n != "emit"]
-        answers[kind] = {n: _stacked([rows[n].to_numpy() for _, rows in parts]) for n in columns}
+        answers[kind] = {n: _joined([rows[n].to_numpy() for _, rows in parts]) for n in columns}
         emitted[kind] = np.repeat([at for at, _ in parts], [rows.num_rows for _, rows in parts]).astype(np.float64)
     return Live(laps, answers, emitted)
 
@@ -134,13 +133,18 @@ def _rows(mill: Tidemill, block: Block) -> pa.Table:
     return pa.concat_tables([pq.read_table(mill.store.locate(f.path)) for f in block.files])
 
 
-def _stacked(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _joined(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *columns])
 
 
 def verdict(live: Live, rows: Columns, history: Columns) -> Verdict:
     given = {kind: {**columns, "emit": live.emitted[kind]} for kind, columns in live.answers.items()}
     return judged(expected(rows, history), given)
+
+
+def too_late(emitted: float, second: int) -> bool:
+    """Is it so late that even who may wait longest has no answer in time?"""
+    return emitted - second > max(LIMITS.values())
 
 
 def in_time(live: Live) -> bool:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tidemill.bench.linear_road import dispatched
 from tidemill.bench.linear_road.live import Clock, Live, Tell, play, summary, verdict
 from tidemill.bench.linear_road.rows import ANSWERS, Columns, answer_columns, read_history, read_input
 from tidemill.bench.linear_road.tolling import NO_HISTORY
 from tidemill.bench.linear_road.traffic import Plan, made
+from tidemill.runtime.dispatch import Way
 from tidemill.sim.chart import line_chart
+
+Curves = dict[str, list[tuple[float, float]]]
 
 CLOSE = 1.1
 """The search ends when what passes and what does not are so close."""
@@ -40,8 +44,32 @@ def measure(
     if files.output is not None:
         _write(files.output, live)
     if files.plot is not None:
-        files.plot.write_text(line_chart("Response time", "second", "seconds", _curves(live)), encoding="utf-8")
+        _draw(files.plot, "Response time", _curves(live))
     return summary(live) | (_judged(live, rows, history, tell) if check else {"verdict": "not checked"})
+
+
+def compare(
+    directory: Path, *, policies: Sequence[str], plan: Plan, files: Files, tell: Tell, clock: Clock | None = None
+) -> dict[str, Any]:
+    """The same rows under several policies of the dispatcher, the benchmark being two flows on one track."""
+    for policy in policies:
+        Way(policy).checked()
+    rows, history = _rows(plan, files, tell)
+    found: list[dict[str, Any]] = []
+    curves: Curves = {}
+    for policy in policies:
+        tell(f"playing {len(rows['time'])} rows under {policy}")
+        live = dispatched.play(directory / policy, rows, history, policy, clock or Clock(), tell)
+        curves |= {f"{policy}, {kind}": curve for kind, curve in _curves(live).items() if kind in COMPARED}
+        found.append({"policy": policy, **summary(live), **_judged(live, rows, history, tell)})
+        shutil.rmtree(directory / policy)
+    if files.plot is not None:
+        _draw(files.plot, "Response time by policy", curves)
+    return {"policies": found}
+
+
+COMPARED = ("tolls", "expenditures")
+"""Of each flow a kind of answer."""
 
 
 def rate(directory: Path, *, plan: Plan, tell: Tell, clock: Clock | None = None) -> dict[str, Any]:
@@ -106,7 +134,11 @@ def _write(path: Path, live: Live) -> None:
             np.savetxt(file, np.stack(columns, axis=1), fmt="%d", delimiter=",")
 
 
-def _curves(live: Live) -> dict[str, list[tuple[float, float]]]:
+def _draw(path: Path, title: str, curves: Curves) -> None:
+    path.write_text(line_chart(title, "second", "seconds", curves), encoding="utf-8")
+
+
+def _curves(live: Live) -> Curves:
     """Of each kind, the slowest answer of every batch."""
     curves = {}
     for kind in ANSWERS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,6 +80,11 @@ def cut(rows: Columns, seconds: int) -> Iterator[Columns]:
     for begin, end in pairwise(bounds):
         if begin < end:
             yield {name: column[begin:end] for name, column in rows.items()}
+
+
+def stacked(batches: Sequence[Columns]) -> Columns:
+    """The rows of several batches as one."""
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def _read(path: Path, names: tuple[str, ...]) -> Columns:

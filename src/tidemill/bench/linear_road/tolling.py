@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 import tidemill as tm
 from tidemill.arrow_types import arrow_schema
-from tidemill.bench.linear_road.rows import ANSWERS, HISTORY, INPUT, Column, Columns
+from tidemill.bench.linear_road.places import Expenditures
+from tidemill.bench.linear_road.rows import ANSWERS, EXPENDITURE, HISTORY, INPUT, Column, Columns
 from tidemill.bench.linear_road.workflow import LinearRoad
 from tidemill.stream import Batch, Made
 
@@ -41,29 +42,49 @@ STATISTICS = {
 }
 """Kinds of state with a few rows each share a channel, which has its price in every commit; and their columns."""
 
+EXPENDITURES = "expenditures"
 NO_HISTORY: Columns = {name: np.empty(0, np.int64) for name in HISTORY}
 
 
+TOLLING, SPENDING = "tolling", "spending"
+"""The flows, where the benchmark is two of them; else the first is all of it."""
+
+
 def workflow(expressways: int) -> tm.Workflow:
+    """All answers by one flow: what it writes is one commit a batch."""
+    wf = _fed()
+    _tolling(wf, expressways, _SHAPES)
+    return wf
+
+
+def two_flows(expressways: int) -> tm.Workflow:
+    """The tolls of days past have a flow of their own, which may take longer: somebody has to say which goes first."""
+    wf = _fed()
+    _tolling(wf, expressways, {kind: ddl for kind, ddl in _SHAPES.items() if kind != EXPENDITURES})
+    reads = {"reports": tm.New, "history": tm.All}
+    wf.stateful(SPENDING, Spending, reads=reads, states={}, writes={EXPENDITURES: _SHAPES[EXPENDITURES]})
+    return wf
+
+
+def _fed() -> tm.Workflow:
     wf = tm.Workflow("linear_road")
     wf.input("reports", _bigints(INPUT))
     wf.input("history", _bigints(HISTORY))
-    wf.stateful(
-        "tolling",
-        Tolling,
-        reads={"reports": tm.New, "history": tm.All},
-        states=STATES,
-        writes={kind: _bigints(n for n in names if n != "emit") for kind, (_, names) in ANSWERS.items()},
-        parameters={"expressways": expressways},
-    )
     return wf
+
+
+def _tolling(wf: tm.Workflow, expressways: int, writes: Mapping[str, str]) -> None:
+    reads = {"reports": tm.New, "history": tm.All}
+    given = {"expressways": expressways, "answers": list(writes)}
+    wf.stateful(TOLLING, Tolling, reads=reads, states=STATES, writes=writes, parameters=given)
 
 
 class Tolling:
     """The operator: the kernel, with its state in channels."""
 
-    def __init__(self, expressways: int) -> None:
+    def __init__(self, expressways: int, answers: Sequence[str]) -> None:
         self._road = LinearRoad(expressways, NO_HISTORY)
+        self._answers = answers
         self._history: pa.Table | None = None
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
@@ -74,10 +95,12 @@ class Tolling:
     def run(self, batch: Batch) -> Made:
         self._know(batch.whole["history"])
         rows = batch.rows("reports")
+        if EXPENDITURES not in self._answers:
+            rows = rows.filter(pc.not_equal(rows["type"], EXPENDITURE))
         if not rows.num_rows:
             return Made({}, {})
         answers, deltas = self._road.run({name: rows[name].to_numpy() for name in INPUT})
-        told = {kind: pa.table(dict(columns)) for kind, columns in answers.items()}
+        told = {kind: pa.table(dict(answers[kind])) for kind in self._answers}
         parts = {name: deltas.get(_inside(name), []) for name in STATES} | {"statistics": list(_packed(deltas))}
         changed = {name: _newest(parts[name], kept.key) for name, kept in STATES.items()}
         return Made(told, {name: rows for name, rows in changed.items() if rows is not None})
@@ -88,6 +111,27 @@ class Tolling:
             self._road.know({name: history[name].to_numpy() for name in HISTORY})
 
 
+class Spending:
+    """The operator that answers what was spent on days past. It keeps nothing but a look-up table."""
+
+    def __init__(self) -> None:
+        self._history: pa.Table | None = None
+        self._spent = Expenditures(NO_HISTORY)
+
+    def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
+        """There is no state."""
+
+    def run(self, batch: Batch) -> Made:
+        history = batch.whole["history"]
+        if history is not self._history:
+            self._history = history
+            self._spent = Expenditures({name: history[name].to_numpy() for name in HISTORY})
+        rows = batch.rows("reports")
+        asked = rows.filter(pc.equal(rows["type"], EXPENDITURE))
+        answers = self._spent.answer({name: asked[name].to_numpy() for name in INPUT})
+        return Made({EXPENDITURES: pa.table(dict(answers))}, {})
+
+
 def _bigints(names: Iterable[str]) -> str:
     return ", ".join(f"{name} bigint" for name in names)
 
@@ -95,6 +139,9 @@ def _bigints(names: Iterable[str]) -> str:
 def _inside(name: str) -> str:
     """What the kernel calls a kind of state: it numbers partitions, and here is one."""
     return SHARED.get(name) or f"0 {name.replace('_', ' ')}"
+
+
+_SHAPES = {kind: _bigints(n for n in names if n != "emit") for kind, (_, names) in ANSWERS.items()}
 
 
 def _packed(deltas: Mapping[str, Sequence[pa.Table]]) -> Iterator[pa.Table]:

@@ -15,7 +15,7 @@ from tidemill.model.schema import Schema
 from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, needs
-from tidemill.server.parameters import AsOf, Every, Limit, Name
+from tidemill.server.parameters import AsOf, Every, Limit, Name, WaveTag
 from tidemill.wire import explained, shapes
 
 router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
@@ -59,6 +59,12 @@ def rows(
     columns = (mill.catalog.channel(name).channel.schema or Schema(())).fields
     shown = [{f.name: cells.to_json(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
     return {"channel": name, "rows": shown, "more": len(found) > limit}
+
+
+@router.get("/channels/{name}/lineage", response_model=explained.Lineage, responses=answers(400))
+def lineage(mill: Mill, name: Name, tag: WaveTag) -> Json:
+    """Show what an event derives from, and what was made of it, by the tag of its wave."""
+    return documents.lineage(mill.lineage(name, tag))
 
 
 @router.get("/channels/{name}/explain", response_model=explained.Explanation)

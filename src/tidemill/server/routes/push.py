@@ -22,9 +22,9 @@ from tidemill.wire.refusals import UnknownFormat
 
 router = APIRouter(tags=["channels"])
 
-_PRODUCER = r"^[A-Za-z0-9_.:@-]{1,200}$"
+PRODUCER = r"^[A-Za-z0-9_.:@-]{1,200}$"
 Producer = Annotated[
-    str, Header(alias="Tidemill-Producer", description="Who pushes: it numbers its messages.", pattern=_PRODUCER)
+    str, Header(alias="Tidemill-Producer", description="Who pushes: it numbers its messages.", pattern=PRODUCER)
 ]
 Number = Annotated[
     int,
@@ -82,7 +82,7 @@ async def pushing(
     options: TheOptions,
     small: Smalls,
     name: Name,
-    producer: Annotated[str, Query(pattern=_PRODUCER)],
+    producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:
     """Take a producer's messages, and acknowledge those that are durable."""
     await run_in_threadpool(mill.gatherer.inserter.fed, name)

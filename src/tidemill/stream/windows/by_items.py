@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import NEVER, Entry, Former, Out, leave, too_late
-from tidemill.stream.windows.items import Item, Items, Source
+from tidemill.stream.windows.counting import Counting
+from tidemill.stream.windows.former import NEVER, Entry, Out, leave, too_late
+from tidemill.stream.windows.items import Item, Source
 
 
-class _ByItems(Former):
-    NUMBERS: ClassVar[tuple[str, ...]] = ("formed", "ranked")
-
-    def __init__(self, window: Window, source: Source) -> None:
-        super().__init__(window)
-        self._items = Items(source)
-
-    @property
-    def ranked(self) -> int:
-        return self._items.ranked
-
-    @ranked.setter
-    def ranked(self, number: int) -> None:
-        self._items.ranked = number
-
-    def restore(self, entries: Sequence[Entry]) -> None:
-        self._items.restore(entries)
-
+class _ByItems(Counting):
     def first(self, bounds: tuple[int, int] | None, at: int, out: Out) -> None:
         """Form a window of the first items; those used up go."""
         taken = self._items.list[: self.size]
@@ -46,17 +29,14 @@ class CountByCount(_ByItems):
         super().__init__(window, source)
         self.skip = 0  # items still to step over
 
-    def arrive(self, entry: Entry, out: Out) -> None:
-        item = self._items.put(entry, out)
-        if item is None:
-            return
+    def take(self, item: Item, at: int, out: Out) -> None:
         if self.skip:
             self.skip -= 1
             leave(item, out)
             return
         self._items.list.append(item)
         if len(self._items.list) == self.size:
-            self.first(None, entry.arrived, out)
+            self.first(None, at, out)
             leave(_flat(self._items.list[: self.step]), out)
             del self._items.list[: self.step]
             self.skip = max(0, self.step - self.size)
@@ -77,17 +57,13 @@ class TimeByCount(_ByItems):
         patience = window.patience
         self._timeout = None if patience is None else self.step + patience
 
-    def arrive(self, entry: Entry, out: Out) -> None:
-        self.pass_time(entry.arrived, out)
-        item = self._items.put(entry, out)
-        if item is None:
-            return
+    def take(self, item: Item, at: int, out: Out) -> None:
         if _time(item) < self.floor:
             too_late(item, out)
             return
         insort(self._items.list, item, key=_time_and_rank)
         while len(self._items.list) >= self.size:
-            self._next(entry.arrived, out)
+            self._next(at, out)
 
     def pass_time(self, clock: int, out: Out) -> None:
         if self._timeout is None:

@@ -7,45 +7,28 @@ is not looked at. If the x waves do not fill the window, those after them are dr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import Entry, Former, Out, leave, present
-from tidemill.stream.windows.items import Items, Waves
+from tidemill.stream.windows.counting import Counting
+from tidemill.stream.windows.former import Entry, Out, leave, present
+from tidemill.stream.windows.items import Item, Waves
 
 
-class _ByWaves(Former):
-    NUMBERS = ("formed", "ranked")
-
+class _ByWaves(Counting):
     def __init__(self, window: Window) -> None:
-        super().__init__(window)
-        self._items = Items(Waves())
+        super().__init__(window, Waves())
 
-    @property
-    def ranked(self) -> int:
-        return self._items.ranked
-
-    @ranked.setter
-    def ranked(self, number: int) -> None:
-        self._items.ranked = number
-
-    def arrive(self, entry: Entry, out: Out) -> None:
-        item = self._items.put(entry, out)
-        if item is None:
-            return
+    def take(self, item: Item, at: int, out: Out) -> None:
         waves = self._items.list
         waves.append(item)
         while len(waves) >= self.step and (members := self.filled(waves)) is not None:
-            self.form(members, None, entry.arrived, out)
+            self.form(members, None, at, out)
             leave([e for wave in waves[: self.step] for e in wave], out)
             del waves[: self.step]
 
     @abstractmethod
     def filled(self, waves: list[list[Entry]]) -> list[Entry] | None:
         """The events of the window that begins with these waves; None: it is not filled yet."""
-
-    def restore(self, entries: Sequence[Entry]) -> None:
-        self._items.restore(entries)
 
 
 class WavesOverTokens(_ByWaves):

@@ -70,6 +70,13 @@ class Former(ABC):
     def arrive(self, entry: Entry, out: Out) -> None:
         """Take an event in; it came after all that were taken in before."""
 
+    def waits_for(self, wave: int) -> bool:
+        """Are there events of a wave that wait until it is complete?"""
+        return False
+
+    def complete(self, wave: int, at: int, out: Out) -> None:  # noqa: B027
+        """A wave that it waits for is complete, though no event of it says so: the rest of it ended on the way."""
+
     def pass_time(self, clock: int, out: Out) -> None:  # noqa: B027
         """Form what is due by now although no event says so."""
 

@@ -15,6 +15,8 @@ class Source(Protocol):
     """Makes items of events."""
 
     def put(self, entry: Entry) -> Item | None: ...
+    def waits_for(self, wave: int) -> bool: ...
+    def complete(self, wave: int) -> Item: ...
     def restore(self, entries: Iterable[Entry]) -> None:
         """Let events wait again."""
 
@@ -24,6 +26,12 @@ class Tokens:
 
     def put(self, entry: Entry) -> Item | None:
         return [entry]
+
+    def waits_for(self, wave: int) -> bool:
+        return False
+
+    def complete(self, wave: int) -> Item:
+        raise AssertionError("tokens never wait")
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Tokens never wait."""
@@ -37,7 +45,13 @@ class Waves:
 
     def put(self, entry: Entry) -> Item | None:
         self.restore([entry])
-        return self._waiting.pop(entry.wave) if entry.closes else None
+        return self.complete(entry.wave) if entry.closes else None
+
+    def waits_for(self, wave: int) -> bool:
+        return wave in self._waiting
+
+    def complete(self, wave: int) -> Item:
+        return self._waiting.pop(wave)
 
     def restore(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -55,11 +69,20 @@ class Items:
     def put(self, entry: Entry, out: Out) -> Item | None:
         """The item that is made by this event, if any; it is not in the list yet."""
         item = self._source.put(entry)
-        if item is not None:
-            for member in item:
-                member.rank = self.ranked
-            self.ranked += 1
-            out.changed.extend(item)
+        return None if item is None else self._ranked(item, out)
+
+    def waits_for(self, wave: int) -> bool:
+        return self._source.waits_for(wave)
+
+    def complete(self, wave: int, out: Out) -> Item:
+        """The item that a wave makes by the word that no more comes of it."""
+        return self._ranked(self._source.complete(wave), out)
+
+    def _ranked(self, item: Item, out: Out) -> Item:
+        for member in item:
+            member.rank = self.ranked
+        self.ranked += 1
+        out.changed.extend(item)
         return item
 
     def restore(self, entries: Sequence[Entry]) -> None:

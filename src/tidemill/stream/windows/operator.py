@@ -6,13 +6,14 @@ same windows whether they come in one batch or in a thousand.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
 from tidemill.model.window import Window
+from tidemill.stream.waves import End
 from tidemill.stream.windows.former import Entry, Formed, Former, Out
 from tidemill.stream.windows.forms import FORMS
 
@@ -59,17 +60,28 @@ class Windows:
             former.restore(sorted(queues[group], key=lambda e: (e.rank, e.event)))
             self._remember(group, former)
 
-    def run(self, events: Iterable[tuple[Group, Entry]], now: int) -> tuple[Result, Delta]:
+    def run(self, events: Iterable[tuple[Group, Entry]], now: int, ends: Sequence[End] = ()) -> tuple[Result, Delta]:
         """Take events in, in their order of arrival, and form what is due at `now`, when all of them have arrived."""
         outs: dict[Group, Out] = defaultdict(Out)
         new: dict[int, tuple[Group, Entry]] = {}
-        for group, entry in events:
+        words = deque(ends)
+        for place, (group, entry) in enumerate(events):
+            self._end(words, place, outs)
             self._former(group).arrive(entry, outs[group])
             new[entry.event] = (group, entry)
+        self._end(words, len(new), outs)
         for group in outs:
             self._remember(group, self._groups[group])
         self._pass_time(now, outs)
         return _result(outs), self._delta(outs, new)
+
+    def _end(self, words: deque[End], place: int, outs: dict[Group, Out]) -> None:
+        """Complete the waves of which it is said before the event in this place."""
+        while words and words[0].before <= place:
+            word = words.popleft()
+            for group, former in self._groups.items():
+                if former.waits_for(word.wave):
+                    former.complete(word.wave, word.arrived, outs[group])
 
     def _pass_time(self, now: int, outs: dict[Group, Out]) -> None:
         while self._due and self._due[0][0] <= now:

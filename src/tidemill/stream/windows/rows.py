@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tidemill.errors import BadInput
 from tidemill.model.stateful import END, EVENT, EVENTS, FORMED, GROUP, NUMBERS, START, USED, WINDOW
 from tidemill.model.window import Window
+from tidemill.stream.waves import End
 from tidemill.stream.windows.former import Entry, Formed
 from tidemill.stream.windows.operator import Delta, Group, Windows
 from tidemill.stream.windows.totals import Totals, Values
@@ -45,6 +46,7 @@ class Batch:
     waves: Numbers | None = None
     closes: Marks | None = None  # with it its wave is complete, or its window closed
     opens: Marks | None = None
+    ends: Sequence[End] = ()  # waves that are complete by a word, not by an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class WindowedInput:
     def run(self, batch: Batch, now: int) -> Windowed:
         """Take a batch in, and form what is due at `now` (microseconds)."""
         new = np.arange(batch.first, batch.first + batch.content.num_rows)
-        result, delta = self._windows.run(zip(self._groups(batch.content), self._new(batch, new), strict=True), now)
+        events = zip(self._groups(batch.content), self._new(batch, new), strict=True)
+        result, delta = self._windows.run(events, now, batch.ends)
         self._content = pa.concat_tables([self._content, batch.content])
         self._events = np.concatenate([self._events, new])
         made = Windowed(

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import BadInput
 from tidemill.model.change import DELETED
-from tidemill.model.stateful import EVENT, GROUP, NUMBERS, WAVE, Windowed
+from tidemill.model.stateful import EVENT, GROUP, NUMBERS, Windowed
 from tidemill.model.wave import Tag
 from tidemill.model.window import Between
+from tidemill.stream.blocks import marked, standing
 from tidemill.stream.operator import Batch, Made, Piece
-from tidemill.stream.waves import Completion
+from tidemill.stream.tags import TAG, tags_of
+from tidemill.stream.waves import Completion, Word
 from tidemill.stream.windows.former import NEVER
 from tidemill.stream.windows.rows import Batch as Events
 from tidemill.stream.windows.rows import Marks, State, WindowedInput
@@ -22,7 +23,6 @@ from tidemill.stream.windows.rows import Marks, State, WindowedInput
 Judge = Callable[[pa.Table, Sequence[str]], list[Marks]]
 """For which rows each of several conditions in Spark SQL holds."""
 
-TAG = "tag"
 ROWS = 32
 """Bits for the number of an event among those of its run; the number of its block is above them."""
 
@@ -43,13 +43,15 @@ class WindowStep:
             gone, waiting = _parted([self._input.nothing, *blocks[Windowed.QUEUE]])
             left = frozenset(gone[EVENT].to_pylist())
             self._input.restore([State(pa.concat_tables(groups), waiting, left)])
-        self._waves = Completion(map(Tag.parse, _standing(blocks.get(Windowed.WAVES, ()))))
+        self._waves = Completion(Tag.parse(tag) for (tag,) in standing(blocks.get(Windowed.WAVES, ()), (TAG,)))
 
     def run(self, batch: Batch) -> Made:
         events = self._events(batch.new[Windowed.ARGUMENT])
         before = {str(tag) for tag in self._waves.waiting}
         passed = batch.now if self._code.fed else NEVER
-        made = self._input.run(self._marked(events), max([passed, *events.arrived[-1:].tolist()]))
+        words = _words(batch.new.get(Windowed.ENDED, ()))
+        arrived = [*events.arrived[-1:].tolist(), *(word.arrived for word in words[-1:])]
+        made = self._input.run(self._marked(events, words), max([passed, *arrived]))
         outputs = {Windowed.WINDOWS: made.windows, Windowed.EXPIRED: made.expired, Windowed.LATE: made.late}
         deltas = {Windowed.QUEUE: _delta(made.state), Windowed.GROUPS: made.state.groups}
         return Made(outputs, deltas | self._tags(before))
@@ -61,11 +63,11 @@ class WindowStep:
         arrived = np.repeat([p.arrived for p in pieces], [p.rows.num_rows for p in pieces]).astype(np.int64)
         return Events(rows.combine_chunks(), first, arrived)
 
-    def _marked(self, events: Events) -> Events:
+    def _marked(self, events: Events, words: Sequence[Word]) -> Events:
         """With what their tags or conditions say of them."""
         if self._code.by_waves:
-            waves, closes = self._waves.run(_tags_of(events.content))
-            return Events(events.content, events.first, events.arrived, waves, closes)
+            found = self._waves.run(list(map(Tag.parse, tags_of(events.content))), events.arrived.tolist(), words)
+            return Events(events.content, events.first, events.arrived, found.waves, found.closes, None, found.ends)
         size = self._code.window.size
         if not isinstance(size, Between):
             return events
@@ -82,11 +84,8 @@ class WindowStep:
         return {Windowed.WAVES: pa.table({TAG: pa.array([*came, *gone], pa.string()), DELETED: deleted})}
 
 
-def _tags_of(content: pa.Table) -> list[Tag]:
-    tags = content[WAVE].to_pylist()
-    if None in tags:
-        raise BadInput(f"windows by waves need a tag for each event in the column {WAVE!r}, but a row has NULL")
-    return [Tag.parse(tag) for tag in tags]
+def _words(pieces: Sequence[Piece]) -> list[Word]:
+    return [Word(Tag.parse(tag), piece.arrived) for piece in pieces for tag in tags_of(piece.rows)]
 
 
 def _delta(state: State) -> pa.Table:
@@ -100,26 +99,6 @@ def _delta(state: State) -> pa.Table:
 
 def _parted(queues: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
     """Of a base and the deltas after it: what has left, and the rows in order."""
-    every = pa.concat_tables([_marked_all(q) for q in queues])
+    every = pa.concat_tables([marked(q) for q in queues])
     gone = pc.fill_null(every[DELETED], False)
     return every.filter(gone), every.filter(pc.invert(gone)).drop_columns([DELETED])
-
-
-def _marked_all(queue: pa.Table) -> pa.Table:
-    """A base has no column for deletions: nothing in it is deleted."""
-    return (
-        queue if DELETED in queue.column_names else queue.append_column(DELETED, pa.nulls(queue.num_rows, pa.bool_()))
-    )
-
-
-def _standing(blocks: Sequence[pa.Table]) -> list[str]:
-    """The tags that a base and the deltas after it come to."""
-    known: dict[str, None] = {}
-    for tag, gone in (
-        (t, g) for b in blocks for t, g in zip(*_marked_all(b).select([TAG, DELETED]).to_pydict().values(), strict=True)
-    ):
-        if gone:
-            known.pop(tag, None)
-        else:
-            known[tag] = None
-    return list(known)

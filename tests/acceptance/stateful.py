@@ -1,0 +1,96 @@
+"""Workflows of stateful tasks on a real catalog and real files, without Spark; and processes that die running them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from sqlalchemy import Engine, event
+from tests.acceptance.test_crash import Tripwire
+
+from tidemill.catalog import open_catalog
+from tidemill.intake import load
+from tidemill.model.workflow import Workflow
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.views import Views
+from tidemill.spark.arrow import Arrow
+from tidemill.spark.engine import SparkEngine
+from tidemill.storage import open_store
+
+LATER = 3600.0
+"""How much later a restarted process looks at the catalog: every lease has expired by then."""
+
+Session = Callable[[], SparkSession]
+Clock = Callable[[], float]
+
+
+def no_session() -> SparkSession:
+    raise AssertionError("small batches need no Spark")
+
+
+class Mill:
+    """A process's doors to a workflow."""
+
+    def __init__(self, executor: Executor, wf: Workflow) -> None:
+        self.executor = executor
+        self._flows = wf.bindings
+
+    def insert(self, channel: str, path: Path, key: str | None = None) -> None:
+        Inserter(self.executor, load).file(channel, path, key=key)
+
+    def run(self) -> None:
+        for flow in self._flows:
+            self.executor.flow(flow, {})
+
+    def rows(self, channel: str) -> list[dict[str, Any]]:
+        catalog = self.executor.catalog
+        view = Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq)
+        table: pa.Table = Arrow(no_session, self.executor.store.locate).whole(view)
+        return table.to_pylist()
+
+
+@contextmanager
+def opened(root: Path, wf: Workflow, session: Session = no_session, clock: Clock = time.time) -> Iterator[Mill]:
+    catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=clock)
+    store = open_store(str(root / "store"))
+    engine = SparkEngine(session, store.locate)
+    catalog.apply(wf)
+    try:
+        yield Mill(Executor(catalog, store, engine, "test", sleep=lambda _: None), wf)
+    finally:
+        engine.stop()
+        catalog.close()
+
+
+def in_runs(mill: Mill, wire: Tripwire) -> None:
+    """Every call of a task, and every return from one, is a step at which this process may die."""
+    wire.guard(mill.executor.engine, "invoke")
+
+
+def guarded(mill: Mill, wire: Tripwire) -> None:
+    """Every statement, every file and every call of a task is a step at which this process may die."""
+    in_runs(mill, wire)
+    event.listen(Engine, "before_cursor_execute", wire.step)
+    event.listen(Engine, "commit", wire.step)
+    wire.guard(mill.executor.store, "stage", "publish")
+
+
+def killed(work: Callable[[], None]) -> bool:
+    """Do work in a process of its own; was it killed, or did it finish?"""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return os.WIFSIGNALED(status)

@@ -1,0 +1,213 @@
+"""The two applications of examples/, with their simulated people, on real Spark; the server is played by the test."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from random import Random
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.app import Tidemill
+from tidemill.deliveries import deliveries
+from tidemill.project import Project
+from tidemill.server.routes.push import PRODUCER
+from tidemill.settings import Settings, load_settings
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+AT = "2026-01-01T00:00:00Z"
+
+Row = Mapping[str, Any]
+Opened = Callable[[str], "Application"]
+
+
+class Application:
+    """An example, opened: rows go in, flows run, and rows that are new come out."""
+
+    def __init__(self, mill: Tidemill, people: ModuleType, directory: Path) -> None:
+        self.mill = mill
+        self.people = people
+        self._directory = directory
+        self._seen: dict[str, int] = {}
+
+    def insert(self, channel: str, rows: list[Any]) -> None:
+        path = self._directory / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.mill.insert(channel, path)
+
+    def run(self, *flows: str) -> None:
+        for flow in flows:
+            self.mill.run(flow)
+
+    def new(self, channel: str) -> list[Row]:
+        tap = self.mill.tap(channel, all_there_is=True)
+        tap.at, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.channel(channel).head.seq
+        return [row.asDict() for row in tap.new().collect()]
+
+    def rows(self, channel: str, *names: str) -> list[Any]:
+        return sorted(tuple(row[n] for n in names) for row in self.mill.rows(channel))
+
+
+def _module(application: str, name: str) -> ModuleType:
+    spec = spec_from_file_location(f"{application}_{name}", EXAMPLES / application / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look there for their module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def application(spark: SparkSession, tmp_path: Path) -> Iterator[Opened]:
+    opened: list[Tidemill] = []
+
+    def start(name: str) -> Application:
+        workflow = _module(name, "workflow").wf.declared()
+        deliver = load_settings(EXAMPLES / name, {}).deliver
+        opened.append(Tidemill(tmp_path, Settings(deliver=deliver), Project((workflow,))))
+        opened[-1].apply()
+        return Application(opened[-1], _module(name, "simulate"), tmp_path)
+
+    yield start
+    for mill in opened:
+        mill.close()
+
+
+def test_every_order_of_the_supply_chain_is_fulfilled_or_refused(application: Opened) -> None:
+    shop = application("supply_chain")
+    people = shop.people
+    customers, warehouses = people.customers(5, seed=1), people.warehouses(seed=1)
+    shop.insert("stock", people.stock())
+    orders = [customer.order() for customer in customers for _ in range(3)]
+    orders.append({"customer": "customer-0", "items": [people.UNKNOWN]})
+    shop.insert("orders", orders)
+    shop.run("placed", "requests", "orders_a_second")
+    placed, requests = shop.new("placed"), shop.new("requests")
+    for warehouse in warehouses:
+        warehouse.take(requests)
+        shop.insert("shipments", warehouse.ship(len(warehouse.asked) // 2))
+    shop.insert("payments", [bill for customer in customers for bill in customer.pay(placed)])
+    shop.run("shipped", "complete")
+    early = shop.rows("complete", "wave")
+    assert 0 < len(early) < len(orders) - 1, "some orders are complete, some are not"
+    shop.insert("shipments", [shipment for warehouse in warehouses for shipment in warehouse.ship(100)])
+    shop.run("shipped", "complete", "fulfilled", "refused", "shipments_a_second", "volume")
+
+    possible = [order for order in orders if set(order["items"]) & set(people.PRODUCTS)]
+    assert shop.rows("fulfilled", "customer", "items") == sorted((o["customer"], o["items"]) for o in possible)
+    assert shop.rows("refused", "customer", "items") == [("customer-0", [people.UNKNOWN])]
+    for order in placed:
+        mine = [r["item"] for r in requests if r["wave"].split(".")[0] == order["wave"]]
+        assert sorted(mine) == sorted(set(order["items"]) & set(people.PRODUCTS))
+    waves = {row["_window"]: row["wave"].split(".")[0] for row in shop.mill.rows("shipped")}
+    assert sorted(waves.values()) == sorted(o["wave"] for o in placed if set(o["items"]) & set(people.PRODUCTS))
+    assert sum(n for what, n in shop.rows("volume", "what", "events") if what == "orders") in (0, len(orders))
+
+
+class Server:
+    """Takes what is pushed, and shows one block of all that is followed."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.pushed: dict[str, list[Any]] = {}
+        self._rows = rows
+
+    def push(self, channel: str, events: Iterable[Any], producer: str) -> None:
+        assert re.fullmatch(PRODUCER, producer)
+        self.pushed.setdefault(channel, []).extend(events)
+
+    def follow(self, _channel: str, where: Sequence[str] = ()) -> Iterator[Any]:
+        yield SimpleNamespace(rows=self._rows)
+
+
+def test_people_of_the_supply_chain_push_and_follow() -> None:
+    people = _module("supply_chain", "simulate")
+    (customer,), (house, *_) = people.customers(1, seed=1), people.warehouses(seed=1)
+    row = {"customer": customer.name, "items": ["tea"], "item": "tea", "warehouse": house.name, "wave": "17.1!"}
+    server = Server(row)
+    day = people.Day(server, seconds=1e-9, wait=lambda _: None)
+    day.paying([customer])
+    day.listening(house)
+    for act, who in ((day.buying, customer), (day.shipping, house), (day.complaining, house)):
+        act(who)
+    assert server.pushed["payments"] == [{"amount": 10, "wave": "17.1!"}]
+    assert [len(server.pushed[channel]) for channel in ("orders", "shipments", "shortages")] == [1, 1, 1]
+    assert server.pushed["shipments"] == [{"item": "tea", "wave": "17.1!"}]
+
+
+def test_people_of_the_sky_survey_push_and_follow() -> None:
+    people = _module("sky_survey", "simulate")
+    (one,) = people.astronomers(1, seed=1)
+    server = Server({"astronomer": one.name, "object": "S1", "author": "survey"})
+    night = people.Night(server, seconds=1e-9, wait=lambda _: None)
+    night.watching(one)
+    night.surveying(people.Survey(Random(1)))
+    assert [o["object"] for o in server.pushed["opinions"]] == ["S1"]
+    assert [a["object"] for a in server.pushed["annotations"]] == ["S1"]
+
+
+def test_the_manager_is_told_of_what_is_missing_twice(application: Opened) -> None:
+    shop = application("supply_chain")
+    reports = [("tea", "Bremen", 0), ("salt", "Trieste", 1), ("tea", "Bremen", 9), ("salt", "Trieste", 20)]
+    for item, warehouse, minute in reports:
+        shop.insert("shortages", [{"item": item, "warehouse": warehouse, "at": f"2026-01-01T00:{minute:02}:00Z"}])
+    shop.run("again", "alerts")
+    assert shop.rows("alerts", "item", "reports") == [("tea", 2)]
+
+
+def test_astronomers_are_told_what_concerns_them_and_agree(application: Opened) -> None:
+    sky = application("sky_survey")
+    people, survey = sky.people.astronomers(12, seed=2), sky.people.Survey(Random(2))
+    interests = [area for one in people for area in one.interests(5)]
+    annotations = [survey.annotation() for _ in range(20)]
+    sky.run("notices", "consensus")  # before anything came
+    sky.insert("interests", interests)
+    sky.insert("annotations", annotations)
+    sky.run("zones", "notices", "places")
+    (feedback,) = deliveries(sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open, sky.mill.gatherer)
+    feedback()  # from now on what they agree on goes back
+    notices = sky.new("notices")
+    told = {(n["astronomer"], n["object"]) for n in notices}
+    assert told == {(i["astronomer"], a["object"]) for a in annotations for i in interests if _sees(i, a)}
+    opinions = [opinion for one in people for opinion in one.opinions(notices, AT)]
+    sky.insert("opinions", opinions)
+    sky.run("heard", "consensus")
+    agreed = sky.rows("consensus", "object", "text")
+    said = {o: [v["agrees"] for v in opinions if v["object"] == o] for o in {v["object"] for v in opinions}}
+    assert agreed == sorted((o, _verdict(three)) for o, voices in said.items() for three in _threes(voices))
+    assert agreed
+    feedback()
+    sky.run("notices")
+    again = {(n["object"], n["text"]) for n in sky.new("notices")}
+    assert again == set(agreed), "whoever was told of it is told what became of it"
+
+
+def _threes(voices: list[bool]) -> Iterator[list[bool]]:
+    """Opinions in the order in which they came; those that are left over wait."""
+    return (voices[n : n + 3] for n in range(0, len(voices) - 2, 3))
+
+
+def _sees(interest: Row, annotation: Row) -> bool:
+    """By the chord between two points of a sphere: not as the workflow does it."""
+    return interest["kind"] == annotation["kind"] and _apart(interest, annotation) <= interest["radius"]
+
+
+def _apart(one: Row, other: Row) -> float:
+    chord = np.linalg.norm(_point(one) - _point(other))
+    return float(np.degrees(2 * np.arcsin(chord / 2)))
+
+
+def _point(place: Row) -> Any:
+    ra, dec = np.radians(place["ra"]), np.radians(place["dec"])
+    return np.array([np.cos(dec) * np.cos(ra), np.cos(dec) * np.sin(ra), np.sin(dec)])
+
+
+def _verdict(said: list[bool]) -> str:
+    return f"{'confirmed' if sum(said) > 1 else 'doubted'} by {len(said)}"

@@ -1,0 +1,138 @@
+"""Waves through real runs: started, carried by tasks that do not look at them, ended, and brought together again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.conftest import Open
+
+import tidemill as tm
+from tidemill import documents
+from tidemill.app import Tidemill
+from tidemill.errors import BadInput, NotFound, WorkflowError
+from tidemill.wire import explained
+
+
+def inserted(mill: Tidemill, directory: Path, channel: str, *rows: dict[str, Any]) -> None:
+    path = directory / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mill.insert(channel, path)
+
+
+def ends(mill: Tidemill, channel: str, *names: str) -> list[tuple[Any, ...]]:
+    """Rows with their tags, without the root, which is a moment."""
+    rows = mill.rows(channel)
+    return sorted((*(row[n] for n in names), row["wave"].partition(".")[2]) for row in rows)
+
+
+def shop() -> tm.Workflow:
+    wf = tm.Workflow("shop")
+    wf.input("orders", "number bigint, items array<string>")
+    wf.waves("placed", "orders")
+    wf.sql("items", "SELECT number, explode(items) AS item FROM placed", waves="placed")
+    wf.table("packed", "number bigint, item string, wave string")
+
+    @wf.task(output="packed", waves="items")
+    def packing(items: tm.New) -> tm.Delta:
+        return items.where("item <> 'air'")
+
+    wf.window("parcels", "packed", "1 wave", "1 wave")
+    wf.sql("billed", "SELECT number, size(items) AS price FROM placed", waves="placed")
+    wf.synch("done", ["packed", "billed"])
+    return wf
+
+
+def test_waves_are_carried_and_come_together(open_mill: Open, tmp_path: Path) -> None:
+    """Order 2 is all air, so that nothing of it is packed; the last item of order 1 is."""
+    mill = open_mill(shop())
+    flows = [b.name for b in shop().declared().bindings]
+    inserted(mill, tmp_path, "orders", {"number": 1, "items": ["tea", "rice", "air"]}, {"number": 2, "items": ["air"]})
+    inserted(mill, tmp_path, "orders", {"number": 3, "items": []})
+    for flow in flows:
+        mill.run(flow)
+    placed = {row["wave"]: row["number"] for row in mill.rows("placed")}
+    assert sorted(placed.values()) == [1, 2, 3]
+    assert ends(mill, "items", "item") == [("air", "1!"), ("air", "3!"), ("rice", "2"), ("tea", "1")]
+    assert ends(mill, "items_ended") == [("",)], "order 3"
+    assert ends(mill, "packed", "item") == [("rice", "2.1!"), ("tea", "1.1!")]
+    assert ends(mill, "packed_ended") == [("",), ("1!",), ("3!",)]
+    assert ends(mill, "parcels", "item", "_window") == [("rice", 0, "2.1!"), ("tea", 0, "1.1!")]
+    assert {placed[row["wave"]] for row in mill.rows("done")} == {1, 2, 3}
+    asked_of_the_tea(mill)
+
+
+def asked_of_the_tea(mill: Tidemill) -> None:
+    """Up to the order and down to the parcel."""
+    (tea,) = (row["wave"] for row in mill.rows("items") if row["item"] == "tea")
+    shown = explained.Lineage.model_validate(documents.lineage(mill.lineage("items", tea)))
+    found = [(r.relation, r.channel) for r in shown.relatives]
+    assert shown.relatives[2].row == {"number": 1, "item": "tea", "wave": tea}
+    assert found == [
+        ("derives from", "done"),
+        ("derives from", "placed"),
+        ("is", "items"),
+        ("was made into", "packed"),
+        ("was made into", "parcels"),
+        ("was made into", "parcels_expired"),
+    ]
+    with pytest.raises(NotFound, match="has no event '1.1'"):
+        mill.lineage("items", "1.1")
+    with pytest.raises(BadInput, match="have no tags"):
+        mill.lineage("orders", tea)
+
+
+def test_a_function_that_drops_the_tag_is_told_so(open_mill: Open, tmp_path: Path) -> None:
+    wf = tm.Workflow("shop")
+    wf.input("orders", "number bigint, wave string")
+
+    @wf.task(waves="orders")
+    def numbers(orders: tm.New) -> tm.Delta:
+        return orders.select("number")
+
+    mill = open_mill(wf)
+    inserted(mill, tmp_path, "orders", {"number": 1, "wave": "1"})
+    with pytest.raises(BadInput, match="expected the column 'wave' in the result"):
+        mill.run("numbers")
+
+
+def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:
+    def workflow(least: int) -> tm.Workflow:
+        wf = tm.Workflow("shop")
+        wf.input("orders", "number bigint, wave string")
+
+        @wf.task(waves="orders")
+        def large(orders: tm.New) -> tm.Delta:
+            return orders.where(f"number > {least}")
+
+        return wf
+
+    one, other, same = (workflow(n).declared().bindings[0].identity() for n in (1, 2, 1))
+    assert one != other
+    assert one == same
+
+
+def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> None:
+    wf = tm.Workflow("shop")
+    wf.input("orders", "number bigint, wave string")
+    with pytest.raises(WorkflowError, match="makes each row of one event"):
+        wf.sql("counted", "SELECT count(*) AS n FROM orders", waves="orders")
+    with pytest.raises(WorkflowError, match=r"read that as tm\.New"):
+
+        @wf.task(waves="orders")
+        def all_of_them(orders: tm.All) -> tm.Delta:
+            return orders
+
+    with pytest.raises(WorkflowError, match=r"let it write tm\.Delta"):
+
+        @wf.task(waves="orders")
+        def anew(orders: tm.New) -> tm.Base:
+            return orders
+
+    wf.synch("alone", ["orders"])
+    wf.waves("twice", "orders")
+    with pytest.raises(WorkflowError, match="two or more") as refused:
+        wf.declared()
+    assert "have no tag yet" in str(refused.value)
