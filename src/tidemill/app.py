@@ -20,7 +20,7 @@ from tidemill.catalog.access import Accounts
 from tidemill.catalog.ledger import Ledger
 from tidemill.catalog.pages import newest_events
 from tidemill.deliveries import deliveries, post_of
-from tidemill.errors import BadInput, CannotFree, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
+from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.intake import load, parcel
 from tidemill.model.block import Block, Kind, Position
 from tidemill.model.change import Updates
@@ -57,7 +57,7 @@ from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.sources import Sources
 from tidemill.runtime.staleness import History
 from tidemill.runtime.status import status
-from tidemill.runtime.stored import Budget
+from tidemill.runtime.stored import Budget, Budgets
 from tidemill.runtime.tap import Tap
 from tidemill.runtime.trace import Trace, trace
 from tidemill.runtime.views import Views
@@ -66,6 +66,7 @@ from tidemill.settings import (
     HOME,
     MailSettings,
     Settings,
+    StorageSettings,
     WebhookSettings,
     find_project,
     load_settings,
@@ -115,7 +116,6 @@ class Tidemill:
         return Gatherer(Inserter(self.executor, load), parcel)
 
     def _workshop(self) -> Workshop:
-        kept = self.settings.storage
         return Workshop(
             self.executor,
             Ledger(self.catalog),
@@ -123,7 +123,7 @@ class Tidemill:
             os.environ,
             partial(located, self.directory),
             Placer(self.store.locate, self.directory),
-            None if kept.budget is None else Budget(bytes_in(kept.budget), kept.threshold),
+            _budgets(self.settings.storage),
         )
 
     @classmethod
@@ -303,15 +303,14 @@ class Tidemill:
         Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
         if self.settings.push.forget is not None:
             self.catalog.forget_producers(seconds(self.settings.push.forget))
+        self.workshop.ledger.forget(seconds(self.settings.upkeep.past))
 
     def _keep_datasets(self, evictor: Evictor) -> None:
         """Make room, if datasets hold more than they may."""
-        try:
-            done = evictor.keep_within()
-        except CannotFree as error:
-            log.warning("datasets hold more than their budget allows: %s", error)
-            return
-        if done is not None:
+        done = evictor.keep_within()
+        for problem in () if done is None else done.problems:
+            log.warning("datasets hold more than their budget allows: %s", problem)
+        if done is not None and done.going:
             log.info("evicted %d datasets with %d bytes", len(done.going), done.freed)
 
     def _upkeep(self, made: Iterable[Block]) -> None:
@@ -422,6 +421,14 @@ class Tidemill:
         """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
         custom = any(c.channel.updates.name == "custom" for c in self.catalog.channels())
         return self.project.updates() if custom else {}
+
+
+def _budgets(storage: StorageSettings) -> Budgets:
+    def budget(size: str) -> Budget:
+        return Budget(bytes_in(size), storage.threshold)
+
+    whole = None if storage.budget is None else budget(storage.budget)
+    return Budgets(whole, {name: budget(size) for name, size in storage.budgets.items()})
 
 
 def _check_promises(workflow: Workflow) -> None:

@@ -297,14 +297,34 @@ class Client:
         return self._at.get(oneshot.Action, "submissions", submission, "actions", action)
 
     def history(
-        self, *, hours: float = 168.0, by: str = "day", user: str | None = None, workflow: str | None = None
+        self,
+        *,
+        since: str = "7 days",
+        until: str = "0s",
+        by: str = "day",
+        per: str | None = None,
+        user: str | None = None,
+        workflow: str | None = None,
+        task: str | None = None,
     ) -> list[oneshot.Figures]:
-        """What was submitted over time, and what reuse saved; `by` hour or day."""
-        wanted = {"hours": hours, "by": by, "user": user, "workflow": workflow}
-        return self._at.get(oneshot.History, "history", **wanted).figures
+        """What was submitted and refreshed over time, and what reuse saved.
+
+        `since` and `until` are times, or durations ago; `by` is minute, hour, day, week or month; `per` is user,
+        workflow or task, and then each of them has figures of its own.
+        """
+        period = {"since": since, "until": until, "by": by, "per": per}
+        only = {"user": user, "workflow": workflow, "task": task}
+        return self._at.get(oneshot.History, "history", **period, **only).figures
 
     def storage(self) -> oneshot.Storage:
         return self._at.get(oneshot.Storage, "storage")
+
+    def pin(self, dataset: str) -> oneshot.Dataset:
+        """Keep a dataset from being evicted, by the beginning of its identity."""
+        return self._at.change(oneshot.Dataset, "POST", "datasets", dataset, "pin")
+
+    def unpin(self, dataset: str) -> oneshot.Dataset:
+        return self._at.change(oneshot.Dataset, "POST", "datasets", dataset, "unpin")
 
     # Who may call.
 

@@ -15,11 +15,11 @@ from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
 from tidemill.plan.standing import Kept
 from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
+from tidemill.retain.past import Figures, Resolution, Split
 from tidemill.runtime.lineage import Lineage, Relative
-from tidemill.runtime.past import Figures, Resolution
 from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
-from tidemill.runtime.stored import Storage
+from tidemill.runtime.stored import Share, Storage
 from tidemill.runtime.trace import Source, Trace
 
 
@@ -304,19 +304,21 @@ def submitted_action(value: SubmittedAction) -> Json:
     }
 
 
-def figures(values: list[Figures], by: Resolution) -> Json:
-    return {"by": str(by), "figures": [_figures(f) for f in values]}
+def figures(values: list[Figures], by: Resolution, per: Split | None) -> Json:
+    return {"by": str(by), "per": None if per is None else str(per), "figures": [_figures(f) for f in values]}
 
 
 def _figures(value: Figures) -> Json:
     return {
         "begin": iso(value.begin),
+        "of": value.of,
         "submissions": value.submissions,
         "actions": value.actions,
         "computed": value.computed,
-        "failed": value.failed,
         "hits": value.hits,
         "hit_rate": round(value.hit_rate, 4),
+        "refreshes": value.refreshes,
+        "failed": value.failed,
         "seconds": round(value.seconds, 3),
         "saved": round(value.saved, 3),
         "bytes": value.bytes,
@@ -325,18 +327,21 @@ def _figures(value: Figures) -> Json:
 
 def storage(value: Storage, *, evicted: bool) -> Json:
     """How storage stands; `evicted`: what is going has gone."""
-    budget = value.budget
-    return {
-        "held": value.held,
-        "budget": None if budget is None else budget.bytes,
-        "limit": None if budget is None else budget.limit,
+    return _share(value.shares.store) | {
+        "workflows": [{"workflow": s.workflow} | _share(s) for s in value.shares.workflows],
         "kept": [dataset(k.dataset) | {"why": k.why} for k in value.kept],
         "evicted": evicted,
         "going": [dataset(g.dataset) | {"seconds_back": round(g.seconds, 3)} for g in value.going],
         "freed": value.freed,
         "seconds_back": round(value.seconds, 3),
-        "problem": value.problem,
+        "problems": list(value.problems),
     }
+
+
+def _share(value: Share) -> Json:
+    budget = value.budget
+    limits = {"budget": None, "limit": None} if budget is None else {"budget": budget.bytes, "limit": budget.limit}
+    return {"held": value.held} | limits
 
 
 def dataset(value: StoredDataset) -> Json:
@@ -346,6 +351,7 @@ def dataset(value: StoredDataset) -> Json:
         "name": value.name,
         "state": str(value.state),
         "claims": value.claims,
+        "pinned": value.pinned,
         "bytes": value.bytes,
         "seconds": round(value.seconds, 3),
         "made": iso(value.made),

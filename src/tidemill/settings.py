@@ -33,7 +33,8 @@ class StorageSettings(_Section):
     cache: str = f"{HOME}/cache"
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
     budget: str | None = None  # that datasets of one-shot workflows may hold, such as "50 GB"; none: all there is
-    threshold: float = Field(default=0.9, gt=0, le=1)  # share of the budget from which on some are evicted
+    budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
+    threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget from which on some are evicted
 
     @field_validator("budget")
     @classmethod
@@ -41,6 +42,13 @@ class StorageSettings(_Section):
         if budget is not None:
             bytes_in(budget)
         return budget
+
+    @field_validator("budgets")
+    @classmethod
+    def _are_sizes(cls, budgets: dict[str, str]) -> dict[str, str]:
+        for budget in budgets.values():
+            bytes_in(budget)
+        return budgets
 
 
 class SparkSettings(_Section):
@@ -201,8 +209,9 @@ class UpkeepSettings(_Section):
     keep: str | None = None  # and those of so long, such as "7 days"
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
     audit: str = "90 days"  # so long it is known who changed what over the API and on the page
+    past: str = "90 days"  # so long submissions and events are remembered, and for as long as something needs them
 
-    @field_validator("keep", "audit")
+    @field_validator("keep", "audit", "past")
     @classmethod
     def _is_duration(cls, keep: str | None) -> str | None:
         if keep is not None:

@@ -15,32 +15,57 @@ from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflo
 
 from tidemill.model.run import TO_COME, UNDER_WAY
 from tidemill.model.states import DatasetState
+from tidemill.runtime.evict import Evictor
 from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.stored import Budget, Budgets
 from tidemill.storage import local
 
-STRIDE = 1 if ROUNDS else 29
-"""In the suite, once at every twenty-ninth step."""
+STRIDE = 1 if ROUNDS else 61
+"""In the suite, once at every sixty-first step."""
+D = DatasetState
+PASSED = {
+    (D.TO_STORE, D.STORED),
+    (D.TO_LEAF, D.LEAF),
+    (D.STORED, D.PROCESSING),
+    (D.LEAF, D.PROCESSING),
+    (D.PROCESSING, D.DELETING),
+    (D.DELETING, D.DELETED),
+    (D.DELETED, D.TO_STORE),
+    (D.DELETED, D.TO_LEAF),
+}
+"""Moves of datasets that the work makes; those that only a death or a rescue causes come on top."""
 
 Work = Callable[[Bench], None]
 
 
 def document(number: int) -> Json:
-    """Every workflow shares its first action with others; its third is put where a user wants it."""
+    """Every workflow shares its first actions with others; its second is pinned, its third has a copy."""
     return workflow(
         action(1, f"a{number % 2}"),
-        action(2, f"b{number % 3}", 1),
+        action(2, f"b{number % 3}", 1, pinned=True),
         action(3, f"c{number}", 1, isManaged=False, path=f"out/{number}"),
         action(4, f"d{number}", 2, 3),
     )
 
 
 def worked(mill: Bench, number: int) -> None:
-    """A workflow to its end, and then room is made of all that may go."""
-    mill.run(document(number))
+    """A workflow to its end; then all goes that may, then what was pinned, for the workflow's budget, then its end."""
+    made = mill.run(document(number))
     mill.shop.evictor().delete()  # what one that died had chosen
-    movable = [d for d in mill.shop.ledger.datasets() if d.state is DatasetState.STORED and not d.claims]
+    movable = [d for d in mill.shop.ledger.datasets() if d.state is D.STORED and not d.claims and not d.pinned]
     if movable:
         mill.shop.evictor().free(sum(d.bytes for d in movable))
+    assert mill.state(made, 2) is D.STORED
+    mill.shop.pin(mill.dataset(made, 2).identity, pinned=False)
+    within_budget(mill)
+    mill.shop.drop(mill.dataset(made, 4).identity)
+
+
+def within_budget(mill: Bench) -> None:
+    """A budget that leaves just keep."""
+    leaves = sum(d.bytes for d in mill.shop.ledger.datasets() if d.state is D.LEAF)
+    done = Evictor(mill.shop.ledger, mill.store, Budgets(None, {"words": Budget(leaves, 1.0)})).keep_within()
+    assert done is None or not done.problems
 
 
 def killed_at(step: int, url: str, root: Path, number: int) -> bool:
@@ -65,15 +90,16 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
 
 
 def check_readable(mill: Bench, contents: dict[str, str]) -> None:
-    """Whatever can be read is whole and right; once a leaf, always a leaf."""
+    """Whatever can be read is whole and right, and nothing that is pinned is about to go."""
     for found in mill.shop.ledger.datasets():
         if found.readable:
             read = mill.engine.read(found.view("x"))
             assert contents.setdefault(found.identity, read) == read
+        assert not found.pinned or found.state not in (D.PROCESSING, D.STORED_TO_DELETE)
 
 
 def leaves(mill: Bench) -> set[str]:
-    return {d.identity for d in mill.shop.ledger.datasets() if d.state is DatasetState.LEAF}
+    return {d.identity for d in mill.shop.ledger.datasets() if d.state is D.LEAF}
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
@@ -92,13 +118,21 @@ def test_killed_anywhere_nothing_is_half_deleted_and_no_leaf_is_lost(url: str, t
             kept |= leaves(mill)
         if not died:
             break
+    with bench(url, tmp_path) as mill:
+        assert moves(mill) >= PASSED
     assert number * STRIDE > 150, "there are more steps than that; the tripwire missed some"
+
+
+def moves(mill: Bench) -> set[tuple[str, str]]:
+    """Every move that a dataset has made."""
+    happened = mill.catalog.events(limit=1_000_000)
+    return {(e.detail["before"], e.detail["after"]) for e in happened if e.kind == "dataset.moved"}
 
 
 def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     """Nothing is claimed, nothing is going, nothing is left over, and the copy is where it was wanted."""
     datasets = mill.shop.ledger.datasets()
-    assert {d.state for d in datasets} <= {DatasetState.LEAF, DatasetState.DELETED}
+    assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
     assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
     Janitor(mill.shop.executor).sweep()

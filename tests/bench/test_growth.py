@@ -11,12 +11,17 @@ from tidemill.bench.growth import Point, judged
 Size = Callable[[int], float]
 
 
-def points(seconds: Size = lambda _: 1.0, files: Size = lambda _: 10, catalog: Size = lambda _: 1000) -> list[Point]:
-    return [Point(n, seconds(n), int(files(n)), int(catalog(n)), 1, 2) for n in range(1, 501)]
+def points(
+    seconds: Size = lambda _: 1.0,
+    files: Size = lambda _: 10,
+    disk: Size = lambda _: 5000,
+    catalog: Size = lambda _: 1000,
+) -> list[Point]:
+    return [Point(n, seconds(n), int(files(n)), int(disk(n)), int(catalog(n)), 1, 2) for n in range(1, 501)]
 
 
 def test_what_goes_up_and_down_is_flat() -> None:
-    found = judged(points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, lambda n: min(n, 60) * 100))
+    found = judged(points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, catalog=lambda n: min(n, 60) * 100))
     assert found["flat"] is True
     assert (found["refreshes"], found["compactions"], found["collected"]) == (500, 500, 1000)
     assert [p["refresh"] for p in found["along"]] == list(range(50, 501, 50))
@@ -26,7 +31,10 @@ def test_the_first_refreshes_are_not_judged() -> None:
     assert judged(points(lambda n: 0.1 if n <= 50 else 1.0))["flat"] is True
 
 
-@pytest.mark.parametrize("what", ["seconds", "files", "catalog"])
-def test_what_grows_is_not_flat(what: str) -> None:
+@pytest.mark.parametrize("what", ["seconds", "files", "disk", "catalog"])
+def test_what_grows_is_not_flat_and_is_named(what: str) -> None:
     found = judged(points(**{what: lambda n: 100 + n}))
+    growing = [m["measure"] for m in found["measures"] if not m["flat"]]
     assert found["flat"] is False
+    assert len(growing) == 1
+    assert what in growing[0] or growing == ["refresh_s"]

@@ -101,12 +101,49 @@ def test_a_budget_of_the_settings_is_shown_with_what_goes_next(started: Program)
     assert "not a size: '1 parsec'" in started("storage").err
 
 
+def test_refreshes_of_tables_are_part_of_the_past(started: Program) -> None:
+    started.insert_sample()
+    started.well("run", "report")
+    (hour,) = started.json("history", "--by", "hour")["figures"]
+    assert (hour["refreshes"], hour["submissions"], hour["failed"]) == (2, 0, 0)  # of both tasks
+    assert hour["bytes"] > 0
+    tasks = started.json("history", "--per", "task")["figures"]
+    assert sum(t["seconds"] for t in tasks) == pytest.approx(hour["seconds"])
+    first = tasks[0]["of"].partition("/")[2]
+    assert len(started.json("history", "--task", first)["figures"]) == 1
+    assert started.json("history", "--task", "other")["figures"] == []
+
+
+def test_pinning(started: Program) -> None:
+    started("submit", written(started, one_shot()), "--watch")
+    assert started.json("pin", "counting/words")["pinned"] is True
+    assert started("storage", "--free", "1").code == 8
+    assert "pinned: it stays" in started.well("storage").out
+    assert "no longer pinned" in started.well("unpin", "counting/words").out
+    assert started.json("storage", "--free", "1")["evicted"] is True
+    assert started("pin", "counting/words").code == 4
+
+
+def test_a_budget_of_one_workflow(started: Program) -> None:
+    (started.project / "tidemill.toml").write_text('[storage.budgets]\ncounting = "1 B"\n')
+    started("submit", written(started, one_shot()), "--watch")
+    shown = started.json("storage")
+    (share,) = shown["workflows"]
+    assert (share["workflow"], share["budget"], shown["budget"]) == ("counting", 1, None)
+    assert shown["problems"][0].startswith("workflow 'counting': ")
+    assert "workflow 'counting'" in started.well("storage").out.replace("\n", " ")
+    (started.project / "tidemill.toml").write_text('[storage.budgets]\ncounting = "1 parsec"\n')
+    assert "not a size: '1 parsec'" in started("storage").err
+
+
 def test_figures_of_the_past(started: Program) -> None:
-    assert "nothing was submitted" in started.well("history").out
+    assert "nothing was done" in started.well("history").out
     for _ in range(2):
         started("submit", written(started, one_shot()), "--watch")
     (day,) = started.json("history", "--since", "2 days", "--by", "hour")["figures"]
     assert (day["submissions"], day["actions"], day["computed"], day["hits"]) == (2, 4, 2, 2)
     assert "2 (50%)" in started.well("history", "--workflow", "counting").out
+    tasks = started.json("history", "--by", "week", "--per", "task", "--until", "0s")["figures"]
+    assert [(f["of"], f["actions"]) for f in tasks] == [("counting/counts", 2), ("counting/words", 2)]
     assert started.json("history", "--user", "nobody")["figures"] == []
     assert started("history", "--since", "long").code == 5

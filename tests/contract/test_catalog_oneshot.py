@@ -177,7 +177,7 @@ def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
         mill.shop.evictor().free(1)
     mill.work()
     assert [g.dataset.name for g in mill.shop.storage(10**9).going] == []
-    assert "all that may go" in str(mill.shop.storage(10**9).problem)
+    assert "all that may go" in mill.shop.storage(10**9).problems[0]
     assert mill.shop.evictor().delete() == 0
 
 
@@ -210,6 +210,19 @@ def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench
     mill.check(chain("a", "b2"), first)
     mill.check(chain("a", "b3"), second)
     assert mill.engine.calls.count("a") == 2
+
+
+def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None:
+    made = mill.run(chain("a", "b"))
+    middle, leaf = (a.identity for a in made.actions)
+    mill.shop.ledger.evict([middle])
+    mill.shop.ledger.drop(leaf)
+    for identity in (middle, leaf):
+        mill.shop.ledger.begin_deleting(identity)
+    again = mill.run(chain("a", "b"))
+    assert verdicts(again) == {"1": "gone", "2": "gone"}
+    mill.check(chain("a", "b"), again)
+    assert mill.leftovers() == set()
 
 
 def test_a_user_drops_a_leaf(mill: Bench) -> None:

@@ -97,10 +97,25 @@ class OneDataset(RuleBasedStateMachine):
         self.dataset = self.dataset.released()
         self.readers -= 1
 
-    @precondition(lambda self: self.dataset.state is D.STORED)
+    @precondition(lambda self: self.dataset.state is D.STORED and not self.dataset.pinned)
     @rule()
     def evict(self) -> None:
         self.dataset = self.dataset.evicted()
+
+    @precondition(lambda self: self.dataset.state is D.STORED and self.dataset.pinned)
+    @rule()
+    def evict_what_is_pinned(self) -> None:
+        with pytest.raises(IllegalMove, match="unpin it first"):
+            self.dataset.evicted()
+
+    @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))
+    @rule()
+    def pin(self) -> None:
+        self.dataset = self.dataset.pin()
+
+    @rule()
+    def unpin(self) -> None:
+        self.dataset = self.dataset.unpin()
 
     @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))
     @rule(leaf=st.booleans())
@@ -121,13 +136,17 @@ class OneDataset(RuleBasedStateMachine):
     @precondition(lambda self: self.dataset.state is D.DELETED)
     @rule(state=st.sampled_from(sorted(PRODUCED)))
     def make_again(self, state: D) -> None:
-        self.move(state)
+        self.move(D.TO_STORE if self.dataset.pinned and state is D.TO_DELETE else state)
         self.kept = state is D.TO_LEAF
 
     @invariant()
     def claims_are_counted_and_hold_it(self) -> None:
         assert self.dataset.claims == self.readers
         assert not self.readers or self.dataset.state in READABLE | PRODUCED
+
+    @invariant()
+    def nothing_that_is_pinned_is_about_to_go(self) -> None:
+        assert not self.dataset.pinned or self.dataset.state not in (D.PROCESSING, D.DELETING, D.STORED_TO_DELETE)
 
     @invariant()
     def what_is_to_stay_stays(self) -> None:

@@ -24,7 +24,8 @@ def cases(draw: st.DrawFn) -> tuple[Graph, Stored]:
     graph = []
     for i, name in enumerate(names):
         parents = draw(st.lists(st.sampled_from(names[:i]), unique=True, max_size=3)) if i else []
-        graph.append(Wanted(name, tuple(parents), keep=draw(st.integers(0, 9)) == 0))
+        keep, pinned = (draw(st.integers(0, 9)) == 0 for _ in range(2))
+        graph.append(Wanted(name, tuple(parents), keep, pinned))
     states = draw(st.lists(st.sampled_from([None, None, *D]), min_size=size, max_size=size))
     return graph, {n: Dataset(s) for n, s in zip(names, states, strict=True) if s is not None}
 
@@ -33,9 +34,14 @@ def state(stored: Mapping[str, Dataset], name: str) -> D | None:
     return stored[name].state if name in stored else None
 
 
+def goals(graph: Graph) -> set[str]:
+    """What must be there in the end."""
+    return {a.identity for a in graph if a.keep or a.pinned or not any(a.identity in b.parents for b in graph)}
+
+
 def must_run(graph: Graph, stored: Stored) -> set[str]:
     """The reference: a missing dataset is made if it is an end, or if something that is made needs it."""
-    ends = {a.identity for a in graph if a.keep or not any(a.identity in b.parents for b in graph)}
+    ends = goals(graph)
     missing = {a.identity for a in graph if state(stored, a.identity) in MISSING}
     made: set[str] = set()
     while True:
@@ -106,8 +112,7 @@ def test_in_the_end_all_that_was_wanted_is_there_and_a_second_submission_runs_no
 ) -> None:
     graph, stored = case
     after = live_through(graph, stored, prepare(graph, stored))
-    ends = {a.identity for a in graph if a.keep or not any(a.identity in b.parents for b in graph)}
-    assert all(after[e].state in READABLE for e in ends)
+    assert all(after[e].state in READABLE for e in goals(graph))
     again = prepare(graph, after)
     assert not again.run
     assert not again.wait
@@ -125,6 +130,11 @@ def test_two_actions_that_make_the_same_run_once() -> None:
     plan = prepare(graph, {})
     assert [r.identity for r in plan.run] == ["a", "b", "c"]
     assert plan.moves["b"] == (None, D.TO_LEAF)
+
+
+def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
+    plan = prepare([Wanted("a", pinned=True), Wanted("b", ("a",))], {"a": Dataset(D.DELETED), "b": Dataset(D.LEAF)})
+    assert plan.moves == {"a": (D.DELETED, D.TO_STORE)}
 
 
 def test_a_dataset_that_another_workflow_only_passes_through_becomes_a_leaf_here() -> None:

@@ -30,13 +30,14 @@ from tidemill.model.view import Snapshot, View
 from tidemill.oneshot import Sources
 from tidemill.ports import BlockStore, Log, Target
 from tidemill.runtime.execute import Executor
-from tidemill.runtime.stored import Budget
+from tidemill.runtime.stored import Budgets
 from tidemill.runtime.workshop import Workshop
 from tidemill.storage import Placer, open_store
 
 SCHEMA = Schema.parse("x string")
 PARTS = 2
 """Files of a dataset: it could be half deleted."""
+NO_BUDGETS = Budgets()
 Json = dict[str, Any]
 
 
@@ -163,7 +164,7 @@ class Bench:
 
 @contextmanager
 def bench(
-    url: str, root: Path, *, later: float = 0.0, owner: str = "test", budget: Budget | None = None
+    url: str, root: Path, *, later: float = 0.0, owner: str = "test", budgets: Budgets = NO_BUDGETS
 ) -> Iterator[Bench]:
     catalog = open_catalog(url, clock=lambda: time.time() + later)
     store = open_store(str(root / "blocks"))
@@ -171,7 +172,7 @@ def bench(
     executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
     placer = Placer(store.locate, root)
     sources = Sources(nothing, nothing)
-    shop = Workshop(executor, Ledger(catalog), sources, {}, lambda name: name, placer, budget)
+    shop = Workshop(executor, Ledger(catalog), sources, {}, lambda name: name, placer, budgets)
     try:
         yield Bench(catalog, store, engine, shop)
     finally:

@@ -102,6 +102,11 @@ def test_one_shot_workflows(client: Client) -> None:
     assert (day.submissions, day.actions, day.hits, day.computed) == (2, 2, 1, 0)
     assert client.history(user="nobody") == []
     assert (client.storage().kept, client.storage().budget) == ([], None)
+    first = made.actions[0].identity
+    assert client.pin(first).pinned
+    assert not client.unpin(first).pinned
+    newest = client.audit(limit=1)[0]
+    assert (newest.action, newest.outcome) == (f"POST /api/v1/datasets/{first}/unpin", 200)
     with pytest.raises(WorkflowError, match="/startActionId: there is no action with id 7"):
         client.submit(ONE_SHOT | {"startActionId": 7})
     with pytest.raises(WorkflowError, match="/actions/0: .*gone.py cannot be read"):

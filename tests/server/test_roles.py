@@ -63,6 +63,8 @@ ALLOWED = {
     "GET /submissions/{number}/actions/{key}": VIEWER,
     "GET /history": VIEWER,
     "GET /storage": VIEWER,
+    "POST /datasets/{dataset}/pin": ADMIN,
+    "POST /datasets/{dataset}/unpin": ADMIN,
     "GET /me": VIEWER,
     "GET /users": ADMIN,
     "PUT /users/{name}": ADMIN,
@@ -117,7 +119,8 @@ def call(shop: Served, route: str, who: str | None) -> httpx.Response:
     token = shop.access.accounts.issue("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
     shop.access.accounts.keep_user("somebody", Role.VIEWER)
-    where = path.format(name=name, run=run, block=1, token=token, number=1, key=1)
+    dataset = shop.mill.workshop.ledger.datasets()[0].identity[:12]
+    where = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
         return client.post(where, content=CSV, headers={"Content-Type": "text/csv"})

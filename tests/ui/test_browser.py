@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ui.house import NODES, House, house, worker
 from tests.ui.site import LOCK
+
+from tidemill.app import Tidemill
+from tidemill.model.run import Demand
+from tidemill.model.schema import Schema
+from tidemill.model.submission import Product
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -21,6 +27,8 @@ PAGES = (
     "/runs",
     "/runs/1",
     "/freshness",
+    "/history?by=minute&per=task",
+    "/storage",
     "/triggers",
     "/servers",
     "/events",
@@ -127,7 +135,7 @@ def test_hostile_text_stays_text(served: House) -> None:
 
 def test_every_page_can_be_walked_to(served: House) -> None:
     with served.page() as page:
-        for name in ("Runs", "Freshness", "Triggers", "Servers", "Events", "Graph"):
+        for name in ("Runs", "Freshness", "History", "Storage", "Triggers", "Servers", "Events", "Graph"):
             page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
             expect(page).to_have_title(f"{name} · Tidemill")
             expect(page.get_by_role("heading", level=1)).to_be_attached()
@@ -165,6 +173,35 @@ def test_the_strip_and_the_chart_are_drawn(served: House) -> None:
         served.go(page, "/freshness")
         expect(page.locator(".chart svg text", has_text="minutes ago").first).to_be_visible()
         expect(page.get_by_role("table", name="Now")).to_contain_text("city_totals")
+
+
+def test_what_is_kept_and_what_was_done(browser: Browser, tmp_path: Path) -> None:
+    with house(tmp_path, browser, "page") as made, made.page("/storage") as page:
+        expect(page.get_by_text("nothing").first).to_be_visible()
+        with made.opened() as mill:
+            computed(mill)
+        kept = page.get_by_role("table", name="Kept")
+        expect(kept).to_contain_text("leaf of counting")
+        expect(kept).to_contain_text("until space is short")
+        page.get_by_role("button", name="Pin", exact=True).last.click()
+        expect(kept).to_contain_text("pinned: it stays until somebody unpins it")
+
+        made.go(page, "/history?by=day&per=task&workflow=counting")
+        expect(page.get_by_role("table", name="History")).to_contain_text("counting/words")
+        expect(page.locator(".chart svg text", has_text="computed")).to_be_visible()
+        expect(page.get_by_text("workflow counting")).to_be_visible()
+
+
+def computed(mill: Tidemill) -> None:
+    """A workflow whose actions are committed by hand: here nobody executes anything."""
+    words = {"id": 1, "name": "words", "type": "spark-sql", "query": "SELECT 'a' AS word"}
+    counts = {"id": 2, "name": "counts", "type": "spark-sql", "query": "SELECT 1", "parentActions": [{"id": 1}]}
+    document = {"name": "counting", "startActionId": 1, "endActionId": 2, "actions": [words, counts]}
+    mill.workshop.submit(json.dumps(document), "ada")
+    for seconds in (2.0, 1.0):
+        (ready,) = mill.catalog.runnable()
+        claim = mill.catalog.claim(ready.id, Demand(), owner="test", lease=60.0)
+        mill.workshop.ledger.made(claim, Product(Schema(()), (), seconds))
 
 
 def test_events_are_filtered_as_one_types(served: House) -> None:

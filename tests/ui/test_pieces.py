@@ -13,11 +13,15 @@ from tests.catalog.driver import Driver
 from tidemill.errors import NotFound
 from tidemill.model.run import LOST, Run, RunKind, RunState
 from tidemill.ports import Event
+from tidemill.retain.past import Figures, Resolution, Split
 from tidemill.runtime.asking import ask
 from tidemill.runtime.staleness import Curve
+from tidemill.ui import bars
+from tidemill.ui.bars import Part
 from tidemill.ui.channel import Held
 from tidemill.ui.events import SHOWN, matching
 from tidemill.ui.freshness import options
+from tidemill.ui.history import Asked
 from tidemill.ui.policy import Policy
 from tidemill.ui.strip import strip
 from tidemill.ui.words import cell
@@ -121,3 +125,19 @@ def test_what_is_no_page_passes_as_it_is() -> None:
     headers, body = answered(b"text/javascript", [b"'<script'", b";"])
     assert body == b"'<script';"
     assert b"content-security-policy" not in headers
+
+
+def test_bars_are_stacked_in_the_unit_that_fits_the_highest() -> None:
+    found = [Figures(0.0, seconds=3600.0, saved=7200.0), Figures(86_400.0, seconds=1800.0)]
+    parts = (Part("took", "blue", lambda f: f.seconds), Part("saved", "green", lambda f: f.saved))
+    drawn = bars.options(found, Resolution.DAY, parts, bars.timed)
+    assert drawn["xAxis"]["data"] == ["01 Jan", "02 Jan"]
+    assert drawn["yAxis"]["name"] == "hours"
+    assert [(s["name"], s["data"]) for s in drawn["series"]] == [("took", [1.0, 0.5]), ("saved", [2.0, 0.0])]
+
+
+def test_what_is_asked_for_is_in_the_address_and_reaches_back_so_many_periods() -> None:
+    asked = Asked(Resolution.MONTH, Split.USER, workflow="a b")
+    assert asked.url == "/history?by=month&per=user&workflow=a+b"
+    year = 366 * 86_400
+    assert asked.period(10 * year).since == pytest.approx(6 * year, abs=year)

@@ -51,13 +51,13 @@ def find(tx: Transaction, identity: Identity) -> AnyRow:
 
 
 def standing(row: AnyRow) -> Dataset:
-    return Dataset(DatasetState(row.state), row.version, row.claims)
+    return Dataset(DatasetState(row.state), row.version, row.claims, row.pinned)
 
 
 def save(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
     """Write how a dataset stands now, provided that it still stood as it was read."""
     as_read = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    now = {"state": after.state, "version": after.version, "claims": after.claims}
+    now = {"state": after.state, "version": after.version, "claims": after.claims, "pinned": after.pinned}
     if not tx.connection.execute(update(datasets).where(*as_read).values(now | values)).rowcount:
         raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; look at it again")
     if after.state != row.state:
@@ -105,4 +105,5 @@ def dataset_of(row: AnyRow) -> StoredDataset:
         seconds=row.seconds,
         made=row.made,
         used=row.used,
+        pinned=row.pinned,
     )

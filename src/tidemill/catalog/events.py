@@ -22,6 +22,8 @@ class EventKind(StrEnum):
 
     SUBMISSION_MADE = "submission.made"  # of a one-shot workflow
     DATASET_MOVED = "dataset.moved"  # from one state to another
+    DATASET_PINNED = "dataset.pinned"  # never evicted from now on
+    DATASET_UNPINNED = "dataset.unpinned"
     DATASET_PLACED = "dataset.placed"  # a copy was put where a user wants it
 
     BLOCK_FILLED = "block.filled"

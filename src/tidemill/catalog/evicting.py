@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, delete, select
 
 from tidemill.catalog import datasets as store
+from tidemill.catalog.events import EventKind
 from tidemill.catalog.making import wake
 from tidemill.catalog.oneshot_tables import datasets, needs
+from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.identity import Identity
@@ -20,12 +22,28 @@ from tidemill.model.states import DatasetState
 
 
 def evict(tx: Transaction, chosen: Iterable[Identity]) -> list[Identity]:
-    """Choose datasets to go. What is no longer stored, or is claimed meanwhile, is left; returns the others."""
+    """Choose datasets to go. What is not stored any more, or claimed or pinned by now, is left; returns the others."""
     store.hold(tx)
-    rows = [r for r in store.found(tx, chosen).values() if r.state == DatasetState.STORED and not r.claims]
+    rows = [r for r in store.found(tx, chosen).values() if _may_go(r)]
     for row in rows:
         store.save(tx, row, store.standing(row).evicted())
     return [row.identity for row in rows]
+
+
+def _may_go(row: AnyRow) -> bool:
+    return row.state == DatasetState.STORED and not row.claims and not row.pinned
+
+
+def pin(tx: Transaction, identity: Identity, *, pinned: bool) -> None:
+    """Keep a dataset from being evicted, or no longer; what was chosen to go is rescued."""
+    store.hold(tx)
+    row = store.find(tx, identity)
+    if row.pinned == pinned:
+        return
+    before = store.standing(row)
+    store.save(tx, row, before.pin() if pinned else before.unpin())
+    kind = EventKind.DATASET_PINNED if pinned else EventKind.DATASET_UNPINNED
+    tx.note(kind, f"{row.workflow}/{row.name}", row.run_id, identity=identity)
 
 
 def drop(tx: Transaction, identity: Identity) -> None:
@@ -34,6 +52,8 @@ def drop(tx: Transaction, identity: Identity) -> None:
     row = store.find(tx, identity)
     if row.state != DatasetState.LEAF:
         raise Conflict(f"dataset {row.name} is {row.state}, no leaf; only leaves are deleted by hand")
+    if row.pinned:
+        raise Conflict(f"dataset {row.name} is pinned; unpin it first")
     goal = DatasetState.STORED_TO_DELETE if row.claims else DatasetState.PROCESSING
     store.save(tx, row, store.standing(row).moved(goal))
 

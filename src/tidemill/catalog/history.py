@@ -8,7 +8,9 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
 
 from tidemill.catalog.heads import hold
+from tidemill.catalog.past import refreshed
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
+from tidemill.catalog.tallying import tally
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
@@ -26,6 +28,7 @@ def forget(tx: Transaction, subject: str, keep: int) -> Forgotten:
     gone = list(tx.connection.execute(_forgettable(subject, keep)).scalars())
     if not gone:
         return Forgotten()
+    tally(tx, list(refreshed(tx.connection, [runs.c.id.in_(gone)])))
     described = _forget_blocks(tx, gone)
     for table in _OF_RUNS:
         tx.connection.execute(delete(table).where(table.c.run_id.in_(gone)))
@@ -37,7 +40,7 @@ def _forgettable(subject: str, keep: int) -> Select[int]:
     newest = select(runs.c.id).where(runs.c.subject == subject).order_by(runs.c.id.desc())
     oldest_kept = newest.offset(keep - 1).limit(1).scalar_subquery()
     old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_kept, runs.c.state.in_(_ENDED))
-    kept = (_last_finished(subject), _of_newest(blocks), _of_newest(events))
+    kept = (_last_finished(subject), of_newest(blocks), of_newest(events))
     free = old.where(~_is_needed(), *(runs.c.id != run for run in kept))
     return free.order_by(runs.c.id).limit(AT_ONCE)
 
@@ -55,7 +58,7 @@ def _last_finished(subject: str) -> ColumnElement[int]:
     return func.coalesce(select(func.max(other.c.id)).where(is_one).scalar_subquery(), 0)
 
 
-def _of_newest(table: Table) -> ColumnElement[int]:
+def of_newest(table: Table) -> ColumnElement[int]:
     """The run of the newest row. Were that row deleted, SQLite would give its number to the next one."""
     newest = select(table.c.run_id).order_by(table.c.id.desc()).limit(1)
     return func.coalesce(newest.scalar_subquery(), 0)

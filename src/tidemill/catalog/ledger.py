@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
-from tidemill.catalog import evicting, making, submitting
+from tidemill.catalog import evicting, forgetting, making, submitting, tallying
 from tidemill.catalog.datasets import dataset_of, in_parts
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
+from tidemill.catalog.past import past
 from tidemill.catalog.rows import AnyRow, run_of
 from tidemill.catalog.tables import runs
 from tidemill.catalog.transaction import Transaction
@@ -17,18 +18,20 @@ from tidemill.catalog.writer import SqlCatalog
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import Claim, RunState
+from tidemill.model.past import Past, Period
+from tidemill.model.run import Claim
 from tidemill.model.states import HOLDS_FILES, READABLE
 from tidemill.model.submission import (
     Errand,
+    ForgottenPast,
     Handed,
-    Past,
     Placement,
     Product,
     StoredDataset,
     Submission,
     SubmittedAction,
 )
+from tidemill.retain.past import Tally
 
 _ACTIONS = (
     select(actions, datasets.c.bytes)
@@ -83,16 +86,15 @@ class Ledger:
             rows = connection.execute(query if before is None else query.where(submissions.c.id < before)).all()
             return _submissions(connection, rows)
 
-    def past(self, since: float, *, user: str | None = None, workflow: str | None = None) -> list[Past]:
-        """Every action submitted since then, in the order of their submissions."""
-        wanted: list[ColumnElement[bool]] = [submissions.c.at >= since]
-        if user is not None:
-            wanted.append(submissions.c.user == user)
-        if workflow is not None:
-            wanted.append(submissions.c.workflow == workflow)
+    def past(self, wanted: Period) -> list[Past]:
+        """Every action submitted and every task refreshed within a period."""
         with self._catalog._read() as connection:
-            rows: Iterable[AnyRow] = connection.execute(_PAST.where(*wanted))
-            return [_past(row) for row in rows]
+            return past(connection, wanted)
+
+    def tallies(self, wanted: Period) -> list[Tally]:
+        """What is known, by the hour, of what was forgotten."""
+        with self._catalog._read() as connection:
+            return tallying.found(connection, wanted)
 
     def graphs(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
@@ -100,6 +102,14 @@ class Ledger:
         in_order = query.where(submissions.c.id > after).order_by(submissions.c.id, actions.c.ordinal)
         with self._catalog._read() as connection:
             return [(row.id, row.workflow, row.identity) for row in connection.execute(in_order)]
+
+    def forget(self, age: float) -> ForgottenPast:
+        """A few at a time, each time in its own transaction."""
+        forgotten = some = self._catalog.transact(lambda tx: forgetting.forget(tx, age))
+        while some.submissions or some.events:
+            some = self._catalog.transact(lambda tx: forgetting.forget(tx, age))
+            forgotten += some
+        return forgotten
 
     # Runs of actions.
 
@@ -143,11 +153,12 @@ class Ledger:
             rows = connection.execute(select(*columns).order_by(datasets.c.created, datasets.c.identity))
             return [dataset_of(row) for row in rows]
 
-    def held(self) -> int:
-        """Bytes that datasets hold: space is free only when the files are gone."""
-        query = select(func.coalesce(func.sum(datasets.c.bytes), 0)).where(datasets.c.state.in_(HOLDS_FILES))
+    def held(self) -> dict[str, int]:
+        """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
+        size = func.sum(datasets.c.bytes).label("size")
+        query = select(datasets.c.workflow, size).where(datasets.c.state.in_(HOLDS_FILES))
         with self._catalog._read() as connection:
-            return int(connection.execute(query).scalar_one())
+            return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
 
     def evict(self, chosen: Iterable[Identity]) -> list[Identity]:
         wanted = list(chosen)
@@ -155,6 +166,9 @@ class Ledger:
 
     def drop(self, identity: Identity) -> None:
         self._catalog.transact(lambda tx: evicting.drop(tx, identity))
+
+    def pin(self, identity: Identity, *, pinned: bool) -> None:
+        self._catalog.transact(lambda tx: evicting.pin(tx, identity, pinned=pinned))
 
     def going(self) -> list[Identity]:
         with self._catalog._read() as connection:
@@ -203,30 +217,3 @@ def _in_parts(numbers: Iterable[int]) -> Iterable[list[int]]:
 
 def _runs(numbers: list[int]) -> Select[tuple[object, ...]]:
     return select(runs).where(runs.c.id.in_(numbers))
-
-
-_PAST = (
-    select(
-        submissions.c.id,
-        submissions.c.at,
-        submissions.c.user,
-        submissions.c.workflow,
-        actions.c.verdict,
-        actions.c.saved,
-        actions.c.run_id,
-        runs.c.state,
-        runs.c.started,
-        runs.c.finished,
-        datasets.c.bytes,
-    )
-    .join_from(submissions, actions)
-    .join(datasets)
-    .outerjoin(runs, runs.c.id == actions.c.run_id)
-    .order_by(submissions.c.id, actions.c.ordinal)
-)
-
-
-def _past(row: AnyRow) -> Past:
-    took = 0.0 if row.started is None or row.finished is None else row.finished - row.started
-    state = None if row.state is None else RunState(row.state)
-    return Past(row.id, row.at, row.user, row.workflow, row.verdict, row.saved, row.run_id, state, took, row.bytes)

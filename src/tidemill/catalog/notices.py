@@ -10,30 +10,30 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.model.notice import RETRIES, Notice, NoticeKind, pause_after, told
 from tidemill.model.run import RunKind
 
-_PLACE = "notices"
+NOTICES = "notices"
 _AT_ONCE = 500
 _KINDS = ("run.failed", "run.finished", "channel.schema")
 
 
 def unseen(connection: Connection) -> bool:
     """Did anything happen since notices were last made?"""
-    place = select(places.c.event).where(places.c.name == _PLACE).scalar_subquery()
+    place = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
     newest = connection.execute(select(func.max(events.c.id), place)).one()
     return newest[1] is None or (newest[0] or 0) > newest[1]
 
 
 def make(tx: Transaction, receivers: list[str]) -> int:
     """Make notices of what happened since the last time, one for each receiver, and remember how far that went."""
-    place = tx.connection.execute(select(places).where(places.c.name == _PLACE).with_for_update()).one_or_none()
+    place = tx.connection.execute(select(places).where(places.c.name == NOTICES).with_for_update()).one_or_none()
     if place is None:  # what was before anybody listened is not told
         newest = tx.connection.execute(select(func.max(events.c.id))).scalar() or 0
-        tx.connection.execute(insert(places).values(name=_PLACE, event=newest))
+        tx.connection.execute(insert(places).values(name=NOTICES, event=newest))
         return 0
     query = select(events, runs.c.kind.label("run_kind")).outerjoin(runs, runs.c.id == events.c.run_id)
     found = tx.connection.execute(query.where(events.c.id > place.event).order_by(events.c.id).limit(_AT_ONCE)).all()
     made = [notice for event in found if (notice := _told(tx, event)) is not None]
     if found:
-        tx.connection.execute(update(places).where(places.c.name == _PLACE).values(event=found[-1].id))
+        tx.connection.execute(update(places).where(places.c.name == NOTICES).values(event=found[-1].id))
     rows = [_values(notice, receiver) for notice in made for receiver in receivers]
     if rows:
         tx.connection.execute(insert(notices), rows)

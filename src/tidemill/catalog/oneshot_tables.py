@@ -34,6 +34,7 @@ datasets = Table(
     Column("version", BigInteger, nullable=False, default=0),
     Column("claims", Integer, nullable=False, default=0),
     Column("keep", Boolean, nullable=False),  # as what it is to be made: a leaf?
+    Column("pinned", Boolean, nullable=False, default=False),  # never evicted
     Column("run_id", Id, ForeignKey("runs.id")),  # that makes it, or made it last
     Column("schema", SchemaText),
     Column("files", JSON, nullable=False, default=list),  # path, rows and bytes of each
@@ -65,6 +66,18 @@ actions = Table(  # of submissions; who asked for which dataset, and what was fo
     Column("run_id", Id, ForeignKey("runs.id")),  # that makes the dataset; none if it was there, or is not needed
     Index("actions_identity", "identity"),
     Index("actions_run", "run_id"),
+)
+
+tallies = Table(  # what is still known of hours that were forgotten
+    "tallies",
+    metadata,
+    Column("begin", Double, primary_key=True),
+    Column("user", Text, primary_key=True),  # empty: nobody submitted it
+    Column("workflow", Text, primary_key=True),
+    Column("task", Text, primary_key=True),  # empty: of submissions
+    *(Column(name, BigInteger, nullable=False) for name in ("submissions", "actions", "computed", "hits")),
+    *(Column(name, BigInteger, nullable=False) for name in ("refreshes", "failed", "bytes")),
+    *(Column(name, Double, nullable=False) for name in ("seconds", "saved")),
 )
 
 needs = Table(  # what the run of an action will read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from sqlalchemy import func, insert, select
 
@@ -32,7 +33,7 @@ def submit(tx: Transaction, handed: Handed) -> int:
     known = store.found(tx, (w.identity for w in handed.wishes))
     _check_descriptions(handed, known)
     _check_generations(tx, handed)
-    plan = prepare([Wanted(w.identity, w.parents, w.keep) for w in handed.wishes], _standing(known))
+    plan = prepare([Wanted(w.identity, w.parents, w.keep, w.pinned) for w in handed.wishes], _standing(known))
     explained = _explained(tx, handed, known, plan)
     made_by = _add_runs(tx, handed, plan)
     _write_datasets(tx, handed, known, plan, made_by)
@@ -67,7 +68,7 @@ def generations(tx: Transaction, plain: Iterable[Identity]) -> dict[Identity, in
 
 def _standing(known: Known) -> dict[Identity, Dataset]:
     """What is being deleted, and will be made again after that by a run that waits, is as good as being made."""
-    return {i: Dataset(_as_good_as(row), row.version, row.claims) for i, row in known.items()}
+    return {i: Dataset(_as_good_as(row), row.version, row.claims, row.pinned) for i, row in known.items()}
 
 
 def _as_good_as(row: AnyRow) -> DatasetState:
@@ -100,7 +101,7 @@ def _last_made(tx: Transaction, workflow: str) -> dict[str, Json]:
 def _add_runs(tx: Transaction, handed: Handed, plan: Preparation) -> dict[Identity, int]:
     if not plan.run:
         return {}
-    wishes = {w.identity: w for w in reversed(handed.wishes)}
+    wishes = _merged(handed.wishes)
     rows = [_run(tx, handed.workflow, wishes[r.identity], r) for r in plan.run]
     adding = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
     numbers = list(tx.connection.execute(adding, rows).scalars())
@@ -120,17 +121,26 @@ def _run(tx: Transaction, workflow: str, wish: Wish, running: Running) -> Json:
 
 
 def _write_datasets(tx: Transaction, handed: Handed, known: Known, plan: Preparation, made_by: Numbers) -> None:
-    kept = {w.identity for w in handed.wishes if w.keep}
-    new = [w for w in {w.identity: w for w in reversed(handed.wishes)}.values() if w.identity not in known]
-    rows = [_dataset(tx, handed.workflow, w, plan, w.identity in kept, made_by.get(w.identity)) for w in reversed(new)]
-    if rows:
+    wishes = _merged(handed.wishes)
+    new = [wish for identity, wish in wishes.items() if identity not in known]
+    if new:
+        rows = [_dataset(tx, handed.workflow, w, plan, made_by.get(w.identity)) for w in new]
         tx.connection.execute(insert(datasets), rows)
     claims = Counter(i for r in plan.run for i in r.claims)
     for identity, row in known.items():
-        _write_known(tx, row, plan, claims[identity], identity in kept, made_by.get(identity))
+        _write_known(tx, row, wishes[identity], plan, claims[identity], made_by.get(identity))
 
 
-def _dataset(tx: Transaction, workflow: str, wish: Wish, plan: Preparation, keep: bool, run: int | None) -> Json:
+def _merged(wishes: Iterable[Wish]) -> dict[Identity, Wish]:
+    """One wish for each dataset, kept or pinned if one of those for it is."""
+    merged: dict[Identity, Wish] = {}
+    for wish in wishes:
+        first = merged.get(wish.identity, wish)
+        merged[wish.identity] = replace(first, keep=first.keep or wish.keep, pinned=first.pinned or wish.pinned)
+    return merged
+
+
+def _dataset(tx: Transaction, workflow: str, wish: Wish, plan: Preparation, run: int | None) -> Json:
     return {
         "identity": wish.identity,
         "plain": wish.plain,
@@ -141,13 +151,14 @@ def _dataset(tx: Transaction, workflow: str, wish: Wish, plan: Preparation, keep
         "kind": f"{wish.kind} {wish.name}",
         "parents": list(wish.parents),
         "state": plan.moves[wish.identity][1] if wish.identity in plan.moves else DatasetState.DELETED,
-        "keep": keep,
+        "keep": wish.keep,
+        "pinned": wish.pinned,
         "run_id": run,
         "created": tx.now,
     }
 
 
-def _write_known(tx: Transaction, row: AnyRow, plan: Preparation, claims: int, keep: bool, run: int | None) -> None:
+def _write_known(tx: Transaction, row: AnyRow, wish: Wish, plan: Preparation, claims: int, run: int | None) -> None:
     before = after = store.standing(row)
     if row.identity in plan.moves and before.state is not DatasetState.DELETING:
         after = after.moved(plan.moves[row.identity][1])
@@ -156,7 +167,8 @@ def _write_known(tx: Transaction, row: AnyRow, plan: Preparation, claims: int, k
     touched = row.identity in plan.reuse or row.identity in plan.wait
     if after != before or run is not None or touched:
         # What was made in vain is made anew: as what, those say who want it now.
-        kept = keep if run is not None else row.keep or keep
+        kept = wish.keep if run is not None else row.keep or wish.keep
+        after = replace(after, pinned=row.pinned or wish.pinned)
         store.save(tx, row, after, keep=kept, run_id=run if run is not None else row.run_id, used=tx.now)
 
 

@@ -219,12 +219,13 @@ def growth(
     refreshes: Annotated[int, typer.Option(min=4, help="How often to insert, run and tidy.")] = 500,
     as_json: AsJson = False,
 ) -> None:
-    """Whether refresh time, files or catalog grow over many small refreshes."""
+    """Whether refresh time, files, disk use or catalog grow over many small refreshes."""
     with scratch() as directory:
         document = measure_growth(directory, refreshes=refreshes, tell=tell)
     _print(as_json, document, document["along"])
     if not as_json:
-        write("".join(f"{name}: {value}\n" for name, value in document.items() if name != "along"))
+        write(_markdown(document["measures"]))
+        write("".join(f"{name}: {value}\n" for name, value in _scalars(document).items()))
 
 
 def storage(

@@ -1,23 +1,17 @@
-"""`compact`, `gc` and `storage`: keeping storage small and reading cheap."""
+"""`compact` and `gc`: keeping storage small and reading cheap."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from tidemill import documents
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import NONE, ago, lasted, plural, size
-from tidemill.errors import BadInput, CannotFree
+from tidemill.cli.output import show
+from tidemill.cli.values import plural
 from tidemill.model.block import Block
-from tidemill.model.size import bytes_in
-from tidemill.model.submission import StoredDataset
-from tidemill.runtime.stored import Kept, Storage
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
@@ -26,7 +20,6 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     app.command()(compact)
     app.command()(gc)
-    app.command()(storage)
 
 
 def compact(
@@ -66,71 +59,3 @@ def gc(
     freed = f"deleted {plural(gone.blocks, 'block')} and {plural(gone.files, 'file')}"
     lost = f"gave up {plural(gone.reclaimed, 'run')} whose process had died"
     show(as_json, asdict(gone), freed, *([lost] if gone.reclaimed else []))
-
-
-def storage(
-    ctx: typer.Context,
-    free: Annotated[
-        str | None, typer.Option("--free", metavar="BYTES", help="Evict so much now, e.g. '2 GB'.", show_default=False)
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show what would go.")] = False,
-    drop: Annotated[
-        str | None, typer.Option("--drop", metavar="IDENTITY", help="Delete a leaf; the beginning will do.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
-    amount = None if free is None else _bytes(free)
-    with opened(ctx) as mill:
-        shop = mill.workshop
-        if drop is not None:
-            gone = shop.drop(drop)
-            show(as_json, {"dropped": gone.identity}, f"{gone.workflow}/{gone.name} is dropped")
-            return
-        evict = amount is not None and not dry_run
-        found = shop.evictor().free(amount) if evict and amount is not None else shop.storage(amount)
-        if amount is not None and found.problem is not None:
-            raise CannotFree(found.problem)
-    shown = [] if evict else [_standing(found), _kept(found, time.time())]
-    show(as_json, documents.storage(found, evicted=evict), *shown, _going(found, evict), _told(found, evict))
-
-
-def _bytes(said: str) -> int:
-    try:
-        return bytes_in(said)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-
-
-def _standing(found: Storage) -> RenderableType:
-    budget = found.budget
-    limits = [None, None] if budget is None else [size(budget.bytes), size(budget.limit)]
-    return fields([("held", size(found.held)), ("budget", limits[0]), ("evicts from", limits[1])])
-
-
-def _kept(found: Storage, now: float) -> RenderableType:
-    headings = ("identity", "dataset", ">size", ">took", "used", "state", "why it is there")
-    return table("kept", headings, (_one_kept(k, now) for k in found.kept), empty="nothing")
-
-
-def _one_kept(kept: Kept, now: float) -> list[object]:
-    it = kept.dataset
-    return [*_named(it), lasted(0.0, it.seconds), ago(it.used, now), it.state, kept.why]
-
-
-def _named(dataset: StoredDataset) -> list[object]:
-    return [dataset.identity[:12], f"{dataset.workflow}/{dataset.name}", size(dataset.bytes)]
-
-
-def _going(found: Storage, evicted: bool) -> RenderableType:
-    rows = ([*_named(g.dataset), lasted(0.0, g.seconds)] for g in found.going)
-    empty = NONE if found.problem is None else found.problem
-    title = "evicted" if evicted else "would go next"
-    return table(title, ("identity", "dataset", ">size", ">to bring back"), rows, empty=empty)
-
-
-def _told(found: Storage, evicted: bool) -> str:
-    if not found.going and found.budget is None:
-        return "no budget is set: nothing is evicted unless --free says so"
-    verb = "were freed" if evicted else "would be freed"
-    return f"{size(found.freed)} {verb}; to bring all of it back takes {lasted(0.0, found.seconds)}"

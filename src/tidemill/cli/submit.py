@@ -1,4 +1,4 @@
-"""`submit`, `submissions` and `history`: one-shot workflows, what became of them, and what reuse has saved."""
+"""`submit` and `submissions`: one-shot workflows, and what became of them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar
-from tidemill.cli.values import ago, count, lasted, plural, size
+from tidemill.cli.values import ago, lasted, plural, size
 from tidemill.errors import BadInput
-from tidemill.model.duration import seconds
-from tidemill.model.instant import iso
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
-from tidemill.runtime.past import Figures, Resolution
 
 
 def register(app: typer.Typer) -> None:
-    for command in (submit, submissions, history):
+    for command in (submit, submissions):
         app.command()(command)
 
 
@@ -111,31 +108,3 @@ def _action(value: SubmittedAction) -> list[object]:
         size(value.bytes),
         error,
     ]
-
-
-def history(
-    ctx: typer.Context,
-    since: Annotated[str, typer.Option("--since", help="So far back, e.g. '24 hours' or '7 days'.")] = "7 days",
-    user: Annotated[str | None, typer.Option("--user", help="Only what they submitted.")] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", help="Only submissions of this workflow.")] = None,
-    by: Annotated[Resolution, typer.Option("--by", help="One line for each hour, or each day.")] = Resolution.DAY,
-    as_json: AsJson = False,
-) -> None:
-    """Show what was submitted over time: how much was computed, how much reused, and what that saved."""
-    with opened(ctx) as mill:
-        found = mill.workshop.past(time.time() - _seconds(since), by, user=user, workflow=workflow)
-    headings = ("from", ">submissions", ">actions", ">computed", ">failed", ">hits", ">took", ">saved", ">made")
-    show(as_json, documents.figures(found, by), table("", headings, map(_line, found), empty="nothing was submitted"))
-
-
-def _seconds(since: str) -> float:
-    try:
-        return seconds(since)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-
-
-def _line(value: Figures) -> list[object]:
-    counts = map(count, (value.submissions, value.actions, value.computed, value.failed))
-    spent = [lasted(0.0, value.seconds), lasted(0.0, value.saved)]
-    return [iso(value.begin), *counts, f"{value.hits} ({value.hit_rate:.0%})", *spent, size(value.bytes)]

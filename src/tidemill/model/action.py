@@ -59,6 +59,7 @@ class Action:
     parents: tuple[Parent, ...] = ()  # in port order
     force: bool = False  # compute it even if the same was computed before
     path: str | None = None  # where the user wants the output; None: Tidemill manages it
+    pinned: bool = False  # the output is never evicted
     version: str | None = None
     deterministic: bool | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from tidemill.errors import BadInput
+from tidemill.model.duration import seconds
 from tidemill.model.time import Version
 
 
@@ -23,6 +25,25 @@ def parse_instant(text: str) -> Version:
     except ValueError as error:
         raise ValueError(f"not a time: {text!r}; write it like '2026-05-01 12:00' or with a zone") from error
     return microseconds((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
+
+
+def moment(said: str, now: float) -> float:
+    """A time, or one so long ago, in seconds since the epoch.
+
+    >>> moment("1 hour", 10_000.0), moment("1970-01-02", 0.0)
+    (6400.0, 86400.0)
+    """
+    try:
+        return now - seconds(said)
+    except ValueError:
+        return _told(said)
+
+
+def _told(said: str) -> float:
+    try:
+        return parse_instant(said) / 1_000_000
+    except ValueError as error:
+        raise BadInput(f"{said!r} is neither a duration such as '7 days' nor a time: {error}") from error
 
 
 def shown(version: Version) -> str:

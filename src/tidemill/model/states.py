@@ -125,18 +125,21 @@ KEPT = frozenset({D.LEAF, D.TO_LEAF})
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Where a dataset stands, and how many actions that will read it have claimed it."""
+    """Where a dataset stands, how many actions that will read it have claimed it, and whether somebody pinned it."""
 
     state: DatasetState
     version: int = 0
     claims: int = 0
+    pinned: bool = False
 
     def moved(self, after: DatasetState) -> Dataset:
         DATASETS.check(self.state, after)
         if after in (D.PROCESSING, D.DELETING) and self.claims:
             raise IllegalMove(f"a dataset with {self.claims} claims cannot become {after}; wait for the last release")
+        if after in (D.PROCESSING, D.STORED_TO_DELETE, D.TO_DELETE) and self.pinned:
+            raise IllegalMove(f"a dataset that is pinned cannot become {after}; unpin it first")
         claims = 0 if after is D.DELETED else self.claims
-        return Dataset(after, self.version + 1, claims)
+        return replace(self, state=after, version=self.version + 1, claims=claims)
 
     def claimed(self) -> Dataset:
         """Somebody will read it; what is being made can be claimed beforehand."""
@@ -163,6 +166,14 @@ class Dataset:
             raise IllegalMove(f"a dataset that is {self.state} cannot be rescued; make it again")
         goal = _stays(self.state, leaf)
         return self if goal is self.state else self.moved(goal)
+
+    def pin(self) -> Dataset:
+        """No decision about space touches it from now on; rescued if it was about to go."""
+        stays = self.wanted(leaf=False)
+        return replace(stays, version=stays.version + 1, pinned=True)
+
+    def unpin(self) -> Dataset:
+        return replace(self, version=self.version + 1, pinned=False)
 
 
 def _stays(state: DatasetState, leaf: bool) -> DatasetState:

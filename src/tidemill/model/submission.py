@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from tidemill.model.block import Block, File, Kind
@@ -30,6 +30,7 @@ class Wish:
     forced: bool
     parents: tuple[Identity, ...] = ()  # in port order
     keep: bool = False
+    pinned: bool = False
     path: str | None = None
     attempts: int = 1
 
@@ -62,6 +63,7 @@ class StoredDataset:
     seconds: float
     made: float | None
     used: float | None
+    pinned: bool = False
 
     @property
     def readable(self) -> bool:
@@ -160,16 +162,14 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """One action of a past submission, as far as figures go."""
+class ForgottenPast:
+    """How much of what was submitted, and of what happened, was forgotten."""
 
-    submission: int
-    at: float
-    user: str
-    workflow: str
-    verdict: str
-    saved: float
-    run: int | None
-    state: RunState | None  # of the run
-    seconds: float  # that the run took
-    bytes: int  # of the dataset
+    submissions: int = 0
+    datasets: int = 0  # that were gone
+    runs: int = 0
+    events: int = 0  # of no run
+
+    def __add__(self, other: ForgottenPast) -> ForgottenPast:
+        mine, theirs = astuple(self), astuple(other)
+        return ForgottenPast(*(a + b for a, b in zip(mine, theirs, strict=True)))

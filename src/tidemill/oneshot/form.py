@@ -84,6 +84,7 @@ ACTION = (
     Field("forceComputation", TRUTH, "Compute it, and what follows, even if the same was computed before."),
     Field("isManaged", TRUTH, "Tidemill decides where the output is and how long it stays; true if left out."),
     Field("path", TEXT, "Where to put the output if it is not managed."),
+    Field("pinned", TRUTH, "Never evict the output: it stays until somebody unpins it."),
     Field("version", TEXT, "Change it when something changed that cannot be seen from here."),
     Field("deterministic", TRUTH, "Whether the same inputs always give the same output."),
     Field("parameters", OBJECT, "Passed to a function; part of what the output is known by for all."),

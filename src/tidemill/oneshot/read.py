@@ -142,6 +142,7 @@ def _action(data: Mapping[str, Any], names: Mapping[str, str]) -> Action:
         parents=tuple(Parent(id_of(p["id"]), argument_of(p, names)) for p in data.get("parentActions", ())),
         force=data.get("forceComputation", False),
         path=data.get("path"),
+        pinned=data.get("pinned", False),
         version=data.get("version"),
         deterministic=data.get("deterministic"),
         parameters=data.get("parameters", {}),

@@ -24,6 +24,7 @@ class Wanted:
     identity: Identity
     parents: tuple[Identity, ...] = ()
     keep: bool = False  # somebody wants it to stay, although something follows from it
+    pinned: bool = False  # it must be there and is not to be evicted, but is no leaf for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class Preparation:
 
 
 def prepare(actions: Iterable[Wanted], datasets: Mapping[Identity, Dataset]) -> Preparation:
-    """What to do so that the sinks and all that is to be kept are there."""
+    """What to do so that the sinks and all that is to be kept or pinned are there."""
     graph = _merged(actions)
     leaves = _leaves(graph)
     states = {i: datasets[i].state for i in graph if i in datasets}
-    seen = _reached(graph, leaves, states)
+    seen = _reached(graph, leaves | {i for i, action in graph.items() if action.pinned}, states)
     run = [i for i in graph if i in seen and _is_missing(states.get(i))]
     there = seen.difference(run)
     return Preparation(
@@ -73,11 +74,12 @@ def prepare(actions: Iterable[Wanted], datasets: Mapping[Identity, Dataset]) -> 
 
 
 def _merged(actions: Iterable[Wanted]) -> dict[Identity, Wanted]:
-    """One action for each dataset, kept if one of those that make it is."""
+    """One action for each dataset, kept or pinned if one of those that make it is."""
     merged: dict[Identity, Wanted] = {}
     for action in actions:
         known = merged.get(action.identity, action)
-        merged[action.identity] = replace(known, keep=known.keep or action.keep)
+        keep, pinned = known.keep or action.keep, known.pinned or action.pinned
+        merged[action.identity] = replace(known, keep=keep, pinned=pinned)
     return merged
 
 
@@ -88,11 +90,11 @@ def _leaves(graph: Mapping[Identity, Wanted]) -> set[Identity]:
 
 
 def _reached(
-    graph: Mapping[Identity, Wanted], leaves: set[Identity], states: Mapping[Identity, DatasetState]
+    graph: Mapping[Identity, Wanted], goals: set[Identity], states: Mapping[Identity, DatasetState]
 ) -> set[Identity]:
-    """The first pass: from the leaves back, as long as things must run."""
+    """The first pass: from what must be there back, as long as things must run."""
     seen: set[Identity] = set()
-    ahead = list(leaves)
+    ahead = list(goals)
     while ahead:
         at = ahead.pop()
         if at not in seen:

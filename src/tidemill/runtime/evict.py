@@ -1,8 +1,9 @@
-"""Keeping datasets within their budget: what is kept and why, what would go next, and deleting it."""
+"""Keeping datasets within their budgets: what is kept and why, what would go next, and deleting it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -15,10 +16,11 @@ from tidemill.model.submission import StoredDataset
 from tidemill.ports import BlockStore
 from tidemill.retain.eviction import ALGORITHMS, DEFAULT, Algorithm
 from tidemill.retain.eviction.back import seconds_back, seconds_for_all
+from tidemill.retain.eviction.budgets import Want, choose
 from tidemill.retain.eviction.history import History, Made
 from tidemill.retain.eviction.store import Store, figures
 from tidemill.runtime.ledger import Ledger
-from tidemill.runtime.stored import Budget, Going, Kept, Storage, why_kept
+from tidemill.runtime.stored import Budgets, Going, Kept, Share, Shares, Storage, shares, why_kept
 
 
 @dataclass(slots=True)
@@ -27,42 +29,40 @@ class Evictor:
 
     ledger: Ledger
     store: BlockStore
-    budget: Budget | None = None
+    budgets: Budgets = field(default_factory=Budgets)
     algorithm: Algorithm = field(default_factory=ALGORITHMS[DEFAULT])
     _history: History = field(default_factory=History)
     _upto: int = 0
 
     def storage(self, amount: int | None = None) -> Storage:
         """How storage stands, and what freeing an amount would take; else what the next eviction would."""
-        new = self.ledger.graphs(self._upto)
-        datasets = {d.identity: d for d in self.ledger.datasets()}  # later, so that it has all that is in the graphs
-        self._learn(new, datasets)
-        there = [d for d in datasets.values() if d.state in HOLDS_FILES]
-        held = sum(d.bytes for d in there)
-        wanted = self._next_amount(held) if amount is None else amount
-        kept = tuple(Kept(d, why_kept(d)) for d in sorted(there, key=lambda d: -d.bytes))
-        try:
-            going, seconds = self._choose(datasets, wanted)
-        except CannotFree as error:
-            return Storage(self.budget, held, kept, wanted, (), 0.0, str(error))
-        return Storage(self.budget, held, kept, wanted, going, seconds)
+        datasets = self._looked()
+        found = self._shares(datasets)
+        if amount is not None:
+            return self._outlook(datasets, found, [(amount, found.store)])
+        if not found.over and found.store.budget is not None:  # something goes next, though nothing has to go yet
+            return self._outlook(datasets, found, [(1, found.store)])
+        return self._outlook(datasets, found, [(share.over, share) for share in found.over])
 
     def keep_within(self) -> Storage | None:
-        """Delete what was chosen before, and then as much as is held above the limit; None if nothing has to go.
+        """Delete what was chosen before, and then what budgets do not allow; None if nothing has to go.
 
-        Raises `CannotFree`, and deletes nothing more, if what may go does not cover it.
+        A budget that cannot be kept takes nothing, and is among the problems.
         """
         self.delete()
-        over = 0 if self.budget is None else self.ledger.held() - self.budget.limit
-        return self.free(over) if over > 0 else None
+        return self._deleted(self.storage()) if shares(self.ledger.held(), self.budgets).over else None
 
     def free(self, amount: int) -> Storage:
-        """Delete what costs least to lose."""
+        """Delete what costs least to lose; raises `CannotFree`, and deletes nothing, if that does not cover it."""
         found = self.storage(amount)
-        if found.problem is not None:
-            raise CannotFree(found.problem)
-        self.ledger.evict(g.dataset.identity for g in found.going)
-        self.delete()
+        if found.problems:
+            raise CannotFree(found.problems[0])
+        return self._deleted(found)
+
+    def _deleted(self, found: Storage) -> Storage:
+        if found.going:
+            self.ledger.evict(g.dataset.identity for g in found.going)
+            self.delete()
         return found
 
     def delete(self) -> int:
@@ -79,37 +79,66 @@ class Evictor:
                 gone += 1
         return gone
 
-    def _next_amount(self, held: int) -> int:
-        """Something goes next, though nothing may have to go yet."""
-        return 0 if self.budget is None else max(held - self.budget.limit, 1)
+    def _looked(self) -> dict[Identity, StoredDataset]:
+        """All datasets as they are now. They are read after the graphs, so that all that is in those is there."""
+        new = self.ledger.graphs(self._upto)
+        datasets = {d.identity: d for d in self.ledger.datasets()}
+        self._learn(new, datasets)
+        return datasets
 
-    def _choose(self, datasets: Mapping[Identity, StoredDataset], amount: int) -> tuple[tuple[Going, ...], float]:
-        if amount <= 0:
-            return (), 0.0
-        store = self._stored(datasets)
-        chosen = self.algorithm.choose(self._history, store, amount)
-        back = seconds_back(self._history, store, chosen)
-        found = (datasets[self._history.identities[n]] for n in chosen)
-        going = tuple(Going(d, s) for d, s in zip(found, back, strict=True))
-        return going, seconds_for_all(self._history, store, chosen)
+    def _shares(self, datasets: Mapping[Identity, StoredDataset]) -> Shares:
+        held: Counter[str] = Counter()
+        for dataset in _there(datasets):
+            held[dataset.workflow] += dataset.bytes
+        return shares(held, self.budgets)
+
+    def _outlook(
+        self, datasets: Mapping[Identity, StoredDataset], found: Shares, wanted: Sequence[tuple[int, Share]]
+    ) -> Storage:
+        """How storage stands, and what goes if these want so many bytes freed."""
+        kept = tuple(Kept(d, why_kept(d)) for d in sorted(_there(datasets), key=lambda d: -d.bytes))
+        if not wanted:
+            return Storage(found, kept, (), 0.0)
+        stored = self._stored(datasets)
+        choice = choose(self.algorithm, self._history, stored, [self._want(datasets, *w) for w in wanted])
+        back = seconds_back(self._history, stored, choice.going)
+        chosen = (datasets[self._history.identities[n]] for n in choice.going)
+        going = tuple(Going(d, s) for d, s in zip(chosen, back, strict=True))
+        seconds = seconds_for_all(self._history, stored, choice.going)
+        return Storage(found, kept, going, seconds, tuple(choice.problems))
+
+    def _want(self, datasets: Mapping[Identity, StoredDataset], amount: int, share: Share) -> Want:
+        known = (datasets.get(i) for i in self._history.identities)
+        among = [d is not None and share.workflow in (None, d.workflow) for d in known]
+        return Want(amount, np.array(among, dtype=np.bool_), share.whose)
 
     def _learn(self, new: Iterable[tuple[int, str, Identity]], datasets: Mapping[Identity, StoredDataset]) -> None:
-        """Take in what was submitted since the last time."""
+        """Take in what was submitted since the last time, unless it was forgotten while one looked."""
         for (number, workflow), rows in groupby(new, key=lambda row: row[:2]):
             graph = dict.fromkeys(identity for _, _, identity in rows)
-            self._history.submit(workflow, [_made(datasets[i]) for i in graph])
+            if graph.keys() <= datasets.keys():
+                self._history.submit(workflow, [_made(datasets[i]) for i in graph])
             self._upto = number
 
     def _stored(self, datasets: Mapping[Identity, StoredDataset]) -> Store:
         """Figures as they are now: when a dataset was first submitted, nobody knew them."""
-        known = [datasets[i] for i in self._history.identities]
-        movable = [n for n, d in enumerate(known) if d.state is DatasetState.STORED and not d.claims]
+        known = [datasets.get(i) for i in self._history.identities]  # None: gone, and forgotten since
+        movable = [n for n, d in enumerate(known) if d is not None and _may_go(d)]
+        seconds, sizes = self._history.seconds, self._history.bytes
         return Store(
-            np.array([d.state in HOLDS_FILES or d.state in PRODUCED for d in known], dtype=np.bool_),
+            np.array([d is not None and d.state in HOLDS_FILES | PRODUCED for d in known], dtype=np.bool_),
             np.array(movable, dtype=np.int64),
-            figures([d.seconds for d in known]),
-            figures([max(d.bytes, 1) for d in known]),
+            figures([seconds[n] if d is None else d.seconds for n, d in enumerate(known)]),
+            figures([sizes[n] if d is None else max(d.bytes, 1) for n, d in enumerate(known)]),
         )
+
+
+def _there(datasets: Mapping[Identity, StoredDataset]) -> list[StoredDataset]:
+    return [d for d in datasets.values() if d.state in HOLDS_FILES]
+
+
+def _may_go(dataset: StoredDataset) -> bool:
+    return dataset.state is DatasetState.STORED and not dataset.claims and not dataset.pinned
 
 
 def _made(dataset: StoredDataset) -> Made:

@@ -7,8 +7,10 @@ from typing import Protocol
 
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
+from tidemill.model.past import Past, Period
 from tidemill.model.run import Claim
-from tidemill.model.submission import Errand, Handed, Past, Placement, Product, StoredDataset, Submission
+from tidemill.model.submission import Errand, ForgottenPast, Handed, Placement, Product, StoredDataset, Submission
+from tidemill.retain.past import Tally
 
 
 class Ledger(Protocol):
@@ -25,9 +27,17 @@ class Ledger(Protocol):
 
     def submission(self, number: int) -> Submission: ...
     def submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
-    def past(self, since: float, *, user: str | None = None, workflow: str | None = None) -> list[Past]: ...
+    def past(self, wanted: Period) -> list[Past]:
+        """Every action submitted and every task refreshed within a period, as far as it is remembered."""
+
+    def tallies(self, wanted: Period) -> list[Tally]:
+        """What is known, by the hour, of what was forgotten."""
+
     def graphs(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
+
+    def forget(self, age: float) -> ForgottenPast:
+        """Forget submissions and events that are older than so many seconds and that nothing needs any more."""
 
     def errand(self, run: int) -> Errand:
         """What the run of an action is to do."""
@@ -43,14 +53,17 @@ class Ledger(Protocol):
 
     def placed(self, placement: Placement) -> None: ...
     def datasets(self) -> list[StoredDataset]: ...
-    def held(self) -> int:
-        """Bytes that datasets hold: space is free only when the files are gone."""
+    def held(self) -> dict[str, int]:
+        """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
 
     def evict(self, chosen: Iterable[Identity]) -> list[Identity]:
         """Choose datasets to go; what is not stored, or claimed, is left. Returns those that go."""
 
     def drop(self, identity: Identity) -> None:
         """Its user deletes a leaf."""
+
+    def pin(self, identity: Identity, *, pinned: bool) -> None:
+        """Keep a dataset from being evicted, or no longer; what was chosen to go is rescued."""
 
     def going(self) -> list[Identity]:
         """Datasets that were chosen to go and are not gone."""

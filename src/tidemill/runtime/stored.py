@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset
@@ -18,6 +19,45 @@ class Budget:
     @property
     def limit(self) -> int:
         return int(self.bytes * self.threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What all datasets may hold together, and those that workflows first wanted. None: all there is."""
+
+    store: Budget | None = None
+    workflows: Mapping[str, Budget] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the datasets of one workflow, or all of them, hold, and may hold."""
+
+    workflow: str | None  # None: all
+    held: int
+    budget: Budget | None
+
+    @property
+    def over(self) -> int:
+        """Bytes that have to go."""
+        return 0 if self.budget is None else max(self.held - self.budget.limit, 0)
+
+    @property
+    def whose(self) -> str:
+        return "the store" if self.workflow is None else f"workflow {self.workflow!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What all datasets hold, and those of each workflow that has a budget."""
+
+    store: Share
+    workflows: tuple[Share, ...]
+
+    @property
+    def over(self) -> tuple[Share, ...]:
+        """Those that hold more than they may: workflows before the store, which what they give up counts for."""
+        return tuple(share for share in (*self.workflows, self.store) if share.over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +78,28 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How storage stands. `going` is what an eviction of `amount` bytes would take."""
+    """How storage stands. `going` is what an eviction would take; `problems` say which budgets it cannot keep."""
 
-    budget: Budget | None
-    held: int
+    shares: Shares
     kept: tuple[Kept, ...]
-    amount: int
     going: tuple[Going, ...]
     seconds: float  # to bring all of that back
-    problem: str | None = None  # why nothing can go
+    problems: tuple[str, ...] = ()
 
     @property
     def freed(self) -> int:
         return sum(g.dataset.bytes for g in self.going)
 
 
+def shares(held: Mapping[str, int], budgets: Budgets) -> Shares:
+    """How what workflows hold, in bytes, compares with budgets."""
+    named = tuple(Share(name, held.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items()))
+    return Shares(Share(None, sum(held.values()), budgets.store), named)
+
+
 def why_kept(dataset: StoredDataset) -> str:
+    if dataset.pinned:
+        return "pinned: it stays until somebody unpins it"
     if dataset.state is DatasetState.LEAF:
         return f"leaf of {dataset.workflow}: it stays until somebody drops it"
     if dataset.state is DatasetState.PROCESSING:

@@ -65,6 +65,7 @@ def _wish(action: Action, names: Mapping[str, Named], *, keep: bool) -> Wish:
         forced=name.forced,
         parents=tuple(names[p.id].identity for p in action.parents),
         keep=keep,
+        pinned=action.pinned,
         path=action.path,
         attempts=action.attempts,
     )

@@ -26,6 +26,7 @@ class Watcher:
     ledger: Ledger
     actor: Actor
     place: Place
+    delete: Callable[[], object]  # what was chosen to go
 
     def see_through(self, number: int, tell: Tell = lambda _: None) -> Submission:
         """Run and wait until a submission has ended; raises `RunFailed` if some of it came to nothing."""
@@ -36,10 +37,15 @@ class Watcher:
             if found.ended:
                 break
             if not self._advance(found):
-                self.actor.executor.catalog.reclaim()
+                self._do_for_the_dead()
                 self.actor.executor.sleep(PAUSE)
         _check(found)
         return found
+
+    def _do_for_the_dead(self) -> None:
+        """Give up runs whose process is gone, and finish its deletions: what is wanted again waits for both."""
+        self.actor.executor.catalog.reclaim()
+        self.delete()
 
     def put_in_place(self, number: int | None = None) -> None:
         """Make the copies that users want of what is there; one that cannot be made keeps no other from it."""

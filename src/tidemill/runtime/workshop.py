@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.errors import NotFound
 from tidemill.model.block import File
+from tidemill.model.past import Period
 from tidemill.model.run import Run
+from tidemill.model.states import DatasetState
 from tidemill.model.submission import Placement, StoredDataset, Submission, SubmittedAction
 from tidemill.oneshot import Sources
+from tidemill.retain.past import Figures, Resolution, Split, figures
 from tidemill.runtime.actions import Actor
 from tidemill.runtime.evict import Evictor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.ledger import Ledger
-from tidemill.runtime.past import Figures, Resolution, figures
-from tidemill.runtime.stored import Budget, Storage
+from tidemill.runtime.stored import Budgets, Storage
 from tidemill.runtime.submit import Submitter
 from tidemill.runtime.watch import Tell, Watcher
 
@@ -37,7 +39,7 @@ class Workshop:
     surroundings: Mapping[str, str]
     locate: Callable[[str], str]  # where a program or script that an action names is
     placer: Placer
-    budget: Budget | None = None
+    budgets: Budgets = field(default_factory=Budgets)
 
     def submit(self, text: str, user: str) -> Submission:
         """Take in a workflow, and put in place what is wanted of it and there already."""
@@ -70,32 +72,46 @@ class Workshop:
             raise NotFound(f"{many} {wanted!r} in submission {submission}; its actions are {known}")
         return found[0]
 
-    def past(
-        self, since: float, by: Resolution, *, user: str | None = None, workflow: str | None = None
-    ) -> list[Figures]:
-        return figures(self.ledger.past(since, user=user, workflow=workflow), by)
+    def past(self, wanted: Period, by: Resolution, per: Split | None = None) -> list[Figures]:
+        """What was submitted and refreshed within a period, in figures."""
+        return figures(self.ledger.past(wanted), self.ledger.tallies(wanted), by, per)
 
     def storage(self, amount: int | None = None) -> Storage:
         """How storage stands, and what freeing so many bytes would take; else what the next eviction would."""
         return self.evictor().storage(amount)
 
-    def drop(self, wanted: str) -> StoredDataset:
-        """Delete a leaf, by the beginning of its identity."""
-        found = [d for d in self.ledger.datasets() if d.identity.startswith(wanted) and d.readable]
+    def dataset(self, wanted: str) -> StoredDataset:
+        """One that is there, is being made or is pinned: by the beginning of its identity, or by workflow/name."""
+        known = (d for d in self.ledger.datasets() if d.pinned or d.state is not DatasetState.DELETED)
+        found = [d for d in known if d.identity.startswith(wanted) or f"{d.workflow}/{d.name}" == wanted]
         if len(found) != 1:
-            raise NotFound(f"{len(found)} datasets have an identity that begins with {wanted!r}; write more of it")
-        self.ledger.drop(found[0].identity)
-        self.evictor().delete()
+            raise NotFound(
+                f"{len(found)} datasets go by {wanted!r}; write workflow/name, or enough of the identity that "
+                "tidemill storage shows"
+            )
         return found[0]
 
+    def drop(self, wanted: str) -> StoredDataset:
+        """Delete a leaf."""
+        found = self.dataset(wanted)
+        self.ledger.drop(found.identity)
+        self.evictor().delete()
+        return found
+
+    def pin(self, wanted: str, *, pinned: bool = True) -> StoredDataset:
+        """Keep a dataset from being evicted, or no longer."""
+        found = self.dataset(wanted)
+        self.ledger.pin(found.identity, pinned=pinned)
+        return self.dataset(found.identity)
+
     def evictor(self) -> Evictor:
-        return Evictor(self.ledger, self.executor.store, self.budget)
+        return Evictor(self.ledger, self.executor.store, self.budgets)
 
     def _actor(self) -> Actor:
         return Actor(self.executor, self.ledger, self.sources, self.surroundings, self.locate)
 
     def _watcher(self) -> Watcher:
-        return Watcher(self.ledger, self._actor(), self._place)
+        return Watcher(self.ledger, self._actor(), self._place, self.evictor().delete)
 
     def _place(self, placement: Placement) -> None:
         self.placer.place(placement.dataset.identity, placement.dataset.files, placement.path)

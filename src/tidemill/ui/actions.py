@@ -10,6 +10,7 @@ from typing import TypeVar
 from nicegui import ui
 
 from tidemill.errors import TidemillError
+from tidemill.model.submission import StoredDataset
 from tidemill.runtime.asking import ask, workflow_of, workflow_of_flow
 from tidemill.ui.desk import Desk
 from tidemill.ui.parts import Button, Text, box
@@ -47,6 +48,13 @@ class Actions:
 
     async def resume(self, workflow: str) -> None:
         await self._set(workflow, paused=False)
+
+    async def pin(self, dataset: StoredDataset, *, pinned: bool) -> None:
+        """As over the API, for admins alone: a dataset is in no workflow that is registered."""
+        shop, name = self.desk.mill.workshop, f"{dataset.workflow}/{dataset.name}"
+        verb = "pin" if pinned else "unpin"
+        if await self._done(f"{verb} {name}", lambda: None, lambda: shop.pin(dataset.identity, pinned=pinned)):
+            ui.notify(f"Dataset {name} is {verb}ned")
 
     async def _set(self, workflow: str, *, paused: bool) -> None:
         def change() -> bool:

@@ -14,6 +14,8 @@ PAGES = (
     ("Graph", "/"),
     ("Runs", "/runs"),
     ("Freshness", "/freshness"),
+    ("History", "/history"),
+    ("Storage", "/storage"),
     ("Triggers", "/triggers"),
     ("Servers", "/servers"),
     ("Events", "/events"),

@@ -10,6 +10,7 @@ from nicegui import ui
 
 from tidemill.app import Tidemill
 from tidemill.model.run import RunState
+from tidemill.retain.past import Resolution, Split
 from tidemill.runtime.staleness import Measure
 from tidemill.ui.channel import channel
 from tidemill.ui.desk import Desk
@@ -17,11 +18,13 @@ from tidemill.ui.events import events
 from tidemill.ui.feed import Feed
 from tidemill.ui.flow import flow
 from tidemill.ui.freshness import freshness
+from tidemill.ui.history import Asked, history
 from tidemill.ui.home import home
 from tidemill.ui.policy import Policy
 from tidemill.ui.run import run
 from tidemill.ui.runs import runs
 from tidemill.ui.servers import servers
+from tidemill.ui.storage import storage
 from tidemill.ui.triggers import triggers
 from tidemill.ui.viewer import Who, anyone
 
@@ -82,6 +85,20 @@ def _register(desk: Desk) -> None:
     @ui.page("/freshness", response_timeout=PATIENCE)
     async def _freshness(measure: Measure = Measure.STALENESS) -> None:
         await freshness(desk, measure)
+
+    @ui.page("/history", response_timeout=PATIENCE)
+    async def _history(
+        by: Resolution = Resolution.HOUR,
+        per: Split | None = None,
+        user: str | None = None,
+        workflow: str | None = None,
+        task: str | None = None,
+    ) -> None:
+        await history(desk, Asked(by, per, user, workflow, task))
+
+    @ui.page("/storage", response_timeout=PATIENCE)
+    async def _storage() -> None:
+        await storage(desk)
 
     @ui.page("/triggers", response_timeout=PATIENCE)
     async def _triggers() -> None:

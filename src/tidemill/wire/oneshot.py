@@ -38,22 +38,25 @@ class Submissions(Shape):
 
 
 class Figures(Shape):
-    """What was submitted within an hour or a day; `seconds` of computing, and how many of them reuse saved."""
+    """What was done within a period, `of` all or of one; `seconds` of computing, and how many of them reuse saved."""
 
     begin: Moment
+    of: str | None
     submissions: int
     actions: int
     computed: int
-    failed: int
     hits: int
     hit_rate: float
+    refreshes: int
+    failed: int
     seconds: float
     saved: float
     bytes: int
 
 
 class History(Shape):
-    by: Literal["hour", "day"]
+    by: Literal["minute", "hour", "day", "week", "month"]
+    per: Literal["user", "workflow", "task"] | None
     figures: list[Figures]
 
 
@@ -63,6 +66,7 @@ class Dataset(Shape):
     name: str
     state: str
     claims: int
+    pinned: bool
     bytes: int
     seconds: float
     made: Moment | None
@@ -77,18 +81,33 @@ class Going(Dataset):
     seconds_back: float
 
 
-class Storage(Shape):
-    """What is kept and why, what the next eviction would take, and the seconds to bring that back."""
+class Held(Shape):
+    """`limit`: the bytes from which on something is evicted."""
 
     held: int
     budget: int | None
     limit: int | None
+
+
+class Share(Held):
+    """What the datasets hold that a workflow was the first to want."""
+
+    workflow: str
+
+
+class Storage(Held):
+    """What is kept and why, what the next eviction would take, and the seconds to bring that back.
+
+    `problems` say which budgets cannot be kept, and why.
+    """
+
+    workflows: list[Share]
     kept: list[Kept]
     evicted: bool
     going: list[Going]
     freed: int
     seconds_back: float
-    problem: str | None
+    problems: list[str]
 
 
 Document = dict[str, Any]

@@ -34,7 +34,7 @@ class Store:
         if most < amount:
             raise CannotFree(
                 f"{amount:.0f} bytes are to be freed, but all that may go holds {most:.0f}; "
-                "wait for running work to end, delete leaves that nobody needs, or raise the budget"
+                "wait for running work to end, delete leaves that nobody needs, unpin something, or raise the budget"
             )
 
 

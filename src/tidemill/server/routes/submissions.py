@@ -1,4 +1,4 @@
-"""One-shot workflows: submitting them, what became of them, and what is kept.
+"""One-shot workflows: submitting them, and what became of them.
 
 An action runs a program of whoever wrote the workflow. So only admins, who are trusted with the machine, submit.
 """
@@ -6,15 +6,13 @@ An action runs a program of whoever wrote the workflow. So only admins, who are 
 from __future__ import annotations
 
 import json
-import time
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Path
 
 from tidemill import documents
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.runtime.past import Resolution
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, TheCaller, Wake, needs
 from tidemill.server.parameters import Before, Limit, Number
@@ -26,8 +24,6 @@ _ADMIN = [needs(Role.ADMIN)]
 
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
-OfUser = Annotated[str | None, Query(description="Only what they submitted.", pattern=_TEXT, max_length=200)]
-OfWorkflow = Annotated[str | None, Query(description="Only of this workflow.", pattern=_TEXT, max_length=200)]
 
 
 @router.post(
@@ -66,22 +62,3 @@ def submission(mill: Mill, number: Number) -> Json:
 def action(mill: Mill, number: Number, key: Key) -> Json:
     """Show an action of a submission, and why it was or was not reused."""
     return documents.submitted_action(mill.workshop.action(number, key))
-
-
-@router.get("/history", response_model=oneshot.History, dependencies=_VIEWER)
-def history(
-    mill: Mill,
-    hours: Annotated[float, Query(description="So far back.", gt=0, le=24 * 3660)] = 168.0,
-    by: Annotated[Resolution, Query(description="One entry for each.")] = Resolution.DAY,
-    user: OfUser = None,
-    workflow: OfWorkflow = None,
-) -> Json:
-    """Show what was submitted over time: how much was computed, how much reused, and what that saved."""
-    found = mill.workshop.past(time.time() - 3600 * hours, by, user=user, workflow=workflow)
-    return documents.figures(found, by)
-
-
-@router.get("/storage", response_model=oneshot.Storage, dependencies=_VIEWER)
-def storage(mill: Mill) -> Json:
-    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
-    return documents.storage(mill.workshop.storage(), evicted=False)

@@ -1,0 +1,117 @@
+"""`storage`, `pin` and `unpin`: which datasets are kept and why, and what would go."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from tidemill import documents
+from tidemill.cli.options import AsJson, opened
+from tidemill.cli.output import show, table
+from tidemill.cli.values import NONE, ago, lasted, size
+from tidemill.errors import BadInput, CannotFree
+from tidemill.model.size import bytes_in
+from tidemill.model.submission import StoredDataset
+from tidemill.runtime.stored import Kept, Share, Storage
+
+
+def register(app: typer.Typer) -> None:
+    for command in (storage, pin, unpin):
+        app.command()(command)
+
+
+def storage(
+    ctx: typer.Context,
+    free: Annotated[
+        str | None, typer.Option("--free", metavar="BYTES", help="Evict so much now, e.g. '2 GB'.", show_default=False)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show what would go.")] = False,
+    drop: Annotated[
+        str | None,
+        typer.Option("--drop", metavar="DATASET", help="Delete a leaf.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
+    amount = None if free is None else _bytes(free)
+    with opened(ctx) as mill:
+        shop = mill.workshop
+        if drop is not None:
+            gone = shop.drop(drop)
+            show(as_json, {"dropped": gone.identity}, f"{gone.workflow}/{gone.name} is dropped")
+            return
+        evict = amount is not None and not dry_run
+        found = shop.evictor().free(amount) if evict and amount is not None else shop.storage(amount)
+        if amount is not None and found.problems:
+            raise CannotFree(found.problems[0])
+    shown = [] if evict else [_standing(found), _kept(found, time.time())]
+    said = (_going(found, evict), *found.problems, _told(found, evict))
+    show(as_json, documents.storage(found, evicted=evict), *shown, *said)
+
+
+Wanted = Annotated[str, typer.Argument(metavar="DATASET", help="The beginning of its identity, or workflow/name.")]
+
+
+def pin(ctx: typer.Context, dataset: Wanted, as_json: AsJson = False) -> None:
+    """Keep a dataset from being evicted, until it is unpinned."""
+    _pin(ctx, dataset, as_json, pinned=True)
+
+
+def unpin(ctx: typer.Context, dataset: Wanted, as_json: AsJson = False) -> None:
+    """Let a dataset that was pinned be evicted when space is short."""
+    _pin(ctx, dataset, as_json, pinned=False)
+
+
+def _pin(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:
+    with opened(ctx) as mill:
+        found = mill.workshop.pin(dataset, pinned=pinned)
+    said = "pinned: it is not evicted" if pinned else "no longer pinned"
+    show(as_json, documents.dataset(found), f"{found.workflow}/{found.name} is {said}")
+
+
+def _bytes(said: str) -> int:
+    try:
+        return bytes_in(said)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def _standing(found: Storage) -> RenderableType:
+    headings = ("datasets of", ">held", ">budget", ">evicts from")
+    return table("", headings, (_share(s) for s in (found.shares.store, *found.shares.workflows)))
+
+
+def _share(share: Share) -> list[object]:
+    budget = share.budget
+    limits = [None, None] if budget is None else [size(budget.bytes), size(budget.limit)]
+    return ["all" if share.workflow is None else share.workflow, size(share.held), *limits]
+
+
+def _kept(found: Storage, now: float) -> RenderableType:
+    headings = ("identity", "dataset", ">size", ">took", "used", "state", "why it is there")
+    return table("kept", headings, (_one_kept(k, now) for k in found.kept), empty="nothing")
+
+
+def _one_kept(kept: Kept, now: float) -> list[object]:
+    it = kept.dataset
+    return [*_named(it), lasted(0.0, it.seconds), ago(it.used, now), it.state, kept.why]
+
+
+def _named(dataset: StoredDataset) -> list[object]:
+    return [dataset.identity[:12], f"{dataset.workflow}/{dataset.name}", size(dataset.bytes)]
+
+
+def _going(found: Storage, evicted: bool) -> RenderableType:
+    rows = ([*_named(g.dataset), lasted(0.0, g.seconds)] for g in found.going)
+    title = "evicted" if evicted else "would go next"
+    return table(title, ("identity", "dataset", ">size", ">to bring back"), rows, empty=NONE)
+
+
+def _told(found: Storage, evicted: bool) -> str:
+    if not found.going and found.shares.store.budget is None and not found.shares.workflows:
+        return "no budget is set: nothing is evicted unless --free says so"
+    verb = "were freed" if evicted else "would be freed"
+    return f"{size(found.freed)} {verb}; to bring all of it back takes {lasted(0.0, found.seconds)}"

@@ -1,0 +1,46 @@
+"""What was submitted and refreshed over time, in figures."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from tidemill import documents
+from tidemill.model.access import Role
+from tidemill.model.codec import Json
+from tidemill.model.instant import moment
+from tidemill.model.past import Period
+from tidemill.retain.past import Resolution, Split
+from tidemill.server.declared import answers
+from tidemill.server.doors import Mill, needs
+from tidemill.wire import oneshot
+
+router = APIRouter(tags=["history"])
+
+_TEXT = r"^[^\x00-\x1f\x7f]+$"
+_WHEN = "A time in UTC like 2026-05-01T12:00, or so long ago, like '7 days'."
+Moment = Annotated[str, Query(description=_WHEN, pattern=_TEXT, max_length=100)]
+OfUser = Annotated[str | None, Query(description="Only what they submitted.", pattern=_TEXT, max_length=200)]
+OfWorkflow = Annotated[str | None, Query(description="Only of this workflow.", pattern=_TEXT, max_length=200)]
+OfTask = Annotated[
+    str | None, Query(description="Only this task, or actions of this name.", pattern=_TEXT, max_length=200)
+]
+
+
+@router.get("/history", response_model=oneshot.History, responses=answers(400), dependencies=[needs(Role.VIEWER)])
+def history(
+    mill: Mill,
+    since: Moment = "7 days",
+    until: Moment = "0s",
+    by: Annotated[Resolution, Query(description="One entry for each.")] = Resolution.DAY,
+    per: Annotated[Split | None, Query(description="And each of these apart.")] = None,
+    user: OfUser = None,
+    workflow: OfWorkflow = None,
+    task: OfTask = None,
+) -> Json:
+    """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
+    now = time.time()
+    period = Period(moment(since, now), moment(until, now), user, workflow, task)
+    return documents.figures(mill.workshop.past(period, by, per), by, per)

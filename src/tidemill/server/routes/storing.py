@@ -1,0 +1,44 @@
+"""Datasets: what is kept and why, what would go, and what must not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from tidemill import documents
+from tidemill.model.access import Role
+from tidemill.model.codec import Json
+from tidemill.server.declared import answers
+from tidemill.server.doors import Mill, needs
+from tidemill.wire import oneshot
+
+router = APIRouter(tags=["datasets"])
+_ADMIN = [needs(Role.ADMIN)]
+"""As for whoever submits: what one workflow keeps, others do without."""
+
+Wanted = Annotated[
+    str, Path(description="The beginning of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)
+]
+
+
+@router.get("/storage", response_model=oneshot.Storage, dependencies=[needs(Role.VIEWER)])
+def storage(mill: Mill) -> Json:
+    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
+    return documents.storage(mill.workshop.storage(), evicted=False)
+
+
+@router.post(
+    "/datasets/{dataset}/pin", response_model=oneshot.Dataset, responses=answers(404, 409), dependencies=_ADMIN
+)
+def pin(mill: Mill, dataset: Wanted) -> Json:
+    """Keep a dataset from being evicted."""
+    return documents.dataset(mill.workshop.pin(dataset))
+
+
+@router.post(
+    "/datasets/{dataset}/unpin", response_model=oneshot.Dataset, responses=answers(404, 409), dependencies=_ADMIN
+)
+def unpin(mill: Mill, dataset: Wanted) -> Json:
+    """Let a dataset that was pinned be evicted when space is short."""
+    return documents.dataset(mill.workshop.pin(dataset, pinned=False))

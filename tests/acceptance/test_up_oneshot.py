@@ -1,0 +1,93 @@
+"""A one-shot workflow with an action of each kind under `tidemill up`: the server dies, the next one does the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.acceptance.test_submit import PROGRAM
+from tests.acceptance.test_up import PATIENCE, SETTINGS, server, until
+
+from tidemill.app import Tidemill
+from tidemill.model.run import RunState
+from tidemill.model.submission import Submission
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+
+quick = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+spark = SparkSession.builder.config(map=quick).getOrCreate()
+spark.read.parquet(sys.argv[1]).distinct().write.mode("append").parquet(sys.argv[2])
+"""
+FUNCTION = """
+import os, pathlib
+
+def shouted(counts):
+    gate = pathlib.Path(__file__).with_name("gate")
+    if gate.exists():  # the server dies with the action in hand
+        gate.unlink()
+        os.kill(os.getpid(), 9)
+    return counts.selectExpr("upper(word) AS word", "n")
+"""
+
+
+def document() -> dict[str, object]:
+    query = "SELECT raw.word, count(*) AS n FROM raw JOIN words USING (word) GROUP BY raw.word"
+    actions = [
+        {"id": 1, "name": "raw", "type": "command-line", "command": ["./fetch", "{output}"], "files": ["./fetch"]},
+        {"id": 2, "name": "words", "type": "pyspark-script", "script": "words.py", "arguments": ["{raw}", "{output}"]},
+        {"id": 3, "name": "counts", "type": "spark-sql", "query": query},
+        {"id": 4, "name": "shouted", "type": "python-function", "function": "shouting:shouted"},
+        {"id": 5, "name": "last", "type": "spark-sql", "query": "SELECT * FROM shouted WHERE n > 1"},
+    ]
+    parents: dict[int, list[int]] = {2: [1], 3: [1, 2], 4: [3], 5: [4]}
+    for action, read in zip(actions[1:], parents.values(), strict=True):
+        action["parentActions"] = [{"id": number} for number in read]
+    actions[-1] |= {"isManaged": False, "path": "out"}
+    return {"name": "words", "startActionId": 1, "endActionId": 5, "actions": actions}
+
+
+def project(directory: Path) -> None:
+    (directory / "tidemill.toml").write_text(SETTINGS)
+    (directory / "workflow.py").write_text("import tidemill as tm\n\nwf = tm.Workflow('empty')\n")
+    (directory / "fetch").write_text(PROGRAM.format(python=sys.executable))
+    (directory / "fetch").chmod(stat.S_IRWXU)
+    (directory / "words.py").write_text(SCRIPT)
+    (directory / "shouting.py").write_text(FUNCTION)
+    (directory / "gate").touch()
+
+
+def states(found: Submission) -> list[RunState]:
+    return [a.state for a in found.actions]
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(600)
+def test_what_was_finished_when_a_server_died_is_not_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    project(tmp_path)
+    with Tidemill.open(tmp_path) as mill:
+        number = mill.workshop.submit(json.dumps(document()), "ada").id
+        with server(tmp_path, "up") as first:
+            until(lambda: first.poll() is not None)
+        assert first.returncode == -signal.SIGKILL
+        before = mill.workshop.ledger.submission(number)
+        assert states(before) == [RunState.FINISHED] * 3 + [RunState.RUNNING, RunState.WAITING]
+        with server(tmp_path, "up") as second:
+            until(lambda: mill.workshop.ledger.submission(number).ended)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(PATIENCE) == 0
+        after = mill.workshop.ledger.submission(number)
+        assert states(after) == [RunState.FINISHED] * 5
+        assert after.actions[:3] == before.actions[:3]  # the same runs, at the same times
+        assert [a.run.attempt for a in after.actions if a.run] == [1, 1, 1, 2, 1]
+        assert pq.read_table(tmp_path / "out").to_pylist() == [{"word": "TIDE", "n": 2}]
