@@ -43,6 +43,8 @@ from tidemill.model.promised import misplaced, with_promises
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Windowed
 from tidemill.model.task import Command, Function, Mode, Read, Refresh, Retry, Sql, Task, Variant, Write
+from tidemill.model.together import apart
+from tidemill.model.together import together as one_flow
 from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window
 from tidemill.model.workflow import Workflow as WorkflowModel
@@ -319,6 +321,7 @@ class Flow:
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
         priority: float = 1.0,
+        together: str | None = None,
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
 
@@ -335,7 +338,8 @@ class Flow:
         `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
         at one moment. Tables between the inputs and this one are refreshed when that needs them.
 
-        `priority`: how much its staleness counts when more is due than can run at once; 1 unless given.
+        `priority`: how much its staleness counts when more is due than can run at once; 1 unless given. Tables that say
+        the same `together` are one flow of that name: one run refreshes all of them whenever one is due, in one commit.
         """
         where = caller()
         _check_refresh(name, refresh, where)
@@ -354,7 +358,7 @@ class Flow:
         limits = _limits(attempts, backoff, time_limit, where)
         task = Task(name, variants, {}, *limits, where, refresh if declared else None)
         promise = _promise(target_lag, consistency, (), where)
-        self._place(task, _when(every, triggers, where), promise, priority, self._ended(task, waves))
+        self._place(task, _when(every, triggers, where), promise, priority, self._ended(task, waves), together)
         return name
 
     def waves(
@@ -404,6 +408,7 @@ class Flow:
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
         priority: float = 1.0,
+        together: str | None = None,
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
         where = caller()
@@ -413,7 +418,7 @@ class Flow:
         variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
         task = Task(name, variants, {}, *_limits(attempts, backoff, time_limit, where), where, refresh)
         promise = _promise(target_lag, consistency, (), where)
-        self._place(task, _when(every, triggers, where), promise, priority)
+        self._place(task, _when(every, triggers, where), promise, priority, together=together)
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -473,6 +478,7 @@ class Flow:
         promise: Promise,
         priority: float,
         beside: Sequence[Task] = (),
+        together: str | None = None,
     ) -> None:
         """Take a task in, and with it those that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
@@ -482,6 +488,8 @@ class Flow:
             raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
+        if together is not None:
+            raise WorkflowError([f"{where}, all of which runs together; leave together= out"])
         self._parts.extend([*beside, task])
 
     def _made(self, channel: str) -> bool:
@@ -508,6 +516,7 @@ class Workflow(Flow):
         self._channels: dict[str, Channel] = {}
         self._again: list[Channel] = []
         self._bindings: list[Binding] = []
+        self._together: dict[str, list[Binding]] = {}
         self._promises: dict[str, tuple[Promise, Location]] = {}
 
     def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
@@ -593,8 +602,9 @@ class Workflow(Flow):
     def declared(self) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._again)
-        workflow = worked_out(self.name, channels, tuple(self._bindings)).checked()
-        problems = [*misplaced(workflow, self._promises)]
+        groups = (one_flow(name, parts) for name, parts in self._together.items())
+        workflow = worked_out(self.name, channels, (*self._bindings, *groups)).checked()
+        problems = [*misplaced(workflow, self._promises), *apart(self._together)]
         if problems:
             raise WorkflowError(problems)
         return with_promises(workflow, self._promises)
@@ -606,15 +616,19 @@ class Workflow(Flow):
         promise: Promise,
         priority: float,
         beside: Sequence[Task] = (),
+        together: str | None = None,
     ) -> None:
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
         self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
         self._bind(task.name, [*beside, task], task.location, triggers, priority)
+        if together is not None:
+            self._together.setdefault(together, []).append(self._bindings.pop())
 
     def _made(self, channel: str) -> bool:
-        return any(channel in binding.written for binding in self._bindings)
+        bindings = [*self._bindings, *(b for word in self._together.values() for b in word)]
+        return any(channel in binding.written for binding in bindings)
 
     def _promise(self, channel: str, promise: Promise, where: Location) -> None:
         if not promise:

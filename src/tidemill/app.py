@@ -8,12 +8,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tidemill import registry
+from tidemill.algebra import program
 from tidemill.arrivals import Arrivals
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.catalog.access import Accounts
@@ -40,6 +42,7 @@ from tidemill.ports import BlockStore, Progress, Server
 from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.retain.compaction import Limits, worth_a_look
+from tidemill.runtime.chop import Portion, attempt
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.dispatch import Way
 from tidemill.runtime.doubts import doubts
@@ -233,8 +236,11 @@ class Tidemill:
         self._upkeep(done[1])
         return done
 
-    def execute(self, run: Run) -> None:
-        """One attempt at a run that somebody asked for, if its flow is declared here as it is registered."""
+    def execute(self, run: Run, portion: Portion | None = None) -> None:
+        """One attempt at a run that somebody asked for, if its flow is declared here as it is registered.
+
+        It loads a portion of what waits at most, unless promises say how far it reads.
+        """
         if run.kind is RunKind.ACTION:
             self._act(run)
             return
@@ -245,10 +251,12 @@ class Tidemill:
             log.warning("run %d of %s is left to other servers: %s", run.id, run.subject, error)
             return
         try:
-            if (keeper := self._keeper(applied)) is not None:
+            if not run.backfill and (keeper := self._keeper(applied)) is not None:
                 made = keeper.attempt(run, applied)
             else:
-                made = self.executor.attempt(run, chosen(self.catalog, applied, updates)[0], updates)
+                variant = program.Way.BATCH if run.backfill else None
+                binding, _ = chosen(self.catalog, applied, updates, variant=variant)
+                made = attempt(self.executor, run, binding, updates, portion)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
@@ -272,11 +280,17 @@ class Tidemill:
         keeper = Keeper(self.executor, self.project.updates(), workflow, how.asynchronous, how.incremental)
         return keeper if promised else None
 
+    @property
+    def way(self) -> Way:
+        """How servers of this project dispatch, unless people wish otherwise."""
+        own = self.settings.server
+        return Way(**{field.name: getattr(own, field.name) for field in fields(Way)})
+
     def loop(self, role: str, tracks: int | None = None) -> Loop:
         """A server of this project."""
         chosen = self.settings.server
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
-        way = Way(chosen.policy, chosen.placement, chosen.inheritance, server.tracks)
+        way = replace(self.way, tracks=server.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
         evictor = self.workshop.evictor()
         chores = [

@@ -110,9 +110,9 @@ class Client:
     def explain_flow(self, name: str) -> list[explained.Explanation]:
         return self._at.get(explained.Explanations, "flows", name, "explain").tables
 
-    def request_run(self, flow: str) -> shapes.Run:
-        """Ask for a run; a server executes it as soon as it can."""
-        return self._at.change(shapes.Run, "POST", "flows", flow, "runs")
+    def request_run(self, flow: str, *, backfill: bool = False) -> shapes.Run:
+        """Ask for a run; a server executes it as soon as it can, a backfill on a track of its own."""
+        return self._at.change(shapes.Run, "POST", "flows", flow, "runs", backfill=backfill)
 
     def runs(
         self,
@@ -252,10 +252,19 @@ class Client:
         placement: str | None = None,
         inheritance: str | None = None,
         tracks: int | None = None,
+        backfill_tracks: int | None = None,
+        chop: float | None = None,
     ) -> serving.Dispatching:
         """Change how all servers choose what runs first; what is left out goes back to each server's settings."""
-        wish = {"policy": policy, "placement": placement, "inheritance": inheritance, "tracks": tracks}
-        return self._at.change(serving.Dispatching, "PUT", "dispatching", json=wish)
+        wish = serving.DispatchingWish(
+            policy=policy,
+            placement=placement,
+            inheritance=inheritance,
+            tracks=tracks,
+            backfill_tracks=backfill_tracks,
+            chop=chop,
+        )
+        return self._at.change(serving.Dispatching, "PUT", "dispatching", json=wish.model_dump())
 
     def apply(self) -> list[serving.Step]:
         return self._at.change(serving.Steps, "POST", "apply").steps

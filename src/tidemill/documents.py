@@ -79,6 +79,7 @@ def run(value: Run) -> Json:
         "seconds": seconds(value),
         "error": value.error,
         "stats": dict(value.stats),
+        "backfill": value.backfill,
     }
 
 

@@ -124,6 +124,15 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A filled delta: from where to where on its channel it leads, and when it became visible."""
+
+    since: int
+    seq: int
+    visible: float
+
+
+@dataclass(frozen=True, slots=True)
 class FlowFacts:
     """What is known of a bound flow that matters for when it runs."""
 
@@ -133,7 +142,7 @@ class FlowFacts:
     parents: tuple[str, ...]  # flows that write what it reads
     seconds: float | None  # that a run usually takes
     began: float | None = None  # when its last finished run did
-    period: float | None = None  # seconds between two of them, lately
+    period: float | None = None  # seconds between two times that it was due, lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +210,9 @@ class CatalogReader(Protocol):
     def deltas(self, channel: str, since: int, upto: int) -> list[Block]:
         """The filled deltas within (since, upto]."""
 
+    def links(self, channel: str, since: int) -> list[Link]:
+        """The filled deltas after `since` that can be read, in order."""
+
     def position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> Position:
         """The position at the newest filled slot not after `seq`, or not visible after `version`."""
 
@@ -248,7 +260,7 @@ class CatalogWriter(CatalogReader, Protocol):
     def remove(self, workflow: str) -> None:
         """Take a workflow out of use; its data stay."""
 
-    def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
+    def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 
     def take(self, run: int, *, owner: str, lease: float) -> Run:

@@ -93,6 +93,9 @@ class TableDocument(_Part):
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
     priority: float = Field(default=1.0, gt=0, le=10**9, description="How much its staleness counts")
+    together: str | None = Field(
+        default=None, pattern=_NAME, max_length=200, description="One run refreshes all tables that say the same word"
+    )
     target_lag: _Lag | dict[str, _Lag] | None = Field(default=None, description="'1 day'; or by input channel")
     consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
 
@@ -133,6 +136,7 @@ def built(document: WorkflowDocument) -> model.Workflow:
             target_lag=table.target_lag,
             consistency=table.consistency,
             priority=table.priority,
+            together=table.together,
         )
     return made.declared()
 

@@ -65,9 +65,11 @@ class ServerSettings(_Section):
     """What `tidemill up` and `tidemill work` do."""
 
     tracks: int = Field(default=2, ge=1, le=64)  # runs that one server executes at the same time
+    backfill_tracks: int = Field(default=1, ge=1, le=64)  # backfills that it executes besides
     policy: str = "max-benefit"  # which of those that are due go first (docs/dispatching.md)
     placement: str = "proportional"  # and on which tracks
     inheritance: str = "max"  # what a table counts for because of those made of it
+    chop: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # periods of data a run loads at most; 0: all that wait
     tick: float = Field(default=1.0, gt=0)  # seconds after which it looks again, if nothing wakes it
     lead: float = Field(default=5.0, gt=0)  # seconds of silence after which another server leads
     chores: float = Field(default=60.0, gt=0)  # seconds between two times of keeping house

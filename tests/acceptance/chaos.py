@@ -25,6 +25,8 @@ from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import TidemillError
 from tidemill.model.run import Run
 from tidemill.ports import Server
+from tidemill.runtime.chop import Portion, attempt
+from tidemill.runtime.dispatch import Way
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.serve import Loop, Rhythm
 from tidemill.storage import open_store
@@ -32,6 +34,8 @@ from tidemill.storage import open_store
 INTERVAL = 0.5
 LEASE = 1.5
 RHYTHM = Rhythm(tick=0.05, lead=1.0)
+WAY = Way("max-benefit", "proportional", tracks=2, chop=1.0)
+"""Of all that waits a run takes one period's data, so that whatever piled up is chopped."""
 
 wf = tm.Workflow("soak")
 wf.input("events", "id int, word string")
@@ -95,13 +99,13 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
     store = open_store(str(root))
     executor = Executor(catalog, store, PlainEngine(store.locate), owner, lease=LEASE)
 
-    def execute(run: Run) -> None:
+    def execute(run: Run, portion: Portion | None) -> None:
         try:
-            executor.attempt(run, BINDINGS[run.subject], {})
+            attempt(executor, run, BINDINGS[run.subject], {}, portion)
         except TidemillError:
             return
 
-    loop = Loop(catalog, Server(owner, "work", 2), execute, [], RHYTHM)
+    loop = Loop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY)
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -132,6 +133,16 @@ def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
     found = content("marked")
     assert not found or (found[0]["marks"], found[0]["words"]) <= (marks, words)
     _check_firings(catalog, len(content("beats")))
+    _check_taken_once(catalog)
+
+
+def _check_taken_once(catalog: SqlCatalog) -> None:
+    """However updates were chopped, each run took up what the one before had left, and the last left nothing."""
+    ended = sorted(catalog.runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fence)
+    assert any(r.stats.get("left") for r in ended)
+    taken = [reading for r in ended for reading in catalog.readings(r.id) if reading.channel == "events"]
+    assert [(earlier.upto, later.since) for earlier, later in pairwise(taken) if earlier.upto != later.since] == []
+    assert (taken[0].since, taken[-1].upto) == (0, catalog.channel("events").head.seq)
 
 
 def _check_firings(catalog: SqlCatalog, beats: int) -> None:

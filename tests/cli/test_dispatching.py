@@ -11,6 +11,8 @@ def test_a_policy_is_changed_while_servers_run(tidemill: Program) -> None:
     changed = tidemill.json("dispatching", "--policy", "edf", "--tracks", "3")
     assert (changed["policy"], changed["tracks"], changed["wished"]) == ("edf", 3, {"policy": "edf", "tracks": 3})
     assert tidemill.json("dispatching")["policy"] == "edf"
+    other = tidemill.json("dispatching", "--chop", "3", "--backfill-tracks", "2")
+    assert (other["chop"], other["backfill_tracks"], other["policy"]) == (3.0, 2, "edf")
     assert tidemill.json("dispatching", "--reset")["wished"] == {}
     refused = tidemill("dispatching", "--policy", "best")
     assert (refused.code, "expected a policy among max-benefit" in refused.err) == (2, True)

@@ -55,3 +55,12 @@ def test_kill(started: Program) -> None:
     assert started.well("kill", run.id).out == "run 1 of report killed\n"
     assert started.json("runs", run.id)["run"]["state"] == "killed"
     assert started("kill", run.id, "--json").error["kind"] == "Conflict"
+
+
+def test_a_backfill_is_left_to_servers(started: Program) -> None:
+    asked = started.json("run", "report", "--backfill")["run"]
+    assert (asked["backfill"], asked["state"]) == (True, "ready")
+    said = started.well("run", "report", "--backfill").out
+    assert (f"run {asked['id']} " in said, "start one with" in said) == (True, True)
+    refused = started("run", "report", "--backfill", "--variant", "batch")
+    assert (refused.code, "found both" in refused.err) == (2, True)

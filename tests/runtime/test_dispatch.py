@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.catalog.driver import SCHEMA, task
+from tests.catalog.driver import SCHEMA, FakeClock, task
 
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import ConfigError
 from tidemill.model.block import Kind
 from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
-from tidemill.model.run import Run
+from tidemill.model.run import Demand, Outcome, Run
 from tidemill.model.task import Mode
+from tidemill.model.trigger import Every
 from tidemill.model.workflow import Workflow
 from tidemill.ports import Server
-from tidemill.runtime.asking import ask
+from tidemill.runtime.asking import ask, ask_again
 from tidemill.runtime.dispatch import Dispatch, Started, Way
 from tidemill.runtime.serve import Loop, Rhythm
 
@@ -99,7 +101,7 @@ def test_jobs_that_do_not_fit_partitioned_tracks_are_placed_otherwise(catalog: S
 
 def test_a_server_heeds_what_is_wished(catalog: SqlCatalog) -> None:
     ran: list[str] = []
-    loop = Loop(catalog, Server("one", "work", 1), lambda run: ran.append(run.subject), [], Rhythm(tick=0.01))
+    loop = Loop(catalog, Server("one", "work", 1), lambda run, _: ran.append(run.subject), [], Rhythm(tick=0.01))
     loop.tick()
     catalog.wish({"tracks": 4, "placement": "single"})
     loop._attended = float("-inf")
@@ -107,3 +109,50 @@ def test_a_server_heeds_what_is_wished(catalog: SqlCatalog) -> None:
     assert loop.server.tracks == 4
     asked(catalog, "slow", "dear", "quick")
     loop.drain()
+
+
+def test_a_backfill_has_a_track_that_live_runs_never_wait_for(catalog: SqlCatalog) -> None:
+    history = [ask(catalog, name, backfill=True) for name in ("dear", "slow")]
+    live = asked(catalog, "quick", "slow")
+    dispatch = Dispatch(catalog, Way(tracks=2, placement="single", chop=3.0))
+    started = dispatch.starts([*history, *live], time.time())
+    assert {s.run.subject: s.track for s in started if s.run.backfill} == {"dear": -1}
+    assert {s.track for s in started if not s.run.backfill} == {0, 1}
+    assert [s.portion is None for s in started] == [s.run.backfill for s in started]  # history is not chopped
+    dispatch.change(Way(tracks=2, placement="single", backfill_tracks=2), time.time())
+    assert [(s.run.subject, s.track) for s in dispatch.starts(history[1:], time.time())] == [("slow", -2)]
+
+
+def test_what_is_due_does_not_wait_for_a_backfill_of_the_same_flow(catalog: SqlCatalog) -> None:
+    history = ask(catalog, "quick", backfill=True)
+    assert (ask(catalog, "quick", backfill=True).id, history.backfill) == (history.id, True)
+    live = ask(catalog, "quick")
+    assert live.id != history.id
+    assert [r.id for r in catalog.runnable()] == [live.id, history.id]  # though it was asked for first
+    assert ask_again(catalog, catalog.kill(history.id).id).backfill
+
+
+def test_how_often_a_flow_is_due_does_not_depend_on_how_much_there_is_to_do(tmp_path: Path) -> None:
+    clock = FakeClock()
+    made = open_catalog(f"sqlite:///{tmp_path / 'due.db'}", clock)
+    made.apply(Workflow("w", CHANNELS, (replace(BINDINGS[0], triggers=(Every(5.0),)),)))
+    for _ in range(4):
+        clock.now += 5.0
+        (leaf,) = made.due_triggers()
+        made.fire(leaf)
+    assert len(made.runs(subject="slow")) == 1  # all of them wait for one run
+    assert [f.period for f in made.facts()] == [5.0]
+    made.close()
+
+
+def test_a_cold_start_is_not_what_a_run_usually_takes(tmp_path: Path) -> None:
+    clock = FakeClock()
+    made = open_catalog(f"sqlite:///{tmp_path / 'took.db'}", clock)
+    made.apply(Workflow("w", CHANNELS, BINDINGS[:1]))
+    did: dict[str, object] = {"tasks": {"slow": {}}}
+    for took, stats in ((30.0, did), (1.0, did), (2.0, did), (0.0, {})):
+        claim = made.claim(ask(made, "slow").id, Demand(), owner="me", lease=100)
+        clock.now += took
+        made.commit(claim, Outcome((), stats=stats))
+    assert [f.seconds for f in made.facts()] == [2.0]  # the last found nothing to do
+    made.close()

@@ -120,7 +120,13 @@ def must_run(document: Json, identities: dict[str, str], there: set[str]) -> set
 def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: Bench) -> None:
     with bench(url, tmp_path, owner="other") as other:
         loops = [
-            Loop(each.catalog, Server(name, "work", 2), lambda run, each=each: each.shop.attempt(run), [], Rhythm(0.01))
+            Loop(
+                each.catalog,
+                Server(name, "work", 2),
+                lambda run, _, each=each: each.shop.attempt(run),
+                [],
+                Rhythm(0.01),
+            )
             for name, each in (("one", mill), ("two", other))
         ]
         threads = [threading.Thread(target=loop.run) for loop in loops]

@@ -18,7 +18,8 @@ from tidemill.model.run import Run, RunKind, RunState, demand_of
 from tidemill.model.trigger import Data
 from tidemill.model.workflow import Workflow
 from tidemill.ports import Server
-from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.runtime.chop import Portion
+from tidemill.runtime.serve import Execute, Loop, Rhythm
 
 FLOW = Binding("copy", COPY.tasks, triggers=(Data("a"),))
 RHYTHM = Rhythm(tick=0.01, lead=5.0)
@@ -37,7 +38,7 @@ def driver(catalog: SqlCatalog) -> Driver:
     return Driver(catalog, FakeClock())
 
 
-def loop_of(catalog: SqlCatalog, execute: Callable[[Run], None], name: str = "one", tracks: int = 2) -> Loop:
+def loop_of(catalog: SqlCatalog, execute: Execute, name: str = "one", tracks: int = 2) -> Loop:
     return Loop(catalog, Server(name, "work", tracks), execute, [], RHYTHM)
 
 
@@ -53,8 +54,8 @@ def served(loop: Loop, until: Callable[[], bool]) -> None:
     assert until()
 
 
-def finishing(driver: Driver) -> Callable[[Run], None]:
-    def execute(run: Run) -> None:
+def finishing(driver: Driver) -> Execute:
+    def execute(run: Run, portion: Portion | None) -> None:
         claim = driver.claim(run.id, demand_of(FLOW))
         driver.commit(claim, moves_of(claim, FLOW))
 
@@ -69,7 +70,7 @@ def test_what_a_trigger_asks_for_is_executed(driver: Driver, catalog: SqlCatalog
 
 
 def test_a_server_that_is_woken_all_the_time_rests_between_its_looks(catalog: SqlCatalog) -> None:
-    loop = Loop(catalog, Server("one", "work", 1), lambda _: None, [], Rhythm(tick=60.0, rest=0.2))
+    loop = Loop(catalog, Server("one", "work", 1), lambda *_: None, [], Rhythm(tick=60.0, rest=0.2))
     looks: list[float] = []
     look = loop.tick
 
@@ -95,10 +96,10 @@ def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: S
     driver.insert("a")
     begun, go_on = threading.Event(), threading.Event()
 
-    def execute(run: Run) -> None:
+    def execute(run: Run, portion: Portion | None) -> None:
         begun.set()
         go_on.wait(30)
-        finishing(driver)(run)
+        finishing(driver)(run, portion)
 
     loop = loop_of(catalog, execute)
     thread = threading.Thread(target=loop.run)
@@ -131,11 +132,11 @@ def test_a_run_that_goes_wrong_takes_nothing_else_with_it(
     driver.insert("a")
     tried: list[int] = []
 
-    def execute(run: Run) -> None:
+    def execute(run: Run, portion: Portion | None) -> None:
         tried.append(run.id)
         if len(tried) == 1:
             raise RuntimeError("a surprise")
-        finishing(driver)(run)
+        finishing(driver)(run, portion)
 
     served(loop_of(catalog, execute), lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
     assert "a surprise" in caplog.text
@@ -170,7 +171,7 @@ def test_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
     count = 0
     lock = threading.Lock()
 
-    def execute(run: Run) -> None:
+    def execute(run: Run, portion: Portion | None) -> None:
         nonlocal count
         with lock:
             count += 1

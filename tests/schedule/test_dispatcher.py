@@ -117,9 +117,11 @@ def test_backfills_have_a_track_of_their_own() -> None:
     history = [Job(Profile(f"h{i}", 10.0, Cost(1000, 0), priority=1e9, backfill=True), 1e9) for i in range(2)]
     mill = dispatcher([*live, *history], MaxBenefit(), tracks=2)
     due(mill, *history)
-    assert started(mill) == {"h0": 2}
+    assert started(mill) == {"h0": -1}
     due(mill, *live)
     assert set(started(mill).values()) == {0, 1}
+    mill.change(0, tracks=3, backfill_tracks=2)
+    assert started(mill) == {"2": 2, "h1": -2}  # the one that runs is in nobody's way
 
 
 def test_states() -> None:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from tidemill.spark.session import _Pools
+from xml.etree import ElementTree
+
+from pyspark.sql import SparkSession
+
+from tidemill.model.run import BACKFILL
+from tidemill.spark.session import _Pools, _weights, tagged
 
 
 def test_each_run_has_a_pool_and_its_threads_share_it() -> None:
-    pools = _Pools()
+    pools = _Pools("track")
     with pools.held("one") as first, pools.held("two") as second, pools.held("one") as same:
         assert (first, second, same) == ("track-0", "track-1", "track-0")
 
 
 def test_a_pool_that_is_free_is_used_again() -> None:
-    pools = _Pools()
+    pools = _Pools("track")
     with pools.held("one"), pools.held("two"):
         pass
     with pools.held("three") as third:
         assert third == "track-0"
+
+
+def test_backfills_have_pools_that_weigh_less(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    with tagged(spark, f"{BACKFILL}-1-1"):
+        assert context.getLocalProperty("spark.scheduler.pool") == "backfill-0"
+    with tagged(spark, "tidemill-run-2-1"):
+        assert context.getLocalProperty("spark.scheduler.pool") == "track-0"
+    with _weights() as settings:
+        (address,) = settings.values()
+        pools = ElementTree.parse(address.removeprefix("file://")).findall("pool")
+    weights = {pool.get("name"): pool.findtext("weight") for pool in pools}
+    assert weights["track-0"] == "10"
+    assert "backfill-0" not in weights  # it has the weight of one

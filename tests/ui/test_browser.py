@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tidemill.app import Tidemill
 from tidemill.model.run import Demand
 from tidemill.model.schema import Schema
 from tidemill.model.submission import Product
+from tidemill.runtime.asking import ask
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -167,11 +169,20 @@ def test_a_flow_and_its_runs(served: House) -> None:
         expect(page.get_by_text("no runs")).to_be_visible()
 
 
-def test_the_strip_and_the_chart_are_drawn(served: House) -> None:
+def test_the_strip_and_the_charts_are_drawn(served: House) -> None:
+    with served.opened() as mill:
+        history = ask(mill.catalog, "large_orders", backfill=True)
     with served.page("/runs") as page:
-        expect(page.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
+        lanes = page.locator(".lane")
+        live = lanes.filter(has=page.locator(".lane-name", has_text=re.compile(r"· \d+$")))
+        expect(live.first.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
+        behind = lanes.filter(has=page.locator(".lane-name", has_text="backfill 1"))
+        expect(behind.get_by_role("link", name=f"backfill {history.id} of large_orders: finished")).to_be_visible()
         served.go(page, "/freshness")
-        expect(page.locator(".chart svg text", has_text="minutes ago").first).to_be_visible()
+        for chart in ("Each table", "All tables together, each by its priority"):
+            drawn = page.get_by_role("img", name=chart)
+            expect(drawn.locator("svg text", has_text="minutes ago")).to_be_visible()
+        expect(drawn.locator("svg text", has_text="all tables")).to_be_visible()
         expect(page.get_by_role("table", name="Now")).to_contain_text("city_totals")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,6 +37,13 @@ def test_runs_that_overlap_need_several_tracks() -> None:
     lanes = strip([run(1, 10, 20), run(2, 15, 30), run(3, 20, 25), run(4, 5, 8, "vm:2")], since=0, now=100)
     found = [(lane.owner, lane.track, [b.run.id for b in lane.bars]) for lane in lanes]
     assert found == [("vm:1", 1, [1, 3]), ("vm:1", 2, [2]), ("vm:2", 1, [4])]
+
+
+def test_backfills_have_lanes_of_their_own() -> None:
+    history = replace(run(3, 5, 50), backfill=True)
+    lanes = strip([run(1, 10, 20), history, run(2, 20, 30)], since=0, now=100)
+    found = [(lane.name, [b.run.id for b in lane.bars]) for lane in lanes]
+    assert found == [("vm:1 · 1", [1, 2]), ("vm:1 · backfill 1", [3])]
 
 
 def test_bars_are_cut_at_the_ends_of_the_strip() -> None:

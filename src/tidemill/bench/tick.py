@@ -19,6 +19,7 @@ from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
 from tidemill.model.trigger import Cron, Data, Every, Trigger
 from tidemill.model.workflow import Workflow
 from tidemill.ports import Server
+from tidemill.runtime.chop import Portion
 from tidemill.runtime.serve import Loop, Rhythm
 
 TICKS = 50
@@ -78,5 +79,5 @@ def _binding(number: int, source: str) -> Binding:
     return Binding(name, (Task(name, (variant,)),), triggers=(kinds[number % len(kinds)],))
 
 
-def _nothing(_run: Run) -> None:
+def _nothing(_run: Run, _portion: Portion | None) -> None:
     raise AssertionError("nothing is due")

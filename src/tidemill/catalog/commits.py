@@ -32,6 +32,8 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     _learn(tx, run, outcome.costs)
     producers.advance(tx, outcome.advanced)
     advance(tx, held, run.id)
+    if outcome.rest is not None:
+        triggers.run_to_come(tx, run.subject, due=outcome.rest)
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 

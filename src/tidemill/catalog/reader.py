@@ -60,6 +60,7 @@ from tidemill.ports import (
     Event,
     Firing,
     FlowFacts,
+    Link,
     Reading,
     RegisteredBinding,
     RegisteredChannel,
@@ -221,6 +222,15 @@ class SqlCatalogReader:
             within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= min(upto, row.head_seq))
             filled = BLOCKS.where(*within, blocks.c.kind == Kind.DELTA, blocks.c.state == BlockState.FILLED)
             return load_blocks(connection, filled.order_by(blocks.c.seq))
+
+    def links(self, channel: str, since: int) -> list[Link]:
+        with self._read() as connection:
+            row = find_channel(connection, channel)
+            within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= row.head_seq)
+            filled = (blocks.c.kind == Kind.DELTA, blocks.c.state == BlockState.FILLED)
+            query = select(blocks.c.since, blocks.c.seq, blocks.c.visible).where(*within, *filled)
+            found = connection.execute(query.order_by(blocks.c.seq)).all()
+        return [Link(row.since, row.seq, row.visible / 1_000_000) for row in found]
 
     def position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> Position:
         """The position at the newest filled slot not after `seq`, or not visible after `version`.

@@ -125,6 +125,9 @@ def run_of(row: AnyRow) -> Run:
         finished=row.finished,
         error=row.error,
         stats=row.stats,
+        backfill=row.backfill,
+        due=row.due,
+        asked=row.asked,
     )
 
 

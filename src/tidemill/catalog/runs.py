@@ -20,9 +20,10 @@ from tidemill.model.states import ACTIONS
 from tidemill.model.trigger import Reached
 
 
-def request(tx: Transaction, kind: RunKind, subject: str, *, attempts: int) -> Run:
+def request(tx: Transaction, kind: RunKind, subject: str, *, attempts: int, backfill: bool) -> Run:
     find_active(tx.connection, "bound flow" if kind is RunKind.FLOW else "channel", subject)
     new = {"kind": kind, "subject": subject, "state": RunState.READY, "attempts": attempts, "created": tx.now}
+    new |= {"backfill": backfill}
     run = tx.connection.execute(insert(runs).values(new).returning(runs)).one()
     tx.note(EventKind.RUN_REQUESTED, subject, run.id, kind=kind, attempts=attempts)
     return run_of(run)

@@ -100,6 +100,9 @@ runs = Table(
     Column("error", Text),
     Column("stats", JSON, nullable=False, default=dict),
     Column("directory", Text),
+    Column("backfill", Boolean, nullable=False, default=False, server_default=false()),
+    Column("due", Double),  # since when, if not since it was created
+    Column("asked", Double),  # when it last was, if again since it was created
     Index("runs_state", "state", "id"),
     Index("runs_subject", "subject", "id"),
     Index("runs_subject_state", "subject", "state", "id"),

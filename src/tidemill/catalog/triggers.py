@@ -167,24 +167,37 @@ def _held(tx: Transaction, leaf: int) -> list[AnyRow]:
 
 
 def _launch(tx: Transaction, leaf: AnyRow, whole: Trigger, missed: int) -> int:
-    """A run that will handle the firing: one that waits already has not read anything yet."""
-    flow = tx.connection.execute(select(bindings).where(bindings.c.id == leaf.binding_id)).one()
-    waiting = select(runs.c.id).where(IS_RUNNABLE_FLOW, runs.c.subject == flow.name).order_by(runs.c.id).limit(1)
-    run: int | None = tx.connection.execute(waiting.with_for_update()).scalar()
-    if run is None:
-        new = {
-            "kind": RunKind.FLOW,
-            "subject": flow.name,
-            "state": RunState.READY,
-            "attempts": flow.spec.get("attempts", 1) + LOST,
-            "created": tx.now,
-        }
-        run = tx.connection.execute(insert(runs).values(new).returning(runs.c.id)).scalar_one()
-        tx.note(EventKind.RUN_REQUESTED, flow.name, run, kind=RunKind.FLOW, attempts=new["attempts"])
-    firing = {"at": tx.now, "flow": flow.name, "trigger": to_json(whole), "missed": missed, "run_id": run}
+    """A run that will handle the firing."""
+    name = select(bindings.c.name).where(bindings.c.id == leaf.binding_id)
+    flow: str = tx.connection.execute(name).scalar_one()
+    run = run_to_come(tx, flow)
+    firing = {"at": tx.now, "flow": flow, "trigger": to_json(whole), "missed": missed, "run_id": run}
     tx.connection.execute(insert(firings).values(firing))
-    tx.note(EventKind.TRIGGER_FIRED, flow.name, run, trigger=str(whole), missed=missed)
-    assert run is not None
+    tx.note(EventKind.TRIGGER_FIRED, flow, run, trigger=str(whole), missed=missed)
+    return run
+
+
+def run_to_come(tx: Transaction, flow: str, *, due: float | None = None) -> int:
+    """A run of a flow that has not read anything yet: one that waits already, else a new one. It is asked for now.
+
+    A backfill that waits is none: what is due does not wait for it. `due`: since when there is something to read.
+    """
+    live = (IS_RUNNABLE_FLOW, runs.c.subject == flow, runs.c.backfill.is_(False))
+    waiting = select(runs.c.id).where(*live).order_by(runs.c.id).limit(1)
+    found: int | None = tx.connection.execute(waiting.with_for_update()).scalar()
+    if found is None:
+        return _new_run(tx, flow, due)
+    changed = {"asked": tx.now} | ({} if due is None else {"due": due})
+    tx.connection.execute(update(runs).where(runs.c.id == found).values(changed))
+    return found
+
+
+def _new_run(tx: Transaction, flow: str, due: float | None) -> int:
+    spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.name == flow)).scalar_one()
+    attempts = spec.get("attempts", 1) + LOST
+    new = {"kind": RunKind.FLOW, "subject": flow, "state": RunState.READY, "attempts": attempts, "created": tx.now}
+    run: int = tx.connection.execute(insert(runs).values(new | {"due": due}).returning(runs.c.id)).scalar_one()
+    tx.note(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
     return run
 
 
@@ -250,7 +263,7 @@ def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]
             bindings.c.active,
             ~under_way,
         )
-        .order_by(workflows.c.priority.desc(), runs.c.id)
+        .order_by(runs.c.backfill, workflows.c.priority.desc(), runs.c.id)
         .limit(limit)
     )
     return iter(connection.execute(query))

@@ -58,8 +58,8 @@ class SqlCatalog(SqlCatalogReader):
     def remove(self, workflow: str) -> None:
         self.transact(lambda tx: register.remove(tx, workflow))
 
-    def request(self, kind: RunKind, subject: str, *, attempts: int = 1) -> Run:
-        return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts))
+    def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
+        return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts, backfill=backfill))
 
     def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
         return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease, fence=fence))
@@ -136,12 +136,12 @@ class SqlCatalog(SqlCatalogReader):
             return triggers.due(connection, self._now(connection), limit)
 
     def runnable(self, limit: int = 100) -> list[Run]:
-        """Runs of workflows with a larger priority go first; actions of one-shot workflows have none."""
+        """Backfills go last, runs of workflows with a larger priority first; those of actions have none."""
         with self._read() as connection:
             now = self._now(connection)
             found = [(-row.priority, row) for row in triggers.runnable(connection, now, limit)]
             found += [(0, row) for row in runs.runnable_actions(connection, now, limit)]
-        in_order = sorted(found, key=lambda ranked: (ranked[0], ranked[1].id))
+        in_order = sorted(found, key=lambda ranked: (ranked[1].backfill, ranked[0], ranked[1].id))
         return [run_of(row) for _, row in in_order[:limit]]
 
     def make_notices(self, receivers: list[str]) -> int:

@@ -10,7 +10,6 @@ import typer
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import fields, show
-from tidemill.runtime.dispatch import Way
 from tidemill.runtime.statistics import statistics as found_of
 from tidemill.runtime.status import status
 
@@ -26,21 +25,32 @@ def dispatching(
     placement: Annotated[str | None, typer.Option(help="On which tracks: proportional, partitioned, single, …")] = None,
     inheritance: Annotated[str | None, typer.Option(help="What sources count for: none, sum, max, max-plus.")] = None,
     tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Runs at the same time, on each server.")] = None,
+    backfill_tracks: Annotated[
+        int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Backfills besides, on each server.")
+    ] = None,
+    chop: Annotated[
+        float | None, typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all that waits.")
+    ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Go back to what each server's settings say.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show how servers choose what runs first, or change it while they run; they heed it within seconds."""
-    given = {"policy": policy, "placement": placement, "inheritance": inheritance, "tracks": tracks}
+    given = {
+        "policy": policy,
+        "placement": placement,
+        "inheritance": inheritance,
+        "tracks": tracks,
+        "backfill_tracks": backfill_tracks,
+        "chop": chop,
+    }
     with opened(ctx) as mill:
-        chosen = mill.settings.server
-        own = Way(chosen.policy, chosen.placement, chosen.inheritance, chosen.tracks)
         wanted = {name: value for name, value in given.items() if value is not None}
         wished = {} if reset else {**mill.catalog.wished(), **wanted}
-        way = own.wishing(wished)
+        way = mill.way.wishing(wished)
         if reset or wanted:
             mill.catalog.wish(dict.fromkeys(given) | wished)
     document = asdict(way) | {"wished": wished}
-    show(as_json, document, fields([(name, str(value)) for name, value in asdict(way).items()]))
+    show(as_json, document, fields([(name.replace("_", " "), str(value)) for name, value in asdict(way).items()]))
 
 
 def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:

@@ -16,10 +16,11 @@ from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar
 from tidemill.cli.values import count
-from tidemill.errors import TidemillError
+from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind
 from tidemill.plan.refresh import Choice
+from tidemill.runtime.asking import ask
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill
@@ -37,9 +38,16 @@ def run(
         str | None,
         typer.Option("--variant", help="Refresh its declared tables by this variant: batch, incremental, …"),
     ] = None,
+    backfill: Annotated[
+        bool,
+        typer.Option("--backfill", help="Let a server compute its declared tables anew, on a track for backfills."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a bound flow once, to its end; its declared tables the cheapest way, unless --variant says which."""
+    if backfill:
+        _ask_backfill(ctx, flow, variant, as_json)
+        return
     choices: dict[str, Choice] = {}
     with opened(ctx) as mill, _log_named(mill, flow), Bar(console(sys.stderr)) as bar:
         done, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
@@ -50,6 +58,17 @@ def run(
     }
     ended = f"run {done.id} of {flow} {done.state} in {tables.took(done)}"
     show(as_json, document, _outputs(blocks), *([_refreshes(choices)] if choices else []), ended)
+
+
+def _ask_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
+    if variant is not None:
+        raise ConfigError("a backfill computes declared tables anew; expected --backfill or --variant, found both")
+    with opened(ctx) as mill:
+        asked = ask(mill.catalog, flow, backfill=True)
+        serving = any(s.state == "serving" for s in mill.catalog.servers())
+    hint = "" if serving else "; no server runs: start one with tidemill up"
+    said = f"run {asked.id} of {flow} is a backfill that waits for its track{hint}"
+    show(as_json, {"run": documents.run(asked)}, said)
 
 
 def _outputs(blocks: list[Block]) -> RenderableType:

@@ -46,6 +46,10 @@ LOST = 3
 """Attempts beyond those that a flow's tasks allow: so often may a server die, or be cut off, with the run in hand."""
 
 
+BACKFILL = "tidemill-backfill"
+"""How the tags of backfills begin, by which the engine lets others go first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One atomic execution. `fence` changes with every claim; only its holder can commit."""
@@ -64,6 +68,9 @@ class Run:
     finished: float | None = None
     error: str | None = None
     stats: Mapping[str, Any] = field(default_factory=dict)
+    backfill: bool = False  # it loads history, and live tables never wait for it
+    due: float | None = None  # since when, if not since it was created: what waits for it may have come before
+    asked: float | None = None  # when it last was, if again since it was created: what came until then it will read
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +209,7 @@ class Outcome:
     log: str = ""
     costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
     advanced: tuple[Advance, ...] = ()
+    rest: float | None = None  # more waits for the flow than this run loaded, and the oldest of it came then
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,21 @@ from tidemill.ports import CatalogReader, CatalogWriter
 _AGAIN = (RunState.FAILED, RunState.KILLED)
 
 
-def ask(catalog: CatalogWriter, flow: str) -> Run:
+def ask(catalog: CatalogWriter, flow: str, *, backfill: bool = False) -> Run:
     """A run of a flow, with the attempts that its tasks allow, and some for servers that die.
 
-    One that waits already will see all there is: there is no need for another.
+    One that waits already will see all there is: there is no need for another. A backfill computes declared tables
+    anew and takes all that waits for other tasks, on a track that live tables never wait for.
     """
     binding = next((b for b in catalog.bindings() if b.name == flow), None)
     if binding is None:
         raise NotFound(f"no bound flow {flow!r} is registered; the status names those that are")
-    waiting = [r for r in catalog.runs(subject=flow) if r.kind is RunKind.FLOW and r.state in TO_COME]
+    to_come = (r for r in catalog.runs(subject=flow) if r.kind is RunKind.FLOW and r.state in TO_COME)
+    waiting = [r for r in to_come if r.backfill is backfill]
     if waiting:
         return waiting[-1]
-    return catalog.request(RunKind.FLOW, flow, attempts=int(binding.spec.get("attempts", 1)) + LOST)
+    attempts = int(binding.spec.get("attempts", 1)) + LOST
+    return catalog.request(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
 
 
 def ask_again(catalog: CatalogWriter, run: int) -> Run:
@@ -30,7 +33,7 @@ def ask_again(catalog: CatalogWriter, run: int) -> Run:
         raise Conflict(f"run {run} is no run of a flow but one of kind {before.kind}; do again what asked for it")
     if before.state not in _AGAIN:
         raise Conflict(f"run {run} is {before.state}; only a failed or killed one can be tried again")
-    return ask(catalog, before.subject)
+    return ask(catalog, before.subject, backfill=before.backfill)
 
 
 def workflow_of(catalog: CatalogReader, run: int) -> str | None:

@@ -10,12 +10,14 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from math import inf
 from typing import Any
 
 from tidemill.errors import ConfigError, Infeasible
 from tidemill.model.run import Run
 from tidemill.ports import CatalogReader, FlowFacts
+from tidemill.runtime.chop import Portion
 from tidemill.schedule.dispatcher import LIMITS, Dispatcher
 from tidemill.schedule.hierarchy import Inheritance, jobs_of
 from tidemill.schedule.job import Cost, Job, Profile
@@ -26,7 +28,7 @@ from tidemill.schedule.tracks.lane import Placement
 
 log = logging.getLogger("tidemill.server")
 
-OFTEN = 60.0
+OFTEN = 20.0
 """Seconds between two times that flows are looked at anew."""
 
 UNKNOWN = 1.0
@@ -47,6 +49,12 @@ class Way:
     placement: str = "proportional"
     inheritance: str = "max"
     tracks: int = 2
+    backfill_tracks: int = 1  # besides, for backfills alone
+    chop: float = 0.0  # periods of data that one run loads at most; 0: all that waits
+
+    @property
+    def all_tracks(self) -> int:
+        return self.tracks + self.backfill_tracks
 
     def checked(self) -> Way:
         for what, word, known in (
@@ -56,14 +64,16 @@ class Way:
         ):
             if word not in known:
                 raise ConfigError(f"expected a {what} among {', '.join(known)}, found {word!r}")
-        if self.tracks < 1:
-            raise ConfigError(f"expected at least one track, found {self.tracks}")
+        if min(self.tracks, self.backfill_tracks) < 1:
+            raise ConfigError(f"expected at least one track, found {min(self.tracks, self.backfill_tracks)}")
+        if not 0 <= self.chop < inf:
+            raise ConfigError(f"expected chop to be a number of periods, or 0 for all that waits, found {self.chop}")
         return self
 
     def wishing(self, wished: Mapping[str, Any]) -> Way:
         """The same, but for what people wish while it runs."""
-        known = {name: getattr(self, name) for name in ("policy", "placement", "inheritance", "tracks")}
-        return Way(**(known | {name: value for name, value in wished.items() if name in known})).checked()
+        known = {f.name for f in fields(self)}
+        return replace(self, **{name: value for name, value in wished.items() if name in known}).checked()
 
 
 @dataclass(slots=True)
@@ -74,6 +84,7 @@ class Started:
     track: int
     job: Job
     grain: int
+    portion: Portion | None  # of what waits, that it loads at most; None for all
     at: float = field(default_factory=time.monotonic)
 
 
@@ -86,19 +97,20 @@ class Dispatch:
         self._looked = float("-inf")
         self._jobs: dict[str, Job] = {}
         self._runs: dict[str, Run] = {}
+        self._backfilled: set[str] = set()  # flows of which a backfill was seen
         self._dispatcher: Dispatcher | None = None
         self._lock = threading.Lock()
 
     def starts(self, runnable: Sequence[Run], now: float) -> list[Started]:
         """Those of the runs that begin now; they count as under way until `ended` is said."""
         with self._lock:
-            self._know({run.subject for run in runnable}, now)
+            self._know(runnable, now)
             assert self._dispatcher is not None
             self._offer(runnable, now)
             started = []
             for job, track, grain in self._dispatcher.dispatch(now):
                 run = self._runs.pop(job.name)
-                started.append(Started(run, track, job, grain))
+                started.append(Started(run, track, job, grain, self._portion(job)))
             return started
 
     def ended(self, started: Started, now: float) -> None:
@@ -126,35 +138,43 @@ class Dispatch:
         with self._lock:
             return {} if self._dispatcher is None else self._dispatcher.states(now)
 
+    def _portion(self, job: Job) -> Portion | None:
+        return Portion(self.way.chop, job.profile.period) if self.way.chop and not job.profile.backfill else None
+
     def _offer(self, runnable: Iterable[Run], now: float) -> None:
         assert self._dispatcher is not None
         for run in runnable:
-            job = self._jobs.get(run.subject)
+            job = self._jobs.get(_name(run))
             if job is None:
                 continue
-            self._runs[run.subject] = run
-            if not job.batches:
-                job.arrive((run.created, max(now, job.fresh)))
+            self._runs[job.name] = run
+            _fill(job, run)
             self._dispatcher.ready(job, now)
 
-    def _know(self, flows: set[str], now: float) -> None:
+    def _know(self, runnable: Sequence[Run], now: float) -> None:
         """Learn of flows: of new ones at once, of all now and then."""
         fresh = time.monotonic() - self._looked < OFTEN
-        if self._dispatcher is not None and fresh and flows <= self._jobs.keys():
+        if self._dispatcher is not None and fresh and {_name(run) for run in runnable} <= self._jobs.keys():
             return
-        known = self._catalog.facts()
-        known += [FlowFacts(name, 1.0, 0, (), None) for name in sorted(flows - {f.flow for f in known})]  # no flows
+        known = self._facts(runnable)
+        self._backfilled |= {run.subject for run in runnable if run.backfill}
         begun = {f.flow: f.began for f in known}
-        jobs = self._made([_profile(f) for f in known])
+        jobs = self._made([_profile(f) for f in known] + [_backfill(f) for f in known if f.flow in self._backfilled])
         for job in jobs:
             old = self._jobs.get(job.name)
             if old is not None:
                 old.profile, old.weight = job.profile, job.weight
             else:
-                job.fresh = job.since = begun[job.name] or now - job.profile.period
+                job.fresh = job.since = begun.get(job.name) or now - job.profile.period
         self._jobs = {job.name: self._jobs.get(job.name, job) for job in jobs}
         self._looked = time.monotonic()
         self._arrange(now)
+
+    def _facts(self, runnable: Iterable[Run]) -> list[FlowFacts]:
+        """What is known of all flows, and of what may run and is none."""
+        known = self._catalog.facts()
+        others = {run.subject for run in runnable} - {f.flow for f in known}
+        return known + [FlowFacts(name, 1.0, 0, (), None) for name in sorted(others)]
 
     def _made(self, profiles: list[Profile]) -> list[Job]:
         try:
@@ -170,12 +190,31 @@ class Dispatch:
             self._place(now, PLACEMENTS["proportional"])
 
     def _place(self, now: float, placement: Placement) -> None:
-        jobs = list(self._jobs.values())
+        jobs, way = list(self._jobs.values()), self.way
         if self._dispatcher is None:
-            policy = POLICIES[self.way.policy]()
-            self._dispatcher = Dispatcher(jobs, policy, placement, self.way.tracks, LIMITS)
+            policy = POLICIES[way.policy]()
+            self._dispatcher = Dispatcher(jobs, policy, placement, way.tracks, LIMITS, way.backfill_tracks)
         else:
-            self._dispatcher.change(now, jobs=jobs, placement=placement, tracks=self.way.tracks)
+            self._dispatcher.change(
+                now, jobs=jobs, placement=placement, tracks=way.tracks, backfill_tracks=way.backfill_tracks
+            )
+
+
+def _fill(job: Job, run: Run) -> None:
+    """What waits for a job is one batch: from when the run was first due to when it was last asked for."""
+    due, asked = run.due or run.created, run.asked or run.created
+    job.fresh = min(job.fresh, due)  # what was chopped off is older than what was asked for before
+    job.batches.clear()
+    job.arrive((due, max(asked, job.fresh)))
+
+
+def _name(run: Run) -> str:
+    """Of the job that a run is for: loading history and keeping fresh are two."""
+    return f"{run.subject}, backfill" if run.backfill else run.subject
+
+
+def _backfill(known: FlowFacts) -> Profile:
+    return replace(_profile(known), name=f"{known.flow}, backfill", parents=(), backfill=True)
 
 
 def _profile(known: FlowFacts) -> Profile:

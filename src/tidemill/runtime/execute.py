@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -82,11 +82,13 @@ class Executor:
         *,
         upto: Upto = ALL_THERE_IS,
         told: Told = NOTHING_TOLD,
+        rest: float | None = None,
         fence: int | None = None,
     ) -> list[Block] | None:
         """One attempt at a run that somebody asked for; None if somebody else has it, or it has to wait.
 
-        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises. `fence`: under
+        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises. `rest`: more waits
+        than it reads, and the oldest of that came then: its flow is due again once it is committed. `fence`: under
         which this process has taken the run before.
         """
         try:
@@ -100,7 +102,7 @@ class Executor:
         def commit(claim: Claim, log: RunLog, lease: Lease) -> list[Block]:
             doors = (self.catalog, self.store, self.engine)
             performed = Performance(*doors, binding, updates, claim, log, lease, None, told).outcome()
-            return self.catalog.commit(claim, performed)
+            return self.catalog.commit(claim, replace(performed, rest=rest))
 
         return self.once(claim, commit, retry_in=wait)
 

@@ -25,18 +25,17 @@ def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> 
     return History(
         {name: _arrivals(catalog, name) for name in inputs},
         {name: _reaches(catalog, name, advanced[name]) for name in tables},
-        _weights(catalog),
+        _weights(catalog, set(tables)),
     )
 
 
-def _weights(catalog: CatalogReader) -> dict[str, float]:
-    """The priorities of tables, by name."""
-    return {
-        write["channel"]: binding.spec.get("priority", 1.0)
-        for binding in catalog.bindings()
-        for task in binding.spec["tasks"]
-        for write in task["writes"]
-    }
+def _weights(catalog: CatalogReader, tables: set[str]) -> dict[str, float]:
+    """What tables count for, by name: those that one flow writes share its priority."""
+    weights: dict[str, float] = {}
+    for binding in catalog.bindings():
+        written = {w["channel"] for t in binding.spec["tasks"] for w in t["writes"]} & tables
+        weights |= {table: binding.spec.get("priority", 1.0) / len(written) for table in written}
+    return weights
 
 
 def _names(status: Status, role: Role) -> list[str]:

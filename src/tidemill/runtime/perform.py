@@ -16,6 +16,7 @@ from tidemill.model.channel import Channel, Role
 from tidemill.model.codec import Json
 from tidemill.model.flow import Binding
 from tidemill.model.run import (
+    BACKFILL,
     VOID,
     Claim,
     Consumed,
@@ -50,8 +51,8 @@ PUBLISHERS = 8
 
 
 def tag_of(run: Run) -> str:
-    """The name under which the engine can stop whatever this attempt runs."""
-    return f"tidemill-run-{run.id}-{run.fence}"
+    """The name under which the engine can stop whatever this attempt runs, and knows a backfill."""
+    return f"{BACKFILL if run.backfill else 'tidemill-run'}-{run.id}-{run.fence}"
 
 
 def directory_of(claim: Claim, block: int) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.run import Run
 from tidemill.ports import CatalogWriter, Server
+from tidemill.runtime.chop import Portion
 from tidemill.runtime.dispatch import Dispatch, Started, Way
 
 log = logging.getLogger("tidemill.server")
@@ -26,10 +27,13 @@ OFFERED = 1000
 """Runs among which the dispatcher chooses at once."""
 
 MOST = 64
-"""Tracks of a server."""
+"""Tracks of a server, and as many for backfills."""
 
 AT_ONCE = 100
 """Triggers that are fired in one tick; the rest has to wait for the next, which follows at once."""
+
+
+Execute = Callable[[Run, Portion | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +73,13 @@ class Chore:
 
 
 class Loop:
-    """One server's loop. `execute` makes one attempt at a run and returns when that is over."""
+    """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end."""
 
     def __init__(
         self,
         catalog: CatalogWriter,
         server: Server,
-        execute: Callable[[Run], None],
+        execute: Execute,
         chores: Sequence[Chore],
         rhythm: Rhythm,
         way: Way | None = None,
@@ -93,7 +97,7 @@ class Loop:
         self._wished: Mapping[str, Any] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._tracks = ThreadPoolExecutor(MOST + len(chores), thread_name_prefix="tidemill-track")
+        self._tracks = ThreadPoolExecutor(2 * MOST + len(chores), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:
         """Serve until `drain` was called and what was under way has ended."""
@@ -155,7 +159,7 @@ class Loop:
     def _take(self) -> None:
         """Put runs on free tracks, as the dispatcher says."""
         self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
-        free = self.server.tracks - len(self._under_way)
+        free = self._dispatch.way.all_tracks - len(self._under_way)
         if free <= 0 or self._stopping.is_set():
             return
         runnable = [r for r in self._catalog.runnable(OFFERED) if r.id not in self._under_way]
@@ -179,7 +183,7 @@ class Loop:
     def _attempt(self, started: Started) -> None:
         run = started.run
         try:
-            self._execute(run)
+            self._execute(run, started.portion)
         except Exception:
             log.exception("run %d of %s", run.id, run.subject)
         finally:

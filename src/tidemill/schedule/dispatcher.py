@@ -36,11 +36,17 @@ class Dispatcher:
     """Jobs are never lost, never run twice at once, and load their batches in order."""
 
     def __init__(
-        self, jobs: Sequence[Job], order: Order, placement: Placement, tracks: int, limits: Limits = LIMITS
+        self,
+        jobs: Sequence[Job],
+        order: Order,
+        placement: Placement,
+        tracks: int,
+        limits: Limits = LIMITS,
+        backfill_tracks: int = 1,
     ) -> None:
         self._jobs = by_name(jobs)
         self._order, self._placement, self._limits = order, placement, limits
-        self._seats = Seats([job.profile for job in jobs], placement, tracks)
+        self._seats = Seats([job.profile for job in jobs], placement, tracks, backfill_tracks)
         self._guard = Guard(limits.patience) if limits.patience is not None else None
         self._waiting: dict[str, Job] = {}
         order.setup(jobs)
@@ -88,6 +94,7 @@ class Dispatcher:
         order: Order | None = None,
         placement: Placement | None = None,
         tracks: int | None = None,
+        backfill_tracks: int | None = None,
     ) -> None:
         """Go on with other jobs, with another policy, or on other tracks. What runs goes on as it is.
 
@@ -96,7 +103,9 @@ class Dispatcher:
         """
         kept = self._jobs if jobs is None else by_name(jobs)
         place = placement or self._placement
-        self._seats.arrange([j.profile for j in kept.values()], place, self._seats.tracks if tracks is None else tracks)
+        live = self._seats.tracks if tracks is None else tracks
+        behind = self._seats.backfill_tracks if backfill_tracks is None else backfill_tracks
+        self._seats.arrange([j.profile for j in kept.values()], place, live, behind)
         self._forget(self._waiting.keys() - kept.keys(), now)
         self._jobs, self._placement, self._order = kept, place, order or self._order
         self._order.setup(list(kept.values()))

@@ -102,8 +102,11 @@ class Job:
         """The first batches have become visible."""
         batches = self.batches
         upto = batches[grain - 1][1]
-        for _ in range(grain):
-            batches.popleft()
+        if grain == len(batches):  # as it is nearly always
+            batches.clear()
+        else:
+            for _ in range(grain):
+                batches.popleft()
         self.staleness += area(self.since, now, self.fresh)
         self.since, self.fresh = now, upto
 

@@ -10,22 +10,23 @@ from tidemill.schedule.tracks.lane import Lane, Placement
 
 
 class Seats:
-    """The tracks of a dispatcher: those for live jobs, and behind them one for backfills if there are any.
+    """The tracks of a dispatcher: those for live jobs, counted from 0, and those for backfills, counted from -1 down.
 
     Jobs with equal lanes share a number, so that who has found one of them without a track has found all of them so.
     """
 
-    def __init__(self, profiles: Sequence[Profile], placement: Placement, tracks: int) -> None:
+    def __init__(self, profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         self.taken: dict[str, int] = {}  # tracks by the jobs that run there
-        self.arrange(profiles, placement, tracks)
+        self.arrange(profiles, placement, tracks, backfill_tracks)
 
-    def arrange(self, profiles: Sequence[Profile], placement: Placement, tracks: int) -> None:
+    def arrange(self, profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         """Place all jobs anew. What runs stays where it is; nobody waits until it is said so."""
-        if tracks < 1:
-            raise ConfigError(f"expected at least one track, found {tracks}; jobs need somewhere to run")
-        lanes = _lanes(profiles, placement, tracks)
+        if min(tracks, backfill_tracks) < 1:
+            least = min(tracks, backfill_tracks)
+            raise ConfigError(f"expected at least one track, found {least}; jobs need somewhere to run")
+        lanes = _lanes(profiles, placement, tracks, backfill_tracks)
         numbers = {lane: number for number, lane in enumerate(dict.fromkeys(lanes.values()))}
-        self.tracks = tracks
+        self.tracks, self.backfill_tracks = tracks, backfill_tracks
         self.lane = {name: numbers[lane] for name, lane in lanes.items()}
         self.lanes_waiting = 0
         self._lanes = list(numbers)
@@ -72,8 +73,9 @@ class Seats:
         return any(self._waiting[owner] for owner in self._owners[track])
 
 
-def _lanes(profiles: Sequence[Profile], placement: Placement, tracks: int) -> dict[str, Lane]:
-    """Backfills have a track of their own, so that live tables never wait for history."""
+def _lanes(profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> dict[str, Lane]:
+    """Backfills have tracks of their own, so that live tables never wait for history."""
     live = [p for p in profiles if not p.backfill]
     lanes = dict(placement.lanes(live, tracks)) if live else {}
-    return lanes | {p.name: Lane((tracks,)) for p in profiles if p.backfill}
+    behind = Lane(tuple(range(-1, -1 - backfill_tracks, -1)))
+    return lanes | {p.name: behind for p in profiles if p.backfill}

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 from pyspark import SparkContext, cloudpickle
@@ -20,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineError
+from tidemill.model.run import BACKFILL
 
 JAVA_NEEDED = 17
 
@@ -106,17 +108,21 @@ def start(
     for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
-    chosen = {**DEFAULTS, **_java(), **_scratch(scratch), **(settings or {})}
+    try:
+        with _weights() as weights, _stderr_kept_quiet():
+            chosen = {**DEFAULTS, **_java(), **weights, **_scratch(scratch), **(settings or {})}
+            return _builder(master, chosen).getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
+
+
+def _builder(master: str, chosen: Mapping[str, str]) -> SparkSession.Builder:
     builder = SparkSession.builder
     if "spark.remote" not in chosen:
         builder = builder.master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    try:
-        with _stderr_kept_quiet():
-            return builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
-        raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
+    return builder
 
 
 @contextmanager
@@ -165,7 +171,7 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
     try:
-        with _POOLS.held(tag) as pool:
+        with _pools_of(tag).held(tag) as pool:
             if context is not None:
                 context.setLocalProperty(_POOL, pool)
             yield
@@ -181,7 +187,8 @@ _POOL = "spark.scheduler.pool"
 class _Pools:
     """FAIR pools for what runs at the same time; Spark never forgets one, so those that are free are used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number, and how many threads are in it
 
@@ -192,7 +199,7 @@ class _Pools:
             number, threads = self._held.get(tag, (free, 0))
             self._held[tag] = (number, threads + 1)
         try:
-            yield f"track-{number}"
+            yield f"{self._name}-{number}"
         finally:
             with self._lock:
                 number, threads = self._held[tag]
@@ -202,7 +209,23 @@ class _Pools:
                     del self._held[tag]
 
 
-_POOLS = _Pools()
+_LIVE, _BACKFILLS = _Pools("track"), _Pools("backfill")
+_WEIGHT, _WEIGHTED = 10, 64
+"""Of how many pools of live runs each gets how many times the share of one of a backfill; others get as much as it."""
+
+
+def _pools_of(tag: str) -> _Pools:
+    return _BACKFILLS if tag.startswith(BACKFILL) else _LIVE
+
+
+@contextmanager
+def _weights() -> Iterator[dict[str, str]]:
+    """The setting that makes pools of live runs weigh more; Spark reads the file as it starts, and never again."""
+    pools = "".join(f'<pool name="track-{n}"><weight>{_WEIGHT}</weight></pool>' for n in range(_WEIGHTED))
+    with TemporaryDirectory(prefix="tidemill-pools-") as directory:
+        path = Path(directory) / "pools.xml"
+        path.write_text(f"<allocations>{pools}</allocations>", encoding="utf-8")
+        yield {"spark.scheduler.allocation.file": path.as_uri()}
 
 
 def cancel(spark: SparkSession, tag: str) -> None:

@@ -92,7 +92,7 @@ class _Strip:
 
 def _lane(lane: Lane, now: float) -> None:
     with box("lane"):
-        Text(f"{lane.owner} · {lane.track}", classes="lane-name")
+        Text(lane.name, classes="lane-name")
         with box("lane-bars"):
             for bar in lane.bars:
                 _bar(bar, now)
@@ -100,7 +100,8 @@ def _lane(lane: Lane, now: float) -> None:
 
 def _bar(bar: Bar, now: float) -> ui.link:
     run = bar.run
-    said = f"run {run.id} of {run.subject}: {run.state}, {took(run.started, run.finished, now)}"
+    what = "backfill" if run.backfill else "run"
+    said = f"{what} {run.id} of {run.subject}: {run.state}, {took(run.started, run.finished, now)}"
     made = link("", run_url(run.id), f"lane-bar tone-{run.state}")
     made.style(f"left: {bar.left * 100:.3f}%; width: {bar.width * 100:.3f}%")
     made.props["aria-label"] = made.props["title"] = said

@@ -23,7 +23,7 @@ async def servers(desk: Desk) -> None:
         async def show() -> None:
             snapshot = await desk.feed.snapshot()
             found = await off_loop(desk.mill.catalog.servers)
-            busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY)
+            busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY and not r.backfill)
             now = time.time()
             table.show([rows.of_server(s, busy[s.name], now) for s in found])
 

@@ -1,4 +1,4 @@
-"""Runs over time, as bars on lanes: one lane for each track that an owner must have had. Pure."""
+"""Runs over time, as bars on lanes: one lane for each track that an owner must have had, backfills apart. Pure."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ class Lane:
     owner: str
     track: int  # counted from 1
     bars: tuple[Bar, ...]
+    backfill: bool = False  # a track for backfills
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner} · {'backfill ' if self.backfill else ''}{self.track}"
 
 
 def strip(runs: Iterable[Run], since: float, now: float) -> tuple[Lane, ...]:
     """The lanes of all runs that were under way between `since` and `now`, by owner."""
-    by_owner: dict[str, list[Run]] = defaultdict(list)
+    by_owner: dict[tuple[str, bool], list[Run]] = defaultdict(list)
     for run in runs:
         if run.started is not None and run.owner is not None and (run.finished or now) >= since:
-            by_owner[run.owner].append(run)
+            by_owner[run.owner, run.backfill].append(run)
     return tuple(
-        Lane(owner, number, tuple(_bar(r, since, now) for r in track))
-        for owner in sorted(by_owner)
-        for number, track in enumerate(_tracks(by_owner[owner], now), start=1)
+        Lane(owner, number, tuple(_bar(r, since, now) for r in track), backfill)
+        for owner, backfill in sorted(by_owner)
+        for number, track in enumerate(_tracks(by_owner[owner, backfill], now), start=1)
     )
 
 

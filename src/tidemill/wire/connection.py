@@ -36,8 +36,8 @@ class Connection:
         wanted = {name: value for name, value in params.items() if value is not None}
         return _read(shape, self._ask("GET", where, params=wanted))
 
-    def change(self, shape: type[S], method: str, *where: str | int, json: Any = None) -> S:
-        return _read(shape, self._ask(method, where, json=json))
+    def change(self, shape: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
+        return _read(shape, self._ask(method, where, json=json, params=params))
 
     def delete(self, *where: str | int) -> None:
         self._ask("DELETE", where)

@@ -47,6 +47,8 @@ class DispatchingWish(Wish):
     placement: str | None = Field(default=None, max_length=100)
     inheritance: str | None = Field(default=None, max_length=100)
     tracks: int | None = Field(default=None, ge=1, le=64)
+    backfill_tracks: int | None = Field(default=None, ge=1, le=64)
+    chop: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Dispatching(Shape):
@@ -54,6 +56,8 @@ class Dispatching(Shape):
     placement: str
     inheritance: str
     tracks: int
+    backfill_tracks: int
+    chop: float
     wished: dict[str, Any]
 
 

@@ -110,6 +110,7 @@ class Run(Shape):
     seconds: float | None
     error: str | None
     stats: dict[str, Any]
+    backfill: bool
 
 
 class Runs(Shape):

@@ -11,7 +11,6 @@ from fastapi.responses import PlainTextResponse
 from tidemill.app import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.runtime.dispatch import Way
 from tidemill.runtime.metrics import exposition
 from tidemill.runtime.statistics import statistics as figures
 from tidemill.runtime.status import status
@@ -41,7 +40,7 @@ def dispatching(mill: Mill) -> Json:
 def dispatch(mill: Mill, wake: Wake, wish: serving.DispatchingWish) -> Json:
     """Change how all servers choose; what is left out, or null, goes back to each server's settings."""
     wanted = wish.model_dump()
-    _own(mill).wishing({name: value for name, value in wanted.items() if value is not None})
+    mill.way.wishing({name: value for name, value in wanted.items() if value is not None})
     mill.catalog.wish(wanted)
     wake()
     return _way(mill)
@@ -55,11 +54,6 @@ def metrics(mill: Mill) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-def _own(mill: Tidemill) -> Way:
-    chosen = mill.settings.server
-    return Way(chosen.policy, chosen.placement, chosen.inheritance, chosen.tracks)
-
-
 def _way(mill: Tidemill) -> Json:
     wished = mill.catalog.wished()
-    return asdict(_own(mill).wishing(wished)) | {"wished": wished}
+    return asdict(mill.way.wishing(wished)) | {"wished": wished}

@@ -50,9 +50,9 @@ def explain(mill: Mill, name: FlowName) -> Json:
     responses=answers(409),
     dependencies=[needs(Role.OPERATOR, of=flows_workflow)],
 )
-def request_run(mill: Mill, wake: Wake, name: FlowName) -> Json:
-    """Ask for a run of a flow; a server executes it as soon as it can."""
-    asked = ask(mill.catalog, name)
+def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) -> Json:
+    """Ask for a run of a flow; a server executes it as soon as it can, a backfill on a track of its own."""
+    asked = ask(mill.catalog, name, backfill=backfill)
     wake()
     return documents.run(asked)
 
