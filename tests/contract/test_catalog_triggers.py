@@ -192,6 +192,13 @@ def test_an_unknown_workflow_cannot_be_paused(driver: Driver) -> None:
         driver.catalog.pause("nope", paused=True)
 
 
+def test_a_workflow_of_which_nothing_is_left_is_unknown(driver: Driver) -> None:
+    driver.catalog.apply(Workflow("w", (), ()))
+    for change in (lambda: driver.catalog.pause("w", paused=True), lambda: driver.catalog.prioritise("w", 5)):
+        with pytest.raises(NotFound, match=r"no workflow 'w'; known are none"):
+            change()
+
+
 def test_a_trigger_that_stays_declared_goes_on_as_it_was(driver: Driver, clock: FakeClock) -> None:
     applied(driver, Every(10.0), Data("a"))
     clock.now += 9

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, exists, func, or_, select
+from sqlalchemy import Connection, Engine, func, or_, select
 
 from tidemill.catalog import facts, places, producers
 from tidemill.catalog.engine import for_reading, time_of, translated
@@ -30,6 +30,7 @@ from tidemill.catalog.rows import (
 )
 from tidemill.catalog.servers import held_until
 from tidemill.catalog.tables import (
+    IS_IN_USE,
     IS_READABLE_BASE,
     IS_RESERVED,
     IS_SLOT,
@@ -116,7 +117,7 @@ class SqlCatalogReader:
 
     def workflows(self) -> list[RegisteredWorkflow]:
         with self._read() as connection:
-            rows = connection.execute(select(workflows).where(_in_use()).order_by(workflows.c.name))
+            rows = connection.execute(select(workflows).where(IS_IN_USE).order_by(workflows.c.name))
             return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority, r.document) for r in rows]
 
     def triggers(self, flow: str | None = None) -> list[RegisteredTrigger]:
@@ -336,12 +337,6 @@ class SqlCatalogReader:
 
     def close(self) -> None:
         self._engine.dispose()
-
-
-def _in_use() -> ColumnElement[bool]:
-    """Is there anything of a workflow that was not removed?"""
-    of = (exists().where(t.c.workflow == workflows.c.name, t.c.active) for t in (channels, bindings))
-    return or_(*of)
 
 
 def _reserved(connection: Connection) -> dict[int, int]:

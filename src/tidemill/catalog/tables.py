@@ -22,8 +22,10 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    exists,
     false,
     literal_column,
+    or_,
 )
 
 from tidemill.catalog.types import PromiseText, ProvenanceText, SchemaText, UpdatesText
@@ -308,6 +310,9 @@ triggers = Table(  # their leaves
     Index("triggers_channel", "channel"),
     Index("triggers_flow", "flow", "reached"),
 )
+
+IS_IN_USE = or_(*(exists().where(t.c.workflow == workflows.c.name, t.c.active) for t in (channels, bindings)))
+"""Is there anything of a workflow that was not removed?"""
 
 IS_ARMED = and_(triggers.c.due.is_not(None), triggers.c.paused.is_(False))
 Index("triggers_due", triggers.c.due, sqlite_where=IS_ARMED, postgresql_where=IS_ARMED)

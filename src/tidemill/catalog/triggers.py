@@ -11,7 +11,7 @@ from sqlalchemy import Connection, case, delete, exists, func, insert, literal, 
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
+from tidemill.catalog.tables import IS_ARMED, IS_IN_USE, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
@@ -145,7 +145,8 @@ def prioritise(tx: Transaction, workflow: str, priority: int) -> None:
 
 
 def _find_workflow(tx: Transaction, name: str) -> None:
-    known = tx.connection.execute(select(workflows.c.name).order_by(workflows.c.name)).scalars().all()
+    in_use = select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)
+    known = tx.connection.execute(in_use).scalars().all()
     if name not in known:
         raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
 
