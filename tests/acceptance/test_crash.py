@@ -23,7 +23,7 @@ from tidemill.runtime.perform import Performance
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
 """How often to die at every step; without it (in the suite) once at every fourth."""
 
-STRIDE = 1 if ROUNDS else 4
+STRIDE = 1 if ROUNDS else 11
 
 Work = Callable[[Mill], None]
 

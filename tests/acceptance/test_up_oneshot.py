@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.acceptance.test_crash import ROUNDS
 from tests.acceptance.test_submit import PROGRAM
 from tests.acceptance.test_up import PATIENCE, SETTINGS, server, until
 
@@ -68,6 +69,7 @@ def states(found: Submission) -> list[RunState]:
     return [a.state for a in found.actions]
 
 
+@pytest.mark.skipif(not ROUNDS, reason="a minute of servers and Spark's start; `make crash` runs it")
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_what_was_finished_when_a_server_died_is_not_computed_again(

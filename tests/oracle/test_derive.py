@@ -160,7 +160,9 @@ class Trees:
         text = f"ROW_NUMBER() OVER (ORDER BY {order})"
         if partition:
             text = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(partition)} ORDER BY {order})"
-        return Window(child, partition, (Named(self.fresh(), expression(text)),))
+        rank = self.fresh()
+        keep = expression(f"{rank} <= {self.draw(st.integers(1, 2))}") if self.draw(st.booleans()) else None
+        return Window(child, partition, (Named(rank, expression(text)),), keep)
 
     def top(self, depth: int) -> Operator:
         child = self.tree(depth)

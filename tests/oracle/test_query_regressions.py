@@ -42,6 +42,7 @@ def test_a_table_reads_a_table(spark: SparkSession) -> None:
     queries = {
         "firsts": "SELECT DISTINCT k, s FROM t",
         "ranked": "SELECT k, s, row_number() OVER (PARTITION BY k ORDER BY s) AS place FROM firsts",
+        "first": "SELECT s, r FROM (SELECT *, rank() OVER (PARTITION BY k ORDER BY s DESC) AS r FROM t) WHERE r < 2",
         "without": "SELECT k FROM t x WHERE NOT EXISTS (SELECT 1 FROM ranked y WHERE y.k = x.k AND y.place > 1)",
     }
     inputs = [Input("t", "k int, s string", Signed())]

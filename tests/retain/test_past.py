@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import BadInput
@@ -63,6 +63,7 @@ def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
     assert parts(Split.TASK) == ["shop/totals", "words/raw"]
 
 
+@settings(max_examples=40)
 @given(
     past=st.lists(
         st.builds(
@@ -79,12 +80,13 @@ def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
             saved=st.integers(0, 9).map(float),
             bytes=st.integers(0, 9),
         ),
-        max_size=12,
+        max_size=6,
         unique_by=lambda p: p.run,
     ),
     by=st.sampled_from(list(Resolution)[1:]),
     per=st.sampled_from([None, Split.USER, Split.WORKFLOW]),
 )
+@example(past=[replace(REFRESH, at=5 * 86_400 - 1e-7)], by=Resolution.DAY, per=None)
 def test_what_was_forgotten_still_counts(past: list[Past], by: Resolution, per: Split | None) -> None:
     """All remembered, or all forgotten: the same figures. One submission is of one moment and one user."""
     known: dict[int | None, Past] = {}

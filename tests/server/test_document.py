@@ -22,7 +22,7 @@ from tests.server.test_roles import ALLOWED, ANYONE, NAMES
 from tidemill.server.app import PREFIX
 
 SEARCH = settings(
-    max_examples=int(os.environ.get("TIDEMILL_API_EXAMPLES", "50")),
+    max_examples=int(os.environ.get("TIDEMILL_API_EXAMPLES", "20")),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     derandomize=True,

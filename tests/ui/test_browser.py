@@ -175,7 +175,7 @@ def test_the_strip_and_the_charts_are_drawn(served: House) -> None:
     with served.page("/runs") as page:
         lanes = page.locator(".lane")
         live = lanes.filter(has=page.locator(".lane-name", has_text=re.compile(r"· \d+$")))
-        expect(live.first.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
+        expect(live.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
         behind = lanes.filter(has=page.locator(".lane-name", has_text="backfill 1"))
         expect(behind.get_by_role("link", name=f"backfill {history.id} of large_orders: finished")).to_be_visible()
         served.go(page, "/freshness")

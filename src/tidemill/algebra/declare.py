@@ -9,6 +9,7 @@ from tidemill.algebra.describe import described
 from tidemill.algebra.operators import Operator, Scan, rebuilt
 from tidemill.algebra.program import Query, Way
 from tidemill.algebra.properties import grows
+from tidemill.algebra.simplify import narrowed
 from tidemill.algebra.sql import NotIncremental, Source, Translated, translate
 from tidemill.algebra.stages import Stage, resolve, text_of_stage
 from tidemill.algebra.stateful import with_states
@@ -40,7 +41,7 @@ def declare(task: Task, sources: Mapping[str, Source], schema: Schema | None) ->
         found = _translated(task.variant.code, given)
     except NotIncremental as reason:
         return Declared(_in_batch(task, str(reason)), (), None)
-    root = _on_channels(found.root, {r.argument: r.port for r in task.reads})
+    root = narrowed(_on_channels(found.root, {r.argument: r.port for r in task.reads}))
     query = Query(task.writes[0].port, root)
     types = {c: found.types.get(c, "") for c in root.columns}
     source = Source(types, query.key or (), append=grows(root))

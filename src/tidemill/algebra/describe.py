@@ -59,7 +59,8 @@ def headline(op: Operator) -> str:
             return f"group by {', '.join(op.keys)}: {folds}" if folds else f"distinct {', '.join(op.keys)}"
         case Window():
             items = ", ".join(_named(i.name, i.value.text) for i in op.items)
-            return f"window by {', '.join(op.partition) or 'nothing'}: {items}"
+            kept = f" where {op.keep}" if op.keep else ""
+            return f"window by {', '.join(op.partition) or 'nothing'}: {items}{kept}"
         case Top():
             return f"top {op.limit}{f' after {op.skip}' if op.skip else ''} by {', '.join(o.text for o in op.order)}"
         case Apply():

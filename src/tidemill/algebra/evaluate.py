@@ -66,7 +66,8 @@ def evaluate(op: Operator, sources: Sources, steps: Steps | None = None) -> Rows
         case Group():
             return [_folded(op, rows) for rows in _groups(below(op.child), op.keys)]
         case Window():
-            return [row for rows in _groups(below(op.child), op.partition) for row in _windowed(op, rows)]
+            made = (row for rows in _groups(below(op.child), op.partition) for row in _windowed(op, rows))
+            return [row for row in made if op.keep is None or value(op.keep, row)]
         case Top():
             return _sorted(below(op.child), op.order)[op.skip : op.skip + op.limit]
         case Apply():

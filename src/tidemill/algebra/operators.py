@@ -180,6 +180,7 @@ class Window:
     child: Operator
     partition: tuple[str, ...]
     items: tuple[Named, ...]  # Spark window expressions, with their OVER clause
+    keep: Expression | None = None  # only the rows for which this holds: no others are part of its state
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,11 +1,24 @@
-"""Simplification: what follows from steps that turned out empty, and projections of projections as one."""
+"""Simplification: what follows from steps that turned out empty, projections of projections, filters of windows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
 
-from tidemill.algebra.operators import Join, JoinKind, Named, Operator, Project, Ref, Union, children, rebuilt
+from tidemill.algebra.expression import Expression, expression
+from tidemill.algebra.operators import (
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    Operator,
+    Project,
+    Ref,
+    Union,
+    Window,
+    children,
+    rebuilt,
+)
 
 _NEEDS_BOTH = (JoinKind.INNER, JoinKind.SEMI)
 
@@ -37,6 +50,29 @@ def _join(op: Join, empty: Collection[str]) -> Operator | None:
         return left
     # An outer join without one side still has that side's columns, so it is kept as it is.
     return replace(op, left=left or op.left, right=right or op.right)
+
+
+def narrowed(op: Operator) -> Operator:
+    """The operator with windows that keep only what is asked of them.
+
+    Where the first few of a ranking are wanted, one row more moves all that follow it, and few or none that count.
+    """
+    made = rebuilt(op, narrowed)
+    return (_kept(made.child, made.condition) or made) if isinstance(made, Filter) else made
+
+
+def _kept(op: Operator, condition: Expression) -> Operator | None:
+    """The rows of a window for which this holds, also behind a change of names; None if there is no window."""
+    match op:
+        case Window():
+            both = condition if op.keep is None else expression(f"({op.keep}) AND ({condition})")
+            return replace(op, keep=both)
+        case Project():
+            plain = {i.name: i.value.column for i in op.items if i.value.column is not None}
+            below = _kept(op.child, condition.renamed(plain)) if condition.columns <= plain.keys() else None
+            return below and replace(op, child=below)
+        case _:
+            return None
 
 
 def squashed(op: Operator) -> Operator:

@@ -7,7 +7,7 @@ since what it gave before must be taken back exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidemill.algebra.accumulators import ROWS, Accumulator, Kept, kept, rows_kept
@@ -115,7 +115,7 @@ def state_of(op: Stateful, channel: str) -> State:
 def _over(op: Window | Top | Apply, child: Operator) -> Operator:
     match op:
         case Window():
-            return Window(child, op.partition, op.items)
+            return replace(op, child=child)
         case Top():
             return Top(child, op.order, op.limit, op.skip)
         case Apply():

@@ -32,7 +32,8 @@ class Resolution(StrEnum):
             return at // 60 * 60
         if self is Resolution.HOUR:
             return at // 3600 * 3600
-        day = dt.datetime.fromtimestamp(at, dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        second = dt.datetime.fromtimestamp(at // 1, dt.UTC)  # a microsecond before midnight is not the next day
+        day = second.replace(hour=0, minute=0, second=0)
         if self is Resolution.WEEK:
             day -= dt.timedelta(days=day.weekday())
         return (day.replace(day=1) if self is Resolution.MONTH else day).timestamp()

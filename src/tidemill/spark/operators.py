@@ -172,7 +172,8 @@ class _Statement:
             case Group():
                 return f"SELECT {_grouped(op)} FROM {self._one_task(op.child)} GROUP BY {_names(op.keys)}"
             case Window():
-                return f"SELECT *, {_list(op.items)} FROM {self._one_task(op.child)}"
+                made = f"SELECT *, {_list(op.items)} FROM {self._one_task(op.child)}"
+                return made if op.keep is None else f"SELECT * FROM ({made}) WHERE {op.keep}"
             case Top():
                 order = ", ".join(o.text for o in op.order)
                 return f"SELECT * FROM {self.table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
