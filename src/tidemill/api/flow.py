@@ -1,0 +1,296 @@
+"""Flows: tasks that belong together, as users declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, overload
+
+from tidemill.algebra.program import Way
+from tidemill.algebra.relation import Relation
+from tidemill.algebra.stages import Rows, channels_of
+from tidemill.api import parts
+from tidemill.api.marks import Base, Delta, Duration, F, Lag, Reading, Writing
+from tidemill.api.streaming import Streaming
+from tidemill.carrying import carried
+from tidemill.errors import WorkflowError
+from tidemill.model.block import Kind
+from tidemill.model.flow import Flow as FlowModel
+from tidemill.model.flow import Use
+from tidemill.model.location import Location, caller
+from tidemill.model.promise import Promise
+from tidemill.model.task import Command, Function, Mode, Read, Refresh, Sql, Task, Variant, Write
+from tidemill.model.trigger import Trigger
+from tidemill.streams import (
+    ended_tasks,
+    on_windows,
+    windows_of,
+)
+
+
+class Flow(Streaming):
+    """A reusable fragment of tasks. Its ports are the names that its tasks read and write."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._location = caller()
+        self._parts: list[Task | Use] = []
+
+    @overload
+    def task(self, function: F) -> F: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        output: str | None = None,
+        writes: Mapping[str, Writing] | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        waves: str | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        priority: float = 1.0,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        output: str | None = None,
+        writes: Mapping[str, Writing] | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        waves: str | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        priority: float = 1.0,
+    ) -> Any:
+        """Declare a PySpark function as a task.
+
+        Each argument annotated `tm.All`, `tm.New` or `tm.Old` is a DataFrame of the channel of that name,
+        or of the one that `channels` gives for it. The result annotation `tm.Base` or `tm.Delta` makes one
+        output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
+        function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
+
+        `waves="orders"`: what it makes of an event of that channel is part of the event's wave. It keeps the column
+        `wave`, as the event has it; docs/streams.md says what becomes of it.
+
+        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
+        else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
+
+        A result is known by the code of the function and of what it calls in the project, by the parameters and by
+        what it read. Name what else it depends on: environment variables in `environment`, anything in `version`,
+        a string that you change when it does. With `deterministic=False` no result is taken for another.
+        """
+
+        def declare(fn: F) -> F:
+            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = parts.reads_of(fn, dict(channels or {}), set(parameters or {}), where)
+            outputs = parts.writes_of(fn, output, writes, dict(channels or {}), where)
+            code = Function(fn if waves is None else partial(carried, fn))
+            variants = (Variant("programmed", reads, outputs, code),)
+            limits = parts.limits(attempts, backoff, time_limit, where)
+            task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
+            task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
+            promise = parts.promise(target_lag, consistency, (), where)
+            formed = tuple(windows_of(task, parts.annotated(fn), self._made))
+            beside = [*formed, *self._ended(task, waves)]
+            self._place(on_windows(task, formed), parts.when(every, triggers, where), promise, priority, beside)
+            return fn
+
+        return declare(function) if function is not None else declare
+
+    def sql(
+        self,
+        name: str,
+        query: str,
+        *,
+        refresh: str = "auto",
+        modes: Mapping[str, Reading] | None = None,
+        writes: Writing | None = None,
+        waves: str | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        priority: float = 1.0,
+        together: str | None = None,
+    ) -> str:
+        """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
+
+        `refresh` is "auto", "batch", "incremental" (always that way once there is something to go on from), or
+        "incremental_strict", which refuses a query that can only be run in batch.
+
+        With `modes` or `writes` the query is a programmed task instead: it runs as it stands, on what the modes
+        say (ALL unless given), and writes a base or a delta.
+
+        `waves="orders"`: what it makes of each new event of that channel is part of the event's wave, and has a tag in
+        the column `wave`. Then, too, the query is a programmed task: it reads what is new there, and adds to the table.
+
+        `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input.
+        `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
+        at one moment. Tables between the inputs and this one are refreshed when that needs them.
+
+        `priority`: how much its staleness counts when more is due than can run at once; 1 unless given. Tables that say
+        the same `together` are one flow of that name: one run refreshes all of them whenever one is due, in one commit.
+        """
+        where = caller()
+        parts.check_refresh(name, refresh, where)
+        chosen = {table: parts.mode(reading, where) for table, reading in (modes or {}).items()}
+        tables = parts.tables_of(name, query, where)
+        if waves is not None:
+            query, chosen = parts.carried_text(name, query, waves, where), {waves: Mode.NEW, **chosen}
+            writes = Delta if writes is None else writes
+        unknown = sorted(set(chosen) - set(tables))
+        if unknown:
+            raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
+        reads = tuple(Read(t, t, chosen.get(t, Mode.ALL)) for t in tables)
+        declared = modes is None and writes is None
+        outputs = (Write(name, name, parts.kind(Base if writes is None else writes, where)),)
+        variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
+        limits = parts.limits(attempts, backoff, time_limit, where)
+        task = Task(name, variants, {}, *limits, where, refresh if declared else None)
+        promise = parts.promise(target_lag, consistency, (), where)
+        self._place(task, parts.when(every, triggers, where), promise, priority, self._ended(task, waves), together)
+        return name
+
+    def relation(self, channel: str) -> Relation:
+        """The rows of a channel, to derive a table from by methods instead of SQL."""
+        return Relation(channel, Rows(channel, caller()))
+
+    def derive(
+        self,
+        name: str,
+        relation: Relation,
+        *,
+        refresh: str = "auto",
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        priority: float = 1.0,
+        together: str | None = None,
+    ) -> str:
+        """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
+        where = caller()
+        parts.check_refresh(name, refresh, where)
+        reads = tuple(Read(c, c, Mode.ALL) for c in channels_of(relation.stage))
+        code = Refresh(relation.stage, name, Way.BATCH, description="")
+        variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
+        task = Task(name, variants, {}, *parts.limits(attempts, backoff, time_limit, where), where, refresh)
+        promise = parts.promise(target_lag, consistency, (), where)
+        self._place(task, parts.when(every, triggers, where), promise, priority, together=together)
+        return name
+
+    def sql_files(self, pattern: str) -> list[str]:
+        """Declare a table for each `.sql` file that matches, named like the file; paths are relative to this file."""
+        where = caller()
+        files = sorted(Path(where.file).parent.glob(pattern))
+        if not files:
+            raise WorkflowError([f"{where}: no file matches {pattern!r} beside {where.file}"])
+        return [self.sql(f.stem, f.read_text(encoding="utf-8")) for f in files]
+
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        reads: Mapping[str, Reading],
+        writes: Mapping[str, Writing],
+        env: Mapping[str, str] | None = None,
+        version: str | None = None,
+        environment: Sequence[str] = (),
+        deterministic: bool | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        target_lag: Lag | None = None,
+        consistency: Duration | None = None,
+        priority: float = 1.0,
+    ) -> str:
+        """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
+        where = caller()
+        code = Command(tuple(argv), dict(env or {}))
+        inputs = tuple(Read(c, c, parts.mode(r, where)) for c, r in reads.items())
+        outputs = tuple(Write(c, c, parts.kind(w, where)) for c, w in writes.items())
+        variants = (Variant("programmed", inputs, outputs, code),)
+        task = Task(name, variants, {}, *parts.limits(attempts, backoff, time_limit, where), where)
+        task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
+        promise = parts.promise(target_lag, consistency, (), where)
+        self._place(task, parts.when(every, triggers, where), promise, priority)
+        return name
+
+    def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
+        """Nest another flow, its ports renamed: `use(dedupe, articles="raw")` reads this flow's `raw`."""
+        where = caller()
+        inner = flow.build()
+        parts.check_ports(inner, ports, where)
+        self._parts.append(Use(name or flow.name, inner, dict(ports), where))
+
+    def build(self) -> FlowModel:
+        return FlowModel(self.name, tuple(self._parts), self._location)
+
+    def _place(
+        self,
+        task: Task,
+        triggers: tuple[Trigger, ...],
+        promise: Promise,
+        priority: float,
+        beside: Sequence[Task] = (),
+        together: str | None = None,
+    ) -> None:
+        """Take a task in, and with it those that are part of all its runs."""
+        where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
+        if triggers:
+            raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
+        if promise:
+            raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
+        if priority != 1.0:
+            raise WorkflowError([f"{where}; give its priority where the flow is bound"])
+        if together is not None:
+            raise WorkflowError([f"{where}, all of which runs together; leave together= out"])
+        self._parts.extend([*beside, task])
+
+    def _made(self, channel: str) -> bool:
+        """Is a channel written by a task that was declared before?"""
+        return any(w.port == channel for part in self._parts if isinstance(part, Task) for w in part.writes)
+
+    def _ended(self, task: Task, waves: str | None) -> list[Task]:
+        """The tasks that pass on which events ended in this one, if it carries waves."""
+        if waves is None:
+            return []
+        who = f"{task.location}: task {task.name!r}"
+        if not any(r.port == waves and r.mode is Mode.NEW for r in task.reads):
+            raise WorkflowError([f"{who} carries the waves of {waves!r}; read that as tm.New"])
+        if any(w.kind is not Kind.DELTA for w in task.writes):
+            raise WorkflowError([f"{who} carries waves; let it write tm.Delta"])
+        return ended_tasks(task, waves, self._made)

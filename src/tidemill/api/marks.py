@@ -1,0 +1,61 @@
+"""The words of declarations: what a task is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from tidemill.model.block import Kind
+from tidemill.model.task import Mode
+
+REFRESH = ("auto", "batch", "incremental", "incremental_strict")
+
+STATE = "state"
+"""The first argument of a keyed task."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+Key = str | Sequence[str]
+Duration = str | float
+Lag = Duration | Mapping[str, Duration]
+
+
+if TYPE_CHECKING:
+    # What a task is given and what it returns are DataFrames, whichever kind of session made them.
+    All: TypeAlias = Any
+    New: TypeAlias = Any
+    Old: TypeAlias = Any
+    Base: TypeAlias = Any
+    Delta: TypeAlias = Any
+else:
+
+    class All:
+        """Annotation of a task's argument: the whole content of the channel."""
+
+        mode = Mode.ALL
+
+    class New:
+        """Annotation of a task's argument: what changed since the task's last successful run."""
+
+        mode = Mode.NEW
+
+    class Old:
+        """Annotation of a task's argument: the whole content as of the task's last successful run."""
+
+        mode = Mode.OLD
+
+    class Base:
+        """Annotation of a task's result: it replaces the whole content of the channel."""
+
+        kind = Kind.BASE
+
+    class Delta:
+        """Annotation of a task's result: it changes the content of the channel, as its updates say."""
+
+        kind = Kind.DELTA
+
+
+Reading = Any
+"""One of `All`, `New` and `Old`."""
+
+Writing = Any
+"""One of `Base` and `Delta`."""

@@ -1,0 +1,174 @@
+"""Tasks with state, windows and waves, as users declare them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tidemill.api import parts
+from tidemill.api.marks import STATE, Duration, F, Key, Reading
+from tidemill.model.kept import Kept
+from tidemill.model.location import Location, caller
+from tidemill.model.promise import NONE as NO_PROMISE
+from tidemill.model.promise import Promise
+from tidemill.model.stateful import Windowed
+from tidemill.model.task import Read, Task
+from tidemill.model.trigger import Trigger
+from tidemill.model.window import Between, Window
+from tidemill.streams import (
+    keyed_code,
+    operated_code,
+    started_task,
+    stateful_task,
+    synched_task,
+    window_task,
+)
+
+
+class Streaming(ABC):
+    """What declares tasks on streams of events."""
+
+    @abstractmethod
+    def _place(
+        self,
+        task: Task,
+        triggers: tuple[Trigger, ...],
+        promise: Promise,
+        priority: float,
+        beside: Sequence[Task] = (),
+        together: str | None = None,
+    ) -> None:
+        """Take a task in, and with it those that are part of all its runs."""
+
+    @abstractmethod
+    def _made(self, channel: str) -> bool:
+        """Is a channel written by a task that was declared before?"""
+
+    def keyed(
+        self,
+        *,
+        state: str,
+        by: Key,
+        writes: Mapping[str, str],
+        partitions: int = 1,
+        name: str | None = None,
+        channels: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> Callable[[F], F]:
+        """Declare a vectorised function over state that is looked up by key.
+
+        The function is called as `fn(state, …)`: its first argument is an array of the rows of `state` to which the
+        events of the batch lead, its argument annotated `tm.New` the batch, a dict of arrays; those annotated `tm.All`
+        are whole tables, likewise. It returns a `tidemill.stream.Step`: the rows as they are now, and what goes to each
+        of `writes`, whose columns are given there. State and outputs become visible together. docs/streams.md has more.
+        """
+
+        def declare(fn: F) -> F:
+            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = parts.reads_of(fn, dict(channels or {}), {STATE, *(parameters or {})}, where)
+            parts.check_batch(fn, reads, where)
+            code = keyed_code(fn, state, by, writes, partitions, where)
+            ports = {argument: (channels or {}).get(argument, argument) for argument in writes}
+            retry, limit = parts.limits(attempts, backoff, time_limit, where)
+            limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
+            task = stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
+            self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+            return fn
+
+        return declare
+
+    def stateful(
+        self,
+        name: str,
+        make: Callable[..., Any],
+        *,
+        reads: Mapping[str, Reading],
+        states: Mapping[str, Kept],
+        writes: Mapping[str, str],
+        parameters: Mapping[str, Any] | None = None,
+        attempts: int = 1,
+        backoff: Duration = 1.0,
+        time_limit: Duration | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare an operator of your own with several kinds of state: what `make(**parameters)` returns.
+
+        It is a `tidemill.stream.Operator`: it is restored from blocks of each of `states`, given batches of what is
+        new, and returns rows for each of `writes` and the rows of state that changed.
+        """
+        where = caller()
+        inputs = [Read(c, c, parts.mode(r, where)) for c, r in reads.items()]
+        code = operated_code(name, make, states, writes, where)
+        retry, limit = parts.limits(attempts, backoff, time_limit, where)
+        limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
+        task = stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
+        self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+        return name
+
+    def window(
+        self,
+        name: str,
+        of: str,
+        size: str | Between,
+        step: str | None = None,
+        *,
+        by: Sequence[str] = (),
+        timeout: float | None = None,
+        delete_used: bool = False,
+        at_least: int = 1,
+        time: str | None = None,
+        sums: Sequence[str] | None = None,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare windows over the events of a channel; they go to the channel `name`, as rows.
+
+        Events that no window will have any more go to `name_expired`, those that came too late to `name_late`. With
+        `sums` the channel has one row for each window instead: how many events, and what those columns add up to.
+        """
+        where = caller()
+        window = Window.of(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
+        code = Windowed(window, None if sums is None else tuple(sums))
+        self._place(
+            window_task(name, of, code, self._made, where), parts.when(every, triggers, where), NO_PROMISE, priority
+        )
+        return name
+
+    def waves(
+        self,
+        name: str,
+        of: str,
+        *,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
+        where = caller()
+        self._place(started_task(name, of, where), parts.when(every, triggers, where), NO_PROMISE, priority)
+        return name
+
+    def synch(
+        self,
+        name: str,
+        branches: Sequence[str],
+        *,
+        every: Duration | None = None,
+        triggers: Sequence[Trigger] = (),
+        priority: float = 1.0,
+    ) -> str:
+        """Declare the waves that are complete on each of several channels with tags: a row for each, its `wave`."""
+        where = caller()
+        task = synched_task(name, branches, self._made, where)
+        self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+        return name
