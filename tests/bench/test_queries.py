@@ -13,13 +13,14 @@ from sqlglot import exp
 
 from tidemill.bench import tpch
 from tidemill.bench.queries import measure
+from tidemill.bench.refresh import project
 from tidemill.bench.tpch import texts
 from tidemill.errors import ConfigError
 
 
 def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
-    document = measure(tmp_path, scale=0.002, only=[6], share=0.05, warm_up=0, tell=said.append)
+    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
     (point,) = document["points"]
     assert (point["query"], point["variants"], point["equal"]) == (6, "batch, recompute, incremental", True)
     assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
@@ -55,8 +56,12 @@ def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 0.5"):
-        measure(tmp_path, scale=0.001, only=[6], share=0.5, warm_up=1, tell=lambda _: None)
+    tables = tpch.stored(spark, tpch.generate(tmp_path / "data", 0.001))
+    orders = {table: tables[table] for table in ("orders", "lineitem")}
+    with project(tmp_path / "project", tpch.workflow(orders, {})) as mill:
+        tpch.load(mill, orders)
+        with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 1"):
+            tpch.apply(mill, "RF1", 1.0, turn=1)
 
 
 def test_every_query_is_spark_sql_with_a_name_for_each_column() -> None:

@@ -78,9 +78,9 @@ def limits(
 def reads_of(fn: Callable[..., Any], channels: dict[str, str], given: set[str], where: Location) -> tuple[Read, ...]:
     reads = []
     for argument in signature(fn).parameters.values():
-        mode = getattr(argument.annotation, "mode", None)
-        if isinstance(mode, Mode):
-            reads.append(Read(argument.name, channels.get(argument.name, argument.name), mode))
+        asked = getattr(argument.annotation, "mode", None)
+        if isinstance(asked, Mode):
+            reads.append(Read(argument.name, channels.get(argument.name, argument.name), asked))
         elif argument.name not in given and argument.default is inspect.Parameter.empty:
             raise WorkflowError(
                 [f"{where}: annotate argument {argument.name!r} of {fn.__name__!r}: tm.All, tm.New or tm.Old"]
@@ -100,11 +100,11 @@ def writes_of(
 ) -> tuple[Write, ...]:
     if writes is not None:
         return tuple(Write(n, channels.get(n, n), kind(w, where)) for n, w in writes.items())
-    kind = getattr(signature(fn).return_annotation, "kind", None)
-    if not isinstance(kind, Kind):
+    made = getattr(signature(fn).return_annotation, "kind", None)
+    if not isinstance(made, Kind):
         raise WorkflowError([f"{where}: annotate the result of {fn.__name__!r}: '-> tm.Delta' or '-> tm.Base'"])
     name = output or fn.__name__
-    return (Write(name, name, kind),)
+    return (Write(name, name, made),)
 
 
 def check_batch(fn: Callable[..., Any], reads: Sequence[Read], where: Location) -> None:
@@ -124,16 +124,16 @@ def annotated(fn: Callable[..., Any]) -> dict[str, Any]:
 
 
 def mode(reading: Reading, where: Location) -> Mode:
-    mode = getattr(reading, "mode", None)
-    if isinstance(mode, Mode):
-        return mode
+    found = getattr(reading, "mode", None)
+    if isinstance(found, Mode):
+        return found
     raise WorkflowError([f"{where}: expected tm.All, tm.New or tm.Old, found {reading!r}"])
 
 
 def kind(writing: Writing, where: Location) -> Kind:
-    kind = getattr(writing, "kind", None)
-    if isinstance(kind, Kind):
-        return kind
+    found = getattr(writing, "kind", None)
+    if isinstance(found, Kind):
+        return found
     raise WorkflowError([f"{where}: expected tm.Base or tm.Delta, found {writing!r}"])
 
 
