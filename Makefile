@@ -56,7 +56,7 @@ pictures: setup chromium  ## docs/images/page-*.png, taken anew
 	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## the long property search: many more random histories than the suite tries
-	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py tests/bench/test_queries.py
 
 lock:  ## pin the newest versions that pyproject.toml admits
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --extra bench --universal --python-version 3.11 \

@@ -17,7 +17,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 settings.register_profile(
     "tidemill",
     deadline=None,
-    max_examples=int(os.environ.get("TIDEMILL_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("TIDEMILL_EXAMPLES", "50")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     print_blob=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidemill.bench.tpch import texts
 from tidemill.errors import ConfigError
 
 
+@pytest.mark.skipif("TIDEMILL_EXAMPLES" not in os.environ, reason="most of a minute; `make search` runs it")
 def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
     document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
