@@ -60,6 +60,7 @@ def test_staleness_of_tables(busy: Program) -> None:
     document = busy.json("staleness")
     by_name = {t["table"]: t for t in document["tables"]}
     assert by_name["city_totals"]["now"] > 0
+    # One flow writes them all, and they share its priority.
     weighted = sum(t["now"] / len(by_name) for t in by_name.values())
     assert document["total"]["points"][-1]["seconds"] == pytest.approx(weighted, abs=0.1)
     assert busy.json("staleness", "--measure", "age")["measure"] == "age"
