@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tidemill.model.block import Kind
 from tidemill.model.change import Append
 from tidemill.ports import Target
 from tidemill.spark.compaction import write_files
-from tidemill.spark.local import Hand
+from tidemill.spark.local import Hand, Held
 from tidemill.spark.merge import Keys
 from tidemill.spark.small import RunningSmall
 
@@ -28,7 +29,10 @@ class NoScans:
     def at_hand(self, scan: Scan) -> bool:
         raise AssertionError(scan)
 
-    def here(self, scan: Scan, names: tuple[str, ...]) -> pa.Table | None:
+    def here(self, scan: Scan) -> Held | None:
+        raise AssertionError(scan)
+
+    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
         raise AssertionError(scan)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField
 
 from tidemill.algebra.declare import CHANGE, NEW, OLD
 from tidemill.algebra.operators import At, Join, JoinKind, Operator, Scan, rebuilt, select
@@ -14,8 +15,9 @@ from tidemill.algebra.program import Query
 from tidemill.algebra.restrict import restrict
 from tidemill.algebra.upserts import upserted
 from tidemill.errors import RunFailed
-from tidemill.model.change import DELETED, Append, Signed, Upsert
+from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
+from tidemill.spark.local import Held
 from tidemill.spark.merge import ORDER, Keys
 from tidemill.spark.reading import Reader
 
@@ -53,13 +55,24 @@ class Channels:
             case _:
                 return False
 
-    def here(self, scan: Scan, names: tuple[str, ...]) -> pa.Table | None:
-        """Some columns of a change, if it is at hand and nothing has to be merged or computed for them."""
-        view = self._inputs[_argument(scan)]
-        change = view.chain if isinstance(view, Converted) else view
-        if not isinstance(change, Chain) or not self.at_hand(scan) or not set(names) <= set(change.schema.names):
+    def here(self, scan: Scan) -> Held | None:
+        """The rows of a scan, if they are few and the driver can have them without Spark."""
+        if not self.at_hand(scan):
             return None
-        return self._reader.picked(change, names)
+        view = self._inputs[_argument(scan)]
+        match view.chain if isinstance(view, Converted) else view:
+            case Snapshot() as content:
+                since = scan.channel.endswith(_SINCE)
+                rows = self._reader.holder.since(content) if since else self._reader.holder.content(content)
+            case Chain() as change:
+                rows = _completed(self._reader.holder.change(change), change.updates)
+            case _:
+                return None
+        return rows and rows.select(scan.columns)
+
+    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
+        """The rows of a content that agree with some of the keys, if the driver can look them up."""
+        return self._reader.holder.found(self._content(scan), keys, on, scan.columns)
 
     def unfolded(self, op: Operator) -> Operator:
         """The operator with contents that are kept as a base and small upserts as what they mean in operators.
@@ -123,6 +136,20 @@ class Channels:
 
 def _argument(scan: Scan) -> str:
     return scan.channel + {At.NEW: NEW, At.OLD: OLD}.get(scan.at, CHANGE)
+
+
+def _completed(rows: Held | None, updates: Updates) -> Held | None:
+    """The rows of a change as scans show them."""
+    if rows is None:
+        return None
+    match updates:
+        case Append():
+            return rows.plus(StructField(COUNT, LongType()), pa.repeat(pa.scalar(1, pa.int64()), rows.table.num_rows))
+        case Upsert():
+            marks = rows.table.column(DELETED).fill_null(False)
+            return rows.select([n for n in rows.struct.names if n != DELETED]).plus(rows.struct[DELETED], marks)
+        case _:
+            return rows
 
 
 def _empty(view: View) -> bool:

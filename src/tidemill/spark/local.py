@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, NullType, StructType
+from pyspark.sql.types import IntegerType, NullType, StructField, StructType
 
 from tidemill.model.block import Block
 
@@ -28,6 +29,29 @@ FEW = 100_000
 """Rows that are read again rather than kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows that the driver holds, and their types as Spark calls them."""
+
+    table: pa.Table
+    struct: StructType
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Held:
+        """What Spark computes. Instants are UTC's, in whatever zone the session shows them."""
+        rows: pa.Table = frame.toArrow()
+        zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
+        for i, field in zoned:
+            rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
+        return cls(rows, frame.schema)
+
+    def select(self, names: Sequence[str]) -> Held:
+        return Held(self.table.select(list(names)), StructType([self.struct[n] for n in names]))
+
+    def plus(self, field: StructField, values: pa.Array | pa.ChunkedArray) -> Held:
+        return Held(self.table.append_column(field.name, values), StructType([*self.struct.fields, field]))
+
+
 class Hand:
     """Gives Spark rows that the driver holds: a local relation, or a file if they are too many to be part of a plan."""
 
@@ -36,14 +60,14 @@ class Hand:
         self._scratch = scratch
         self._numbers = count()
 
-    def frame(self, rows: pa.Table, struct: StructType) -> DataFrame:
-        untyped = any(isinstance(f.dataType, NullType) for f in struct)  # no column of a file
-        if rows.num_rows <= ROWS or untyped:
-            return self._spark.createDataFrame(rows, struct)
+    def frame(self, rows: Held) -> DataFrame:
+        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # no column of a file
+        if rows.table.num_rows <= ROWS or untyped:
+            return self._spark.createDataFrame(rows.table, rows.struct)
         self._scratch.mkdir(parents=True, exist_ok=True)
         path = self._scratch / f"{next(self._numbers)}.parquet"
-        pq.write_table(rows, path, compression="none", row_group_size=FEW, write_page_checksum=True)
-        return self._spark.read.schema(struct).parquet(str(path))
+        pq.write_table(rows.table, path, compression="none", row_group_size=FEW, write_page_checksum=True)
+        return self._spark.read.schema(rows.struct).parquet(str(path))
 
     def close(self) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -54,28 +78,26 @@ def few(blocks: Iterable[Block], rows: int) -> bool:
 
 
 def read(spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> DataFrame | None:
+    """What `held` holds, given to Spark."""
+    rows = held(files, ddl, order)
+    return None if rows is None else spark.createDataFrame(rows.table, rows.struct)
+
+
+def held(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> Held | None:
     """The rows of groups of files, with the number of their group, from 1 on, in the column `order` if there is one.
 
     None if they are not for the driver to read: remote files, and what Arrow cannot.
     """
-    wanted = schema_of(ddl)
-    table = rows(files, wanted, order)
-    if table is None:
-        return None
-    struct = StructType([*wanted.fields]).add(order, IntegerType()) if order else wanted
-    return spark.createDataFrame(table, struct)
-
-
-def rows(files: Sequence[Sequence[str]], wanted: StructType, order: str | None = None) -> pa.Table | None:
-    """What `read` gives to Spark."""
     if not all(path.startswith("/") for group in files for path in group):
         return None
+    wanted = schema_of(ddl)
+    struct = StructType([*wanted.fields]).add(order, IntegerType()) if order else wanted
     try:
         arrow = arrow_schema(wanted)
         tables = [_read(path, arrow, number if order else None) for number, g in enumerate(files, 1) for path in g]
     except (pa.ArrowException, OSError, PySparkException):  # Spark will say what is wrong with the files, if anything
         return None
-    return pa.concat_tables(tables).rename_columns([*wanted.names, *([order] if order else [])])
+    return Held(pa.concat_tables(tables).rename_columns(struct.names), struct)
 
 
 def write(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> None:

@@ -8,7 +8,7 @@ the DataFrame API can say (a user's function of a group); the statement sees the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import RLock
 from typing import Any, Protocol
@@ -41,6 +41,7 @@ from tidemill.algebra.operators import (
     walk,
 )
 from tidemill.algebra.simplify import squashed
+from tidemill.spark.local import Held
 from tidemill.spark.merge import Keys
 from tidemill.spark.types import columns
 
@@ -63,8 +64,11 @@ class Sources(Protocol):
     def at_hand(self, scan: Scan) -> bool:
         """Can the rows be had for nearly nothing, and as they are asked for?"""
 
-    def here(self, scan: Scan, names: tuple[str, ...]) -> pa.Table | None:
-        """Some columns of the rows, if the driver can have them without Spark."""
+    def here(self, scan: Scan) -> Held | None:
+        """The rows of a scan, if they are few and the driver can have them without Spark."""
+
+    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
+        """The rows of a content that agree with some of the keys, if the driver can look them up."""
 
 
 class Compiler:
@@ -115,7 +119,7 @@ class Compiler:
                 return self._steps[op.step]
             case Apply():
                 return _applied(self.frame(op.child), op)
-            case Join(left=Scan() as scan) if _is_lookup(op) and (self._collected or not self.sources.at_hand(scan)):
+            case Join(left=Scan() as scan) if is_lookup(op) and (self._collected or not self.sources.at_hand(scan)):
                 keys = select(op.right, list(dict.fromkeys(k for _, k in op.keys)))
                 here = self._collected and partial(self._collected, keys)
                 return self.sources(scan, Keys(op.keys, partial(self.frame, keys), here))
@@ -197,7 +201,7 @@ class _Statement:
         return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
-def _is_lookup(op: Join) -> bool:
+def is_lookup(op: Join) -> bool:
     """Is this a look-up of a few keys in a channel's content?"""
     content = isinstance(op.left, Scan) and op.left.at in (At.OLD, At.NEW)
     return content and op.kind is JoinKind.SEMI and op.safe and op.condition is None

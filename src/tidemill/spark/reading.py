@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import groupby, takewhile
 
-import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,8 +15,10 @@ from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates
 from tidemill.model.schema import Field, Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
 from tidemill.spark import local, merge, search
+from tidemill.spark.holding import Holder
+from tidemill.spark.local import Held
 from tidemill.spark.merge import Keys
-from tidemill.spark.types import adapt, column, columns
+from tidemill.spark.types import adapt, column, columns, loose
 
 Locate = Callable[[str], str]
 
@@ -57,6 +57,7 @@ class Reader:
         self._little = little
         self._driver = driver
         self._hand = hand
+        self.holder = Holder(locate)
 
     def at_hand(self, view: Chain | Snapshot) -> bool:
         """Is it so small that it need not be kept to be read twice?"""
@@ -66,20 +67,11 @@ class Reader:
         """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
         blocks = [d for d in view.deltas if d.files]
         schema = blocks[0].updates.delta_schema(blocks[0].schema)
-        if only is not None and only.here is not None and blocks[0].schema == view.schema:
-            rows = local.rows([self._paths(b) for b in blocks], local.schema_of(_nullable(schema)), merge.ORDER)
-            if rows is not None and (near := self._found(ds.dataset(rows), schema.plus(_NUMBER), only)) is not None:
+        if only is not None and only.here is not None and (rows := self.holder.since(view)) is not None:
+            near = self._found(ds.dataset(rows.table), schema.plus(_NUMBER), only)
+            if near is not None:
                 return near
         return merge.among(self._deltas(blocks, view.schema).rows, only)
-
-    def picked(self, view: Chain, names: tuple[str, ...]) -> pa.Table | None:
-        """Some columns of the rows of a change, without Spark; None if they have to be merged or cast."""
-        filled = [d for d in view.deltas if d.files]
-        have = {d.schema.select(names) for d in filled if set(names) <= set(d.schema.names)}
-        one = len(filled) == 1 or isinstance(view.updates, Append)
-        if not one or have != {view.schema.select(names)}:
-            return None
-        return local.rows([self._paths(b) for b in filled], local.schema_of(_nullable(have.pop())))
 
     def frame(self, view: View) -> DataFrame:
         match view:
@@ -165,7 +157,7 @@ class Reader:
         """The rows of blocks that agree with some of the keys; the driver looks them up if it can."""
         if only is not None and search.searchable(blocks):
             kept = have.select(n for n in have.names if n in want)
-            files = search.files([p for b in blocks for p in self._paths(b)], local.schema_of(_nullable(kept)))
+            files = search.files([p for b in blocks for p in self._paths(b)], local.schema_of(loose(kept)))
             if files is not None and (near := self._found(files, kept, only)) is not None:
                 return adapt(near, kept, want)
         return merge.among(self._scan(blocks, have, want), only)
@@ -174,7 +166,7 @@ class Reader:
         if self._hand is None or only.here is None:
             return None
         rows = search.found(content, only.here(), only.on)
-        return None if rows is None else self._hand.frame(rows, local.schema_of(_nullable(schema)))
+        return None if rows is None else self._hand.frame(Held(rows, local.schema_of(loose(schema))))
 
     def _chain(self, view: Chain) -> DataFrame:
         filled = [d for d in view.deltas if d.files]
@@ -211,7 +203,7 @@ class Reader:
         parts = min(path.count("/") for path in numbers) + 1
         known = ", ".join(f"'{'/'.join(path.split('/')[-parts:])}', {n}" for path, n in numbers.items())
         paths = [path for b in blocks for path in self._paths(b)]
-        rows = self._spark.read.schema(_nullable(schema)).parquet(*paths)
+        rows = self._spark.read.schema(loose(schema)).parquet(*paths)
         file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -parts)
         unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), file)).cast("int")
         return rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
@@ -223,20 +215,20 @@ class Reader:
             return self._empty(want)
         rows = self._here(blocks, have)
         if rows is None:
-            rows = self._spark.read.schema(_nullable(have)).parquet(*paths)
+            rows = self._spark.read.schema(loose(have)).parquet(*paths)
         return adapt(rows, have, want)
 
     def _here(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
         """The rows of blocks that are small enough to be read by the driver."""
         if not local.few(blocks, self._driver):
             return None
-        return local.read(self._spark, [self._paths(b) for b in blocks], _nullable(schema), order)
+        return local.read(self._spark, [self._paths(b) for b in blocks], loose(schema), order)
 
     def _paths(self, block: Block) -> list[str]:
         return [self._locate(f.path) for f in block.files]
 
     def _empty(self, schema: Schema) -> DataFrame:
-        return self._spark.createDataFrame([], _nullable(schema))
+        return self._spark.createDataFrame([], loose(schema))
 
 
 def _decides(updates: Updates, only: Keys) -> bool:
@@ -248,8 +240,3 @@ def _decides(updates: Updates, only: Keys) -> bool:
 
 def _unknown(view: Chain) -> Snapshot:
     raise EngineError(f"the change of {view.channel} is kept by key; its content before is needed to make rows of it")
-
-
-def _nullable(schema: Schema) -> str:
-    """The DDL without NOT NULL: a frame that claims to hold no NULL would let Spark drop the checks on it."""
-    return str(Schema(tuple(replace(f, nullable=True) for f in schema)))

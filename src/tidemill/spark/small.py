@@ -7,9 +7,8 @@ optimised away where it is empty. What is only picked from it needs no job, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,12 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from tidemill.algebra.fuse import Fused, Part
-from tidemill.algebra.operators import Operator, Project, Ref, Scan, Union, walk
+from tidemill.algebra.operators import Join, Operator, Ref, Scan, Union, rebuilt, select, walk
 from tidemill.algebra.simplify import simplified
 from tidemill.model.schema import Schema
 from tidemill.ports import Target
 from tidemill.spark import local
-from tidemill.spark.operators import Compiler, Sources
+from tidemill.spark.by_hand import ByHand
+from tidemill.spark.local import Held
+from tidemill.spark.operators import Compiler, Sources, is_lookup
 from tidemill.spark.session import tagged
 from tidemill.spark.types import column, content_schema
 from tidemill.spark.writing import fresh, kept_schema
@@ -33,26 +34,6 @@ T = TypeVar("T")
 
 WORKERS = 4
 """Steps and outputs that go on side by side."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows at hand."""
-
-    table: pa.Table
-    struct: StructType
-
-    @classmethod
-    def of(cls, frame: DataFrame) -> _Rows:
-        return cls(frame.toArrow(), frame.schema)
-
-    def part(self, part: Part) -> _Rows:
-        rows = self.table
-        for keep in part.keep:
-            rows = rows.filter(rows.column(keep))
-        names = part.columns.items()
-        table = pa.table({name: rows.column(origin) for name, origin in names})
-        return _Rows(table, StructType([StructField(name, self.struct[origin].dataType) for name, origin in names]))
 
 
 class RunningSmall:
@@ -77,11 +58,15 @@ class RunningSmall:
         self._program = program
         self._outputs = outputs
         self._tag = tag
-        self._rows: dict[str, _Rows] = {}
+        self._rows: dict[str, Held] = {}
         self._empty: set[str] = set()
         self._channels = channels
         self._hand = hand
-        self._compiler = Compiler(spark, channels, _Steps(self._frame), in_one=in_one, collected=self._collected)
+        self._names: dict[Operator, str] = {}
+        self._by_hand = ByHand(self._leaf)
+        self._compiler = Compiler(
+            spark, channels, _Steps(self._frame), in_one=in_one, collected=lambda op: self._computed(op).table
+        )
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -125,10 +110,10 @@ class RunningSmall:
     def _step(self, name: str, op: Operator) -> None:
         rest = simplified(op, self._empty)
         if rest is not None:
-            self._rows[name] = _Rows.of(self._compiler.frame(rest))
+            self._rows[name] = self._computed(rest)
             for part, definition in self._program.parts.items():
                 if definition.step == name:
-                    self._rows[part] = self._rows[name].part(definition)
+                    self._rows[part] = _part(self._rows[name], definition)
         names = (name, *(n for n, p in self._program.parts.items() if p.step == name))
         self._empty |= {n for n in names if n not in self._rows or not self._rows[n].table.num_rows}
 
@@ -138,41 +123,46 @@ class RunningSmall:
             part = self._program.parts.get(name)
             step = name if part is None else part.step
             nothing = self._compiler.frame(self._program.steps[step]).limit(0)
-            self._rows[step] = _Rows.of(nothing)
-            self._rows[name] = self._rows[step] if part is None else self._rows[step].part(part)
-        rows = self._rows[name]
-        return self._hand.frame(rows.table, rows.struct)
+            self._rows[step] = Held.of(nothing)
+            self._rows[name] = self._rows[step] if part is None else _part(self._rows[step], part)
+        return self._hand.frame(self._rows[name])
+
+    def _computed(self, op: Operator) -> Held:
+        """The rows of an operator: by hand as far as that goes, and by Spark."""
+        rows = self._by_hand(op)
+        return rows if rows is not None else Held.of(self._compiler.frame(self._lowered(op)))
 
     def _collected(self, op: Operator) -> pa.Table:
-        """The rows of an operator: picked from what is at hand if that is all there is to it, or computed by Spark."""
-        picked = self._picked(op, op.columns)
-        return picked if picked is not None else self._compiler.frame(op).toArrow()
+        return self._computed(op).table
 
-    def _picked(self, op: Operator, names: Collection[str]) -> pa.Table | None:
-        """Some columns of an operator's rows, if they are at hand as they are."""
+    def _lowered(self, op: Operator) -> Operator:
+        """The operator over what was computed by hand."""
+        rows = self._by_hand(op)
+        if rows is None:
+            return rebuilt(op, self._lowered)
+        name = self._names.setdefault(op, f"by hand {len(self._names)}")
+        self._rows[name] = rows
+        return Ref(name, op.columns)
+
+    def _leaf(self, op: Operator) -> Held | None:
+        """The rows of an operator that need not be computed: steps, small changes, and keys looked up in a content."""
         match op:
             case Ref() if op.step in self._rows:
-                return self._rows[op.step].table.select(list(names))
+                return self._rows[op.step].select(op.columns)
             case Scan():
-                return self._channels.here(op, tuple(names))
-            case Union():
-                parts = [p for child in op.children if (p := self._picked(child, names)) is not None]
-                known = len(parts) == len(op.children) and all(p.schema == parts[0].schema for p in parts)
-                return pa.concat_tables(parts) if known else None
-            case Project():
-                origins = {i.name: i.value.column for i in op.items if i.name in names and i.value.column is not None}
-                known = len(origins) == len(names)
-                rows = self._picked(op.child, dict.fromkeys(origins.values())) if known else None
-                return rows and pa.table({n: rows.column(origins[n]) for n in names})
+                return self._channels.here(op)
+            case Join(left=Scan() as scan) if is_lookup(op) and not self._channels.at_hand(scan):
+                keys = select(op.right, list(dict.fromkeys(k for _, k in op.keys)))
+                return self._channels.found(scan, self._computed(keys).table, op.keys)
         return None
 
-    def _rest(self, pieces: list[Operator]) -> _Rows | None:
+    def _rest(self, pieces: list[Operator]) -> Held | None:
         """The rows of an output's pieces that are no parts of steps; None if there are none."""
         left = [s for p in pieces if (s := simplified(p, self._empty)) is not None]
-        return _Rows.of(self._compiler.frame(left[0] if len(left) == 1 else Union(tuple(left)))) if left else None
+        return self._computed(left[0] if len(left) == 1 else Union(tuple(left))) if left else None
 
-    def _write(self, target: Target, parts: list[Part], rest: Future[_Rows | None]) -> Schema:
-        rows = [self._rows[p.step].part(p) for p in parts if p.step not in self._empty]
+    def _write(self, target: Target, parts: list[Part], rest: Future[Held | None]) -> Schema:
+        rows = [_part(self._rows[p.step], p) for p in parts if p.step not in self._empty]
         if (others := rest.result()) is not None:
             rows.append(others)
         if not rows:
@@ -183,7 +173,7 @@ class RunningSmall:
         local.write(table.columns, wanted, Path(fresh(target.directory)))
         return content
 
-    def _shaped(self, rows: _Rows, wanted: StructType) -> pa.Table:
+    def _shaped(self, rows: Held, wanted: StructType) -> pa.Table:
         """The rows in exactly these columns; Spark casts what is of another type."""
         arrow = local.arrow_schema(wanted)
         found = [rows.table.column(name) for name in wanted.names]
@@ -192,6 +182,15 @@ class RunningSmall:
             cast = frame.select(*(column(f.name).cast(f.dataType).alias(f.name) for f in wanted.fields)).toArrow()
             found = cast.columns
         return pa.table([c.cast(f.type) for c, f in zip(found, arrow, strict=True)], schema=arrow)
+
+
+def _part(held: Held, part: Part) -> Held:
+    rows = held.table
+    for keep in part.keep:
+        rows = rows.filter(rows.column(keep))
+    names = part.columns.items()
+    table = pa.table({name: rows.column(origin) for name, origin in names})
+    return Held(table, StructType([StructField(name, held.struct[origin].dataType) for name, origin in names]))
 
 
 class _Steps(dict[str, DataFrame]):

@@ -30,6 +30,11 @@ def _type_of(data_type: object) -> str:
     return text
 
 
+def loose(schema: Schema) -> str:
+    """The DDL without NOT NULL: a frame that claims to hold no NULL would let Spark drop the checks on it."""
+    return str(Schema(tuple(Field(f.name, f.type) for f in schema)))
+
+
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 

@@ -1,0 +1,199 @@
+"""Operators on rows that the driver holds, with the meaning that `algebra.evaluate` gives them.
+
+What a small change touches is small: joining and grouping a few thousand rows takes Arrow a few milliseconds, and
+Spark a tenth of a second, most of it for planning. So what is beyond doubt is done here (`spark.terms` has the
+expressions), and Spark is given what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DataType, IntegerType, LongType, StructField, StructType
+from sqlglot import exp
+
+from tidemill.algebra.dialect import parse_expression
+from tidemill.algebra.expression import from_tree, literal
+from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, Operator, Project, Union
+from tidemill.spark.local import Held
+from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, is_exact, truth, value
+
+_JOINS = {
+    JoinKind.INNER: "inner",
+    JoinKind.LEFT: "left outer",
+    JoinKind.SEMI: "left semi",
+    JoinKind.ANTI: "left anti",
+}
+_LEFT, _RIGHT = "left", "right"
+"""Columns of numbers of rows."""
+
+_LARGE = 1 << 62
+"""Sums that may come near it are left to Spark."""
+
+_OFTEN = 10_000
+"""Of one row there is no more at hand."""
+
+
+class ByHand:
+    """Computes operators, each once; None for what is Spark's to compute."""
+
+    def __init__(self, leaf: Callable[[Operator], Held | None]) -> None:
+        """`leaf`: the rows of an operator that are at hand without computing anything."""
+        self._leaf = leaf
+        self._known: dict[Operator, Held | None] = {}
+
+    def __call__(self, op: Operator) -> Held | None:
+        if op not in self._known:
+            try:
+                self._known[op] = self._made(op)
+            except (ForSpark, pa.ArrowException):
+                self._known[op] = None
+        return self._known[op]
+
+    def _made(self, op: Operator) -> Held | None:
+        if not op.columns or len({*op.columns}) < len(op.columns):
+            return None
+        held = self._leaf(op)
+        if held is not None:
+            return held
+        match op:
+            case Project():
+                rows = self._rows(op.child)
+                return _held([(i.name, value(i.value, rows)) for i in op.items])
+            case Filter():
+                rows = self._rows(op.child)
+                return Held(rows.table.filter(truth(op.condition, rows)), rows.struct)
+            case Union():
+                return _union([self._rows(child) for child in op.children])
+            case Explode(outer=False):
+                return _repeated(self._rows(op.child), op)
+            case Group():
+                return _group(self._rows(op.child), op)
+            case Join(condition=None) if op.keys and op.kind in _JOINS:
+                return _join(self._rows(op.left), self._rows(op.right), op)
+            case _:
+                return None
+
+    def _rows(self, op: Operator) -> Held:
+        rows = self(op)
+        if rows is None:
+            raise ForSpark(type(op).__name__)
+        return rows
+
+
+def _held(columns: Sequence[tuple[str, Value]]) -> Held:
+    struct = StructType([StructField(name, v.type) for name, v in columns])
+    return Held(pa.table({name: v.data for name, v in columns}), struct)
+
+
+def _union(parts: Sequence[Held]) -> Held:
+    names = parts[0].struct.names
+    columns = {n: alike([Value(p.table.column(n), p.struct[n].dataType) for p in parts]) for n in names}
+    tables = [pa.table({n: columns[n][i].data for n in names}) for i in range(len(parts))]
+    return Held(pa.concat_tables(tables), StructType([StructField(n, columns[n][0].type) for n in names]))
+
+
+def _repeated(rows: Held, op: Explode) -> Held:
+    """Each row several times: nothing else is exploded by derivation itself."""
+    generator = parse_expression(op.generator.text)
+    match op.outputs, generator.this:
+        case [name], exp.Anonymous(name="ARRAY_REPEAT", expressions=[exp.Literal(name="0"), exp.Cast() as times]):
+            often = value(from_tree(times.this.copy()), rows)
+        case _:
+            raise ForSpark(op.generator.text)
+    if often.type not in WHOLE:
+        raise ForSpark(f"{often.type.simpleString()} times")
+    counts = pc.fill_null(often.data, 0).to_numpy()
+    if counts.max(initial=0) > _OFTEN:
+        raise ForSpark("a row very many times")
+    table = rows.table.take(np.repeat(np.arange(len(counts)), np.maximum(counts, 0)))
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), len(table))
+    return Held(table, rows.struct).plus(StructField(name, IntegerType()), zeros)
+
+
+# -- groups ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How Arrow computes a fold: of these numbers their sum, least or greatest; what that means comes after."""
+
+    numbers: pa.ChunkedArray | pa.Array
+    how: str
+    finished: Callable[[pa.ChunkedArray], Value]
+
+
+def _group(rows: Held, op: Group) -> Held:
+    _check_keys(rows.struct[k].dataType for k in op.keys)
+    ways = [_way(fold, rows) for fold in op.folds]
+    keys, numbers = [f"k{i}" for i in range(len(op.keys))], [f"n{i}" for i in range(len(ways))]
+    columns = [*(rows.table.column(k) for k in op.keys), *(w.numbers for w in ways)]
+    grouped = pa.table(columns, names=[*keys, *numbers]).group_by(keys, use_threads=False)
+    found = grouped.aggregate([(n, w.how) for n, w in zip(numbers, ways, strict=True)])
+    made = [(k, Value(found.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)]
+    folds = zip(op.folds, numbers, ways, strict=True)
+    return _held([*made, *((f.name, w.finished(found.column(f"{n}_{w.how}"))) for f, n, w in folds)])
+
+
+def _way(fold: Fold, rows: Held) -> _Way:
+    if fold.text or fold.cast or not fold.arguments:
+        raise ForSpark(fold.function)
+    first, *others = (value(a, rows) for a in fold.arguments)
+    match fold.function, others:
+        case "sum" | "min" | "max", [] if first.type in WHOLE:
+            if fold.function == "sum" and _may_overflow(first.data):
+                raise ForSpark("a sum that may be too large")
+            kind = LongType() if fold.function == "sum" else first.type
+            return _Way(first.data, fold.function, lambda numbers: Value(numbers, kind))
+        case "any_value", [_] if fold.arguments[1] == literal("TRUE"):  # of those that are not NULL
+            at = pc.if_else(first.data.is_valid(), _numbers(len(first.data)), None)
+            return _Way(at, "min", first.at)
+        case "max_by", [order] if order.type in WHOLE and not order.data.null_count:
+            sorted_rows = pc.sort_indices(order.data)
+            return _Way(pc.sort_indices(sorted_rows), "max", lambda ranks: first.at(sorted_rows.take(ranks)))
+    raise ForSpark(fold.function)
+
+
+def _may_overflow(numbers: pa.ChunkedArray | pa.Array) -> bool:
+    ends = pc.min_max(numbers).as_py().values()
+    return any(abs(end) * len(numbers) >= _LARGE for end in ends if end is not None)
+
+
+# -- joins -------------------------------------------------------------------------------------------------------
+
+
+def _join(left: Held, right: Held, op: Join) -> Held:
+    """Rows are found by their numbers: Arrow joins keys of few types, and need not carry what else is in the rows."""
+    _check_keys(left.struct[a].dataType for a, _ in op.keys)
+    if any(left.struct[a].dataType != right.struct[b].dataType for a, b in op.keys):
+        raise ForSpark("keys of several types")
+    if op.safe and any(left.table.column(a).null_count and right.table.column(b).null_count for a, b in op.keys):
+        raise ForSpark("NULL agrees with NULL")
+    mine, theirs = _numbered(left, op.left_keys, _LEFT), _numbered(right, op.right_keys, _RIGHT)
+    names = [f"k{i}" for i in range(len(op.keys))]
+    pairs = mine.join(theirs, names, names, _JOINS[op.kind], coalesce_keys=True)
+    kept = left.table.take(pairs.column(_LEFT))
+    if op.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return Held(kept, left.struct)
+    found = right.table.take(pairs.column(_RIGHT))
+    table = pa.table([*kept.columns, *found.columns], names=[*left.struct.names, *right.struct.names])
+    return Held(table, StructType([*left.struct.fields, *right.struct.fields]))
+
+
+def _numbered(rows: Held, keys: Sequence[str], name: str) -> pa.Table:
+    columns = {f"k{i}": rows.table.column(k) for i, k in enumerate(keys)}
+    return pa.table({**columns, name: _numbers(rows.table.num_rows)})
+
+
+def _numbers(rows: int) -> pa.Array:
+    return pa.array(np.arange(rows))
+
+
+def _check_keys(kinds: Iterable[DataType]) -> None:
+    for kind in kinds:
+        if not is_exact(kind):
+            raise ForSpark(f"{kind.simpleString()} as a key")

@@ -1,0 +1,211 @@
+"""What the driver computes itself is what Spark would compute."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, NullType, StringType, StructField, StructType
+from tests.oracle.test_derive import CHANNELS, World, deltas, trees
+
+from tidemill.algebra import reference
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expression import column, expression, literal
+from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, Operator, Ref, Scan, Union, walk
+from tidemill.algebra.program import Program
+from tidemill.algebra.upserts import latest
+from tidemill.model.change import Rows
+from tidemill.spark.by_hand import ByHand
+from tidemill.spark.local import Held, arrow_schema
+from tidemill.spark.terms import ForSpark, value
+
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "100"))
+
+
+def held(rows: Rows, **types: DataType) -> Held:
+    struct = StructType([StructField(name, kind) for name, kind in types.items()])
+    return Held(pa.Table.from_pylist(rows, arrow_schema(struct)), struct)
+
+
+def guessed(rows: Rows, columns: tuple[str, ...]) -> Held | None:
+    """Rows in the types that their values show."""
+    types: dict[str, DataType] = {}
+    for name in columns:
+        seen = {type(r[name]) for r in rows} - {type(None)}
+        if not seen <= {int} and seen != {bool}:
+            return None
+        types[name] = BooleanType() if seen == {bool} else LongType()
+    return held([{c: r[c] for c in columns} for r in rows], **types)
+
+
+class Checked(World):
+    """A world in which all that can be computed by hand is, and is compared."""
+
+    by_hand = 0
+
+    def run(self, program: Program, old: dict[str, Rows], *, batch: bool) -> None:
+        sources = self.sources(old)
+        steps: dict[str, Rows] = {}
+
+        def leaf(op: Operator) -> Held | None:
+            match op:
+                case Scan():
+                    return guessed(sources[op.channel, op.at], op.columns)
+                case Ref():
+                    return guessed(steps[op.step], op.columns)
+            return None
+
+        for name, op in [*program.steps.items(), *((o.channel, o.rows) for o in program.outputs if o.rows)]:
+            hand = ByHand(leaf)
+            for part in walk(op):
+                made = hand(part)
+                if made is not None:
+                    self.by_hand += 1
+                    assert made.struct.names == list(part.columns)
+                    assert reference.same(made.table.to_pylist(), evaluate(part, sources, steps)), part
+            if name in program.steps:
+                steps[name] = evaluate(op, sources, steps)
+        super().run(program, old, batch=batch)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(), st.data())
+def test_operators_mean_what_they_mean_to_the_reference(root: Operator, data: st.DataObject) -> None:
+    world = Checked(root)
+    for name in CHANNELS:
+        world.contents[name] = reference.merge(CHANNELS[name], [], deltas(name, [], data.draw))
+    world.run(world.query.batch(), world.contents, batch=True)
+    world.consumed = dict(world.contents)
+    for name in CHANNELS:
+        delta = deltas(name, world.contents[name], data.draw)
+        world.contents[name] = reference.merge(CHANNELS[name], world.contents[name], delta)
+    world.refresh({*CHANNELS}, set())
+    assert world.by_hand
+
+
+ROWS = [
+    {"a": 1, "b": 2, "p": True, "q": None, "s": "x", "f": 0.5},
+    {"a": None, "b": 2, "p": False, "q": True, "s": None, "f": None},
+    {"a": 3, "b": None, "p": None, "q": False, "s": "y", "f": -0.0},
+    {"a": -4, "b": -4, "p": None, "q": None, "s": "", "f": 2.0},
+]
+TYPES = {"a": LongType(), "b": LongType(), "p": BooleanType(), "q": BooleanType(), "s": StringType(), "f": DoubleType()}
+TERMS = [
+    "a", "1", "1L", "-1L", "-7", "2147483648", "'x'", "TRUE", "NULL", "CAST(NULL AS BOOLEAN)", "CAST(7 AS BIGINT)",
+    "(a)", "a + 1", "a - b", "a * 2", "-a", "a = b", "a <> b", "a <=> b", "NOT (a <=> b)", "a IS NULL", "NOT s IS NULL",
+    "a > 0", "a >= 3", "a < b", "a <= b", "s = 'x'", "s <> 'x'", "p AND q", "p OR q", "NOT p", "p <=> q", "p = q",
+    "COALESCE(a, b, 0)", "COALESCE(a, 0) + COALESCE(b, 0)", "COALESCE(p, FALSE)", "COALESCE(NULL, s)",
+    "IF(p, a, b)", "CASE WHEN p THEN a END", "CASE WHEN p THEN a WHEN q THEN b ELSE 0 END",
+    "CASE WHEN a > 0 THEN NULL ELSE NULL END", "(COALESCE(a, 0) > 0) <> (COALESCE(b, 0) > 0)", "f", "COALESCE(f, NULL)",
+]  # fmt: skip
+
+
+def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
+    rows = held(ROWS, **TYPES)
+    shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS c{i}" for i, t in enumerate(TERMS)))
+    wanted = shown.toArrow()
+    for i, text in enumerate(TERMS):
+        made = value(expression(text), rows)
+        assert made.data.to_pylist() == wanted.column(f"c{i}").to_pylist(), text
+        assert made.type == shown.schema[f"c{i}"].dataType, text
+        assert made.data.type == wanted.schema.field(f"c{i}").type, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f = 0.0", "f > 0", "a = 1.5", "a / b", "s > 'x'", "upper(s)", r"s = 'a\nb'", "a = s", "CAST(a AS INT)", "no"],
+)
+def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
+    with pytest.raises(ForSpark):
+        value(expression(text), held(ROWS, **TYPES))
+
+
+def by_hand(op: Operator, **steps: Held) -> list[dict[str, Any]] | None:
+    made = ByHand(lambda o: steps[o.step].select(o.columns) if isinstance(o, Ref) else None)(op)
+    return None if made is None else made.table.to_pylist()
+
+
+def ref(step: str, *columns: str) -> Ref:
+    return Ref(step, columns)
+
+
+def test_sums_that_may_be_too_large_are_for_spark() -> None:
+    total = Group(ref("t", "k", "n"), ("k",), (Fold("total", "sum", (column("n"),)),))
+    types = {"k": LongType(), "n": LongType()}
+    assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}], **types)) == [{"k": 1, "total": 1 << 61}]
+    assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}, {"k": 1, "n": 1 << 61}], **types)) is None
+
+
+def test_numbers_that_are_too_large_are_for_spark() -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        value(expression("n + 1"), held([{"n": (1 << 63) - 1}], n=LongType()))
+    kept = held([{"n": (1 << 63) - 1}], n=LongType())
+    assert by_hand(Group(ref("t", "n"), ("n",), (Fold("m", "max", (expression("n + 1"),)),)), t=kept) is None
+
+
+def test_no_key_is_a_float() -> None:
+    """-0.0 and 0.0 are one key."""
+    rows = held([{"f": 0.0}, {"f": -0.0}], f=DoubleType())
+    assert by_hand(Group(ref("t", "f"), ("f",)), t=rows) is None
+    join = Join(ref("t", "f"), ref("u", "g"), JoinKind.SEMI, (("f", "g"),))
+    assert by_hand(join, t=rows, u=held([{"g": 0.0}], g=DoubleType())) is None
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_null_agrees_with_null_only_where_it_is_said(safe: bool) -> None:
+    left, right = (held([{n: None}, {n: 1}], **{n: LongType()}) for n in "ab")
+    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.SEMI, (("a", "b"),), safe=safe)
+    assert by_hand(join, t=left, u=right) == (None if safe else [{"a": 1}])
+    assert by_hand(join, t=left, u=held([{"b": 1}], b=LongType())) == [{"a": 1}]
+
+
+def test_the_last_row_of_each_key() -> None:
+    rows = [
+        {"k": 1, "v": "a", "n": 0},
+        {"k": 1, "v": None, "n": 2},
+        {"k": 1, "v": "b", "n": 1},
+        {"k": None, "v": "c", "n": 1},
+    ]
+    made = by_hand(
+        latest(ref("t", "k", "v", "n"), ("k",), "n"), t=held(rows, k=LongType(), v=StringType(), n=LongType())
+    )
+    assert made is not None
+    assert reference.same(made, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
+
+
+def test_any_value_is_one_that_is_there() -> None:
+    rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
+    any_of = Group(ref("t", "k", "v"), ("k",), (Fold("v", "any_value", (column("v"), literal("TRUE"))),))
+    assert by_hand(any_of, t=rows) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
+    first = Group(ref("t", "k", "v"), ("k",), (Fold("v", "any_value", (column("v"),)),))
+    assert by_hand(first, t=rows) is None
+
+
+def test_a_union_is_in_the_type_that_all_widen_to() -> None:
+    both = Union((ref("t", "v"), ref("u", "v")))
+    assert by_hand(both, t=held([{"v": None}], v=NullType()), u=held([{"v": "a"}], v=StringType())) == [
+        {"v": None},
+        {"v": "a"},
+    ]
+    assert by_hand(both, t=held([{"v": 1}], v=LongType()), u=held([{"v": "a"}], v=StringType())) is None
+
+
+def test_changes_of_growing_channels_are_counted_by_hand() -> None:
+    """The check above is not empty: distinct rows of what only grows need no Spark."""
+    scan = Scan("appended", ("k", "v", "w"), append=True)
+    world = Checked(Group(scan, ("k",)))
+    world.contents["appended"] = [{"k": 1, "v": 1, "w": 1}]
+    world.run(world.query.batch(), world.contents, batch=True)
+    world.consumed, before = dict(world.contents), world.by_hand
+    world.contents["appended"] = [*world.contents["appended"], {"k": 2, "v": 1, "w": 1}]
+    world.refresh({"appended"}, set())
+    program = world.query.incremental({"appended"}, set())
+    assert world.by_hand - before == sum(len(list(walk(op))) for op in program.steps.values()) + sum(
+        len(list(walk(o.rows))) for o in program.outputs if o.rows
+    )
+    assert At.CHANGE in {o.at for op in program.steps.values() for o in walk(op) if isinstance(o, Scan)}
