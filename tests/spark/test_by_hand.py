@@ -24,7 +24,7 @@ from tidemill.spark.by_hand import ByHand
 from tidemill.spark.local import Held, arrow_schema
 from tidemill.spark.terms import ForSpark, value
 
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
 
 
 def held(rows: Rows, **types: DataType) -> Held:
