@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tidemill.algebra.expression import Expression, column
+from tidemill.algebra.expression import Expression, column, expression
 
 
 class At(StrEnum):
@@ -276,3 +276,8 @@ def extend(child: Operator, *items: Named) -> Project:
 
 def distinct(child: Operator, names: tuple[str, ...] | None = None) -> Group:
     return Group(child, child.columns if names is None else names)
+
+
+def repeated(child: Operator, times: str, name: str) -> Explode:
+    """Each row so many times, with a column that says nothing."""
+    return Explode(child, expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))"), (name,))

@@ -13,7 +13,6 @@ from enum import StrEnum
 from tidemill.algebra.derive import Derivation
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import (
-    Explode,
     Fold,
     Group,
     Named,
@@ -22,6 +21,7 @@ from tidemill.algebra.operators import (
     Ref,
     extend,
     rebuilt,
+    repeated,
     scans,
     select,
 )
@@ -168,9 +168,8 @@ def _kept(op: Operator, state: State, derivation: Derivation) -> Operator | None
 
 def _repeated(change: Operator) -> Operator:
     """Each added row as often as it was added."""
-    times = expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({COUNT} AS INT)))")
     names = tuple(c for c in change.columns if c != COUNT)
-    return select(Explode(change, times, ("_times",)), names)
+    return select(repeated(change, COUNT, "_times"), names)
 
 
 def _by_key(change: Operator, key: Key) -> Operator:

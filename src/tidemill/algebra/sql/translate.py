@@ -24,12 +24,14 @@ from tidemill.algebra.operators import (
     Window,
     distinct,
     extend,
+    repeated,
     select,
 )
 from tidemill.algebra.sql import subqueries
 from tidemill.algebra.sql.grouping import aggregate_calls, group
 from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, expressed, function_name, read
 from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, join
+from tidemill.algebra.sql.sets import grouping_sets, many_sets
 from tidemill.algebra.typing import groupable, type_of
 
 
@@ -237,7 +239,7 @@ class Translator:
     def _grouped(self, tree: exp.Select, rows: Relation, shown: list[exp.Expr]) -> tuple[Relation, list[exp.Expr]]:
         calls = aggregate_calls(shown)
         grouping = {t: c for t, c in calls.items() if function_name(c) in ("grouping", "grouping_id")}
-        sets = _grouping_sets(tree.args.get("group"))
+        sets = grouping_sets(tree.args.get("group"))
         keys = {text_of(k): k for one in sets for k in one}
         named = {text: k.name if isinstance(k, exp.Column) else self.names.fresh("key") for text, k in keys.items()}
         plain = {t: c for t, c in calls.items() if t not in grouping}
@@ -245,31 +247,8 @@ class Translator:
             made, columns = group(rows, {named[t]: k for t, k in keys.items()}, plain, self.names)
             columns |= {t: named[t] for t in keys}
         else:
-            made, columns = self._many_sets(rows, sets, named, plain, grouping)
+            made, columns = many_sets(rows, sets, plain, grouping, self.names)
         return made, [_substituted(s, columns) for s in shown]
-
-    def _many_sets(
-        self,
-        rows: Relation,
-        sets: list[list[exp.Expr]],
-        named: Mapping[str, str],
-        calls: Mapping[str, exp.Expr],
-        grouping: Mapping[str, exp.Expr],
-    ) -> tuple[Relation, dict[str, str]]:
-        """A union of the sets' groups; a key that a set leaves out is NULL there."""
-        columns = {t: self.names.fresh("key") for t in named}
-        columns |= {t: self.names.fresh("set") for t in calls} | {t: self.names.fresh("in") for t in grouping}
-        every = {text_of(k): k for one in sets for k in one}
-        parts: list[Operator] = []
-        for one in sets:
-            inside = {text_of(k) for k in one}
-            keys = {columns[t]: k if t in inside else _null_like(k) for t, k in every.items()}
-            part, made = group(rows, keys, calls, self.names)
-            items = [Named(columns[t], column(made[t])) for t in calls]
-            items += [Named(n, column(n)) for n in keys]
-            items += [Named(columns[t], expression(_grouping(c, inside))) for t, c in grouping.items()]
-            parts.append(Project(part.op, tuple(items)))
-        return Relation(Union(tuple(parts))), columns
 
     # -- windows and generators ----------------------------------------------------------------------------------
 
@@ -351,8 +330,7 @@ class Translator:
             stays, times = f"{here} > {there}", f"{here} - {there}"
         kept: Operator = Filter(counted, expression(stays))
         if not once:
-            again = expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))")
-            kept = Explode(kept, again, (self.names.fresh("time"),))
+            kept = repeated(kept, times, self.names.fresh("time"))
         return select(kept, left.columns)
 
     def _ordered(self, tree: exp.Expr, result: Relation, hidden: list[str] | None) -> Relation:
@@ -453,55 +431,3 @@ def _number(clause: exp.Expr) -> int:
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
         raise NotIncremental("LIMIT and OFFSET must be numbers")
     return int(value.name)
-
-
-def _grouping_sets(clause: exp.Group | None) -> list[list[exp.Expr]]:
-    """The sets of keys of a GROUP BY: one, unless it has GROUPING SETS, ROLLUP or CUBE."""
-    if clause is None:
-        return [[]]
-    sets: list[list[exp.Expr]] = [[]]
-    for item in clause.expressions:
-        options = _options(item)
-        sets = [[*one, *option] for one in sets for option in options]
-    for extra in ("rollup", "cube", "grouping_sets"):
-        for item in clause.args.get(extra) or []:
-            sets = [[*one, *option] for one in sets for option in _options(item)]
-    return [list({text_of(k): k for k in one}.values()) for one in sets]
-
-
-def _options(item: exp.Expr) -> list[list[exp.Expr]]:
-    match item:
-        case exp.Rollup():
-            parts = [_members(e) for e in item.expressions]
-            return [[k for p in parts[:n] for k in p] for n in range(len(parts), -1, -1)]
-        case exp.Cube():
-            parts = [_members(e) for e in item.expressions]
-            chosen: list[list[exp.Expr]] = [[]]
-            for part in parts:
-                chosen = [[*one, *more] for one in chosen for more in (part, [])]
-            return chosen
-        case exp.GroupingSets():
-            return [option for e in item.expressions for option in _set_options(e)]
-    return [[item]]
-
-
-def _set_options(item: exp.Expr) -> list[list[exp.Expr]]:
-    return _options(item) if isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) else [_members(item)]
-
-
-def _members(item: exp.Expr) -> list[exp.Expr]:
-    if isinstance(item, exp.Tuple):
-        return list(item.expressions)
-    return [item.unnest()]
-
-
-def _grouping(call: exp.Expr, inside: set[str]) -> str:
-    """GROUPING(x): 1 where the set leaves x out."""
-    if function_name(call) != "grouping":
-        raise NotIncremental("GROUPING_ID is only known in batch")
-    return f"CAST({0 if text_of(call.expressions[0]) in inside else 1} AS TINYINT)"
-
-
-def _null_like(tree: exp.Expr) -> exp.Expr:
-    """NULL of the type that the expression has."""
-    return exp.Case(ifs=[exp.If(this=exp.false(), true=tree.copy())])
