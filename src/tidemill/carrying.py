@@ -1,19 +1,19 @@
 """Waves carried through tasks: what a task makes of an event is numbered in the event's wave.
 
-A query knows nothing of it: the tag of the event rides along beside its columns. A function is given frames, and keeps
-the column `wave` as it keeps others; what it writes is numbered all the same. Frames are worked on by their own
-methods, so this knows no Spark.
+A query knows nothing of it: the tag of the event rides along beside its columns. A function is given frames, and may
+keep the column `wave` as it keeps others; one that drops it is called for each event by itself. Frames are worked on by
+their own methods, so this knows no Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
-from tidemill.errors import BadInput
 from tidemill.model.waved import WAVE
 
 FROM, PLACE, SERIAL, RESULTS = "_from", "_place", "_serial", "_results"
@@ -69,20 +69,50 @@ def _without_tag(selected: exp.Expr, table: str) -> exp.Expr:
     return selected
 
 
-def carried(call: Any, /, **given: Any) -> dict[str, Any] | Any:
-    """What a function makes of its frames, numbered by the column `wave`."""
+def carried(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
+    """What a function makes of its frames, numbered in the waves of the events that it is given under that name.
+
+    If it keeps their tags, it is called once. If it knows nothing of them, it is called for each event by itself: then
+    what it makes is of that one.
+    """
     result = call(**given)
-    if isinstance(result, Mapping):
-        return {name: _numbered(frame) for name, frame in result.items()}
-    return _numbered(result)
+    frames = _by_name(result)
+    if not all(WAVE in frame.columns for frame in frames.values()):
+        alone = [_made_of(tag, call, events, given) for tag in _tags(given[events])]
+        frames = {name: reduce(_union, (made[name] for made in alone)) for name in frames} if alone else _tagged(frames)
+    numbered = {name: _numbered(frame) for name, frame in frames.items()}
+    return numbered if isinstance(result, Mapping) else numbered[_ONLY]
+
+
+_ONLY = "result"
+
+
+def _by_name(result: Any) -> dict[str, Any]:
+    return dict(result) if isinstance(result, Mapping) else {_ONLY: result}
+
+
+def _tags(events: Any) -> list[str]:
+    return sorted(row[0] for row in events.select(WAVE).distinct().collect())
+
+
+def _made_of(tag: str, call: Any, events: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    alone = given[events].where(f"{WAVE} = {_text(tag)}")
+    return _tagged(_by_name(call(**{**given, events: alone})), _text(tag))
+
+
+def _tagged(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> dict[str, Any]:
+    return {n: f if WAVE in f.columns else f.selectExpr("*", f"{tag} AS {WAVE}") for n, f in frames.items()}
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _union(some: Any, more: Any) -> Any:
+    return some.unionByName(more)
 
 
 def _numbered(frame: Any) -> Any:
-    if WAVE not in frame.columns:
-        raise BadInput(
-            f"expected the column {WAVE!r} in the result, by which waves are carried, "
-            f"found {', '.join(frame.columns)}; select it along, as it came with the event"
-        )
     others = [f"`{name}`" for name in frame.columns if name != WAVE]
     placed = frame.selectExpr(*others, f"{WAVE} AS {FROM}", _PLACED)
     return placed.selectExpr("*", *_NUMBERED).selectExpr(*others, _TAG)

@@ -84,18 +84,23 @@ def asked_of_the_tea(mill: Tidemill) -> None:
         mill.lineage("orders", tea)
 
 
-def test_a_function_that_drops_the_tag_is_told_so(open_mill: Open, tmp_path: Path) -> None:
+def test_a_function_that_knows_nothing_of_tags_is_called_for_each_event(open_mill: Open, tmp_path: Path) -> None:
+    """It drops the column, and brings together what it is given; still each result is of one event."""
     wf = tm.Workflow("shop")
     wf.input("orders", "number bigint, wave string")
 
-    @wf.task(waves="orders")
-    def numbers(orders: tm.New) -> tm.Delta:
-        return orders.select("number")
+    @wf.task(waves="orders", channels={"these": "orders"})
+    def twice(these: tm.New) -> tm.Delta:
+        totals = these.groupBy().sum("number").toDF("total")
+        return totals.where("total > 1").union(totals.where("total > 1"))
 
     mill = open_mill(wf)
-    inserted(mill, tmp_path, "orders", {"number": 1, "wave": "1"})
-    with pytest.raises(BadInput, match="expected the column 'wave' in the result"):
-        mill.run("numbers")
+    placed = [{"number": 1, "wave": "it's"}, {"number": 2, "wave": "2"}, {"number": 3, "wave": "3!"}]
+    inserted(mill, tmp_path, "orders", *placed)
+    mill.run("twice")
+    made = sorted((r.wave, r.total) for r in mill.read("twice").collect())
+    assert made == [("2.1", 2), ("2.2!", 2), ("3!.1", 3), ("3!.2!", 3)]
+    assert [r.wave for r in mill.read("twice_ended").collect()] == ["it's"]
 
 
 def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:

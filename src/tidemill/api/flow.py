@@ -93,8 +93,8 @@ class Flow(Streaming):
         output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
         function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
 
-        `waves="orders"`: what it makes of an event of that channel is part of the event's wave. It keeps the column
-        `wave`, as the event has it; docs/streams.md says what becomes of it.
+        `waves="orders"`: what it makes of an event of that channel is part of the event's wave. If it keeps the column
+        `wave`, as the event has it, it is called once for all events, else for each; docs/streams.md says more.
 
         Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
         else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
@@ -108,7 +108,8 @@ class Flow(Streaming):
             where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
             reads = parts.reads_of(fn, dict(channels or {}), set(parameters or {}), where)
             outputs = parts.writes_of(fn, output, writes, dict(channels or {}), where)
-            code = Function(fn if waves is None else partial(carried, fn))
+            events = next((r.argument for r in reads if r.port == waves), waves)
+            code = Function(fn if events is None else partial(carried, fn, events))
             variants = (Variant("programmed", reads, outputs, code),)
             limits = parts.limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
