@@ -41,9 +41,9 @@ from tidemill.plan.refresh import Choice
 from tidemill.ports import BlockStore, Progress, Server
 from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
-from tidemill.retain.compaction import Limits, worth_a_look
+from tidemill.retain.compaction import Limits, merging, worth_a_look
 from tidemill.runtime.chop import Portion, attempt
-from tidemill.runtime.compaction import Compactor
+from tidemill.runtime.compaction import REWRITING, Compactor, said
 from tidemill.runtime.dispatch import Way
 from tidemill.runtime.doubts import doubts
 from tidemill.runtime.evict import Evictor
@@ -328,9 +328,13 @@ class Tidemill:
             log.info("evicted %d datasets with %d bytes", len(done.going), done.freed)
 
     def _upkeep(self, made: Iterable[Block]) -> None:
-        due = sorted({b.channel for b in made if worth_a_look(b)})
-        if due and self.settings.upkeep.automatic:
-            self.tidy(due)
+        """Look where something may be due: on channels written, and where reading has become dear."""
+        if not self.settings.upkeep.automatic:
+            return
+        due = {b.channel for b in made if worth_a_look(b)}
+        due |= {m.channel for m in self.catalog.merging() if m.paid >= REWRITING.start}
+        if due:
+            self.tidy(sorted(due))
 
     def explain(self, table: str) -> Explanation:
         """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
@@ -346,10 +350,17 @@ class Tidemill:
 
     def read(self, channel: str, as_of: str | None = None) -> Any:
         """The content of a channel as a DataFrame, now or as of a block's number or a time."""
-        return self.engine.frame(self._content(channel, as_of))
+        return self.engine.frame(self._counted(self._content(channel, as_of)))
 
     def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        return self.engine.rows(self._content(channel, as_of), limit)
+        return self.engine.rows(self._counted(self._content(channel, as_of)), limit)
+
+    def _counted(self, content: Snapshot) -> Snapshot:
+        """Whoever reads pays for merging, and it is remembered how much; a new base would not help to see the past."""
+        newest = content.at == self.catalog.channel(content.channel).head.seq
+        if newest and (paid := merging(content)):
+            self.catalog.merged({content.channel: paid})
+        return content
 
     def lineage(self, channel: str, tag: str) -> Lineage:
         """What an event derives from, and what was made of it, by the tag of its wave."""
@@ -371,6 +382,10 @@ class Tidemill:
     def compact(self, channel: str) -> Block | None:
         """Merge a channel's deltas into a base, so that reading it becomes cheap; None if nothing is to do."""
         return self._compactor().rebase(channel)
+
+    def compaction(self, channel: str) -> str | None:
+        """Whether a compaction is due on a channel, and why; None if nothing was written to it yet."""
+        return said(self.catalog, self._updates(), channel)
 
     def collect(self, keep: str | None = None) -> Collected:
         """Delete blocks and files that nobody can need; `keep` ('7 days') says how far back to stay readable."""

@@ -169,6 +169,16 @@ class Forgotten:
         return Forgotten(self.runs + other.runs, self.blocks + other.blocks)
 
 
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What those who read a channel have paid for merging since its newest base, and what a new base costs."""
+
+    channel: str
+    reads: int = 0  # that had something to merge
+    paid: float = 0.0  # seconds
+    rewriting: Json | None = None  # what new bases have taught about their cost
+
+
 class CatalogReader(Protocol):
     """Everything that can be asked without changing anything."""
 
@@ -181,6 +191,9 @@ class CatalogReader(Protocol):
     def cursors(self, channel: str | None = None) -> list[Cursor]: ...
     def costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """What refreshing was learnt to cost, by task and variant."""
+
+    def merging(self) -> list[Merging]:
+        """Of each channel on which anything was merged so far."""
 
     def facts(self) -> list[FlowFacts]:
         """What is known of all bound flows."""
@@ -279,8 +292,14 @@ class CatalogWriter(CatalogReader, Protocol):
     def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
         """Make everything visible at once, or raise and change nothing. Returns the filled blocks."""
 
-    def compacted(self, claim: Claim, made: Block, *, log: str = "") -> Block:
-        """Commit a compaction run: a base, or a delta made of several, beside the blocks that it stands for."""
+    def compacted(self, claim: Claim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
+        """Commit a compaction run: a base, or a delta made of several, beside the blocks that it stands for.
+
+        `rewriting` is what is known now about the cost of a base.
+        """
+
+    def merged(self, paid: Mapping[str, float]) -> None:
+        """Somebody who is no run read these channels, and paid so many seconds for merging."""
 
     def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
         """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed."""

@@ -13,7 +13,17 @@ from tidemill.model.change import Append, Patch, Rows, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
 from tidemill.retain.collection import Need, collectable
-from tidemill.retain.compaction import Compaction, Fold, Limits, Rebase, due, must_merge, sharable, without
+from tidemill.retain.compaction import (
+    Balance,
+    Compaction,
+    Fold,
+    Limits,
+    Rebase,
+    judged,
+    must_merge,
+    sharable,
+    without,
+)
 
 
 class Hands(Protocol):
@@ -105,8 +115,8 @@ class House:
         self.position = advance(self.position, self.blocks[-1])
 
     def tidy(self) -> None:
-        """What is due, until nothing is."""
-        while (wanted := due(self.newest(), self.limits)) is not None:
+        """What is due, until nothing is; readers have paid as much as a new base costs."""
+        while (wanted := judged(self.newest(), Balance(1, 1.0, 1.0), self.limits).wanted) is not None:
             self.compact(wanted)
 
     def compact(self, wanted: Compaction) -> None:

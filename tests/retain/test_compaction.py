@@ -7,16 +7,18 @@ import math
 import pytest
 
 from tidemill.model.block import Block, File, Kind, Origin
-from tidemill.model.change import Append, Patch, Updates, Upsert
+from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Snapshot, snapshot
 from tidemill.retain.collection import Need, collectable
 from tidemill.retain.compaction import (
+    Balance,
+    Compaction,
     Fold,
     Limits,
     Rebase,
-    due,
     file_count,
+    judged,
     must_merge,
     sharable,
     without,
@@ -43,6 +45,11 @@ def _deltas(rows: tuple[int, ...], updates: Updates) -> list[Block]:
     return [block(n + 1, Kind.DELTA, n + 1, n, count, updates) for n, count in enumerate(rows)]
 
 
+def due(view: Snapshot, limits: Limits) -> Compaction | None:
+    """What is due even if nobody reads."""
+    return judged(view, Balance(0, 0.0, 1.0), limits).wanted
+
+
 def test_few_small_deltas_are_left_alone() -> None:
     assert due(content(100, 1, 1, 1), LIMITS) is None
     assert due(content(0), LIMITS) is None
@@ -59,17 +66,11 @@ def test_where_everything_is_small_a_base_costs_no_more_than_a_fold() -> None:
     assert isinstance(due(content(3, 1, 1, 1, 1), LIMITS), Rebase)
 
 
-def test_deltas_that_are_a_large_share_make_a_base() -> None:
-    assert due(content(100, 30), LIMITS) is None
-    assert isinstance(due(content(100, 31), LIMITS), Rebase)
+def test_deltas_that_hold_more_than_the_base_make_another_although_nobody_reads() -> None:
+    assert due(content(100, 100), LIMITS) is None
+    assert isinstance(due(content(100, 101), LIMITS), Rebase)
     assert due(content(0, 10), LIMITS) is None, "below the floor nobody notices"
     assert isinstance(due(content(0, 11), LIMITS), Rebase)
-
-
-def test_patches_are_dearer_than_other_deltas() -> None:
-    patches = Patch(("k",), ("k",), ("v",))
-    assert due(content(1000, 150, updates=patches), LIMITS) is None
-    assert isinstance(due(content(1000, 151, updates=patches), LIMITS), Rebase)
 
 
 def test_appended_rows_are_never_dear() -> None:

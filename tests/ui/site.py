@@ -2,7 +2,7 @@
 
 It executes runs and shows the page, or does one of both. It prints its port, then serves until its standard input ends.
 Whoever sends the header `x-viewer: guest` may only look, and so may everybody while the project has a file named
-`locked`.
+`locked`; an `operator` may act in workflows alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ def _refuse(_workflow: str | None) -> None:
     raise Forbidden("You may not do that; ask whoever runs this server")
 
 
+def _refuse_outside(workflow: str | None) -> None:
+    if workflow is None:
+        raise Forbidden("this belongs to no workflow that is registered now; ask an admin")
+
+
 GUEST = Viewer("guest", acts=False, permit=_refuse)
+VIEWERS = {"guest": GUEST, "operator": Viewer("operator", permit=_refuse_outside)}
 
 
 class Plain(PlainEngine):
@@ -113,7 +119,7 @@ def site(mill: Tidemill) -> FastAPI:
 
     def who(request: Request) -> Viewer:
         locked = (mill.directory / LOCK).exists()
-        return GUEST if locked or request.headers.get("x-viewer") == "guest" else Viewer()
+        return GUEST if locked else VIEWERS.get(request.headers.get("x-viewer", ""), Viewer())
 
     mount(app, mill, who)
     return app

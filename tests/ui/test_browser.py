@@ -196,6 +196,9 @@ def test_what_is_kept_and_what_was_done(browser: Browser, tmp_path: Path) -> Non
         expect(kept).to_contain_text("until space is short")
         page.get_by_role("button", name="Pin", exact=True).last.click()
         expect(kept).to_contain_text("pinned: it stays until somebody unpins it")
+        with made.page("/storage", viewer="operator") as refused:
+            expect(refused.get_by_role("table", name="Kept")).to_contain_text("leaf of counting")
+            expect(refused.get_by_role("button", name="Pin")).to_have_count(0)  # nor "Unpin"
 
         made.go(page, "/history?by=day&per=task&workflow=counting")
         expect(page.get_by_role("table", name="History")).to_contain_text("counting/words")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from tidemill.catalog import producers, triggers
+from tidemill.catalog import merging, producers, triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
@@ -30,6 +30,8 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
     _learn(tx, run, outcome.costs)
+    merging.add(tx, outcome.merged)
+    merging.rebased(tx, _with_new_bases(held, outcome.filled))
     producers.advance(tx, outcome.advanced)
     advance(tx, held, run.id)
     if outcome.rest is not None:
@@ -37,7 +39,12 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
-def compacted(tx: Transaction, claim: Claim, made: Block, log: str) -> Block:
+def _with_new_bases(held: Iterable[AnyRow], filled: Sequence[Filled]) -> list[int]:
+    written = {each.slot.channel for each in filled if each.slot.kind is Kind.BASE}
+    return [channel.id for channel in held if channel.name in written]
+
+
+def compacted(tx: Transaction, claim: Claim, made: Block, log: str, rewriting: Json | None) -> Block:
     run = finish(tx, claim, {}, log)
     channel = hold_named(tx, [made.channel])[made.channel]
     _fill(tx, run, ())
@@ -46,6 +53,10 @@ def compacted(tx: Transaction, claim: Claim, made: Block, log: str) -> Block:
     new = _beside(run, made, at) | (_as_base(at) if made.kind is Kind.BASE else _as_fold(made))
     block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
     _add_files(tx, run, Slot(block, made.channel, made.seq, made.kind), made.files)
+    if made.kind is Kind.BASE:
+        merging.rebased(tx, [channel.id])
+    if rewriting is not None:
+        merging.learn(tx, channel.id, rewriting)
     return find_block(tx.connection, block)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
-from tidemill.catalog import facts, places, producers
+from tidemill.catalog import facts, merging, places, producers
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
@@ -62,6 +62,7 @@ from tidemill.ports import (
     Firing,
     FlowFacts,
     Link,
+    Merging,
     Reading,
     RegisteredBinding,
     RegisteredChannel,
@@ -143,6 +144,10 @@ class SqlCatalogReader:
         query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
         with self._read() as connection:
             return {(row.task, row.variant): row.learnt for row in connection.execute(query)}
+
+    def merging(self) -> list[Merging]:
+        with self._read() as connection:
+            return merging.known(connection)
 
     def facts(self) -> list[FlowFacts]:
         with self._read() as connection:

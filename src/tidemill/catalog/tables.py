@@ -244,6 +244,15 @@ costs = Table(  # of a task's variants, as its runs have taught
     Column("learnt", JSON, nullable=False),
 )
 
+merging = Table(  # what readers have paid for it since the newest base, and what a new base costs
+    "merging",
+    metadata,
+    Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
+    Column("reads", BigInteger, nullable=False),  # that had something to merge
+    Column("paid", Double, nullable=False),  # seconds
+    Column("rewriting", JSON),  # what new bases have taught about their cost
+)
+
 wishes = Table(  # what people want of all servers while they run
     "wishes",
     metadata,

@@ -17,6 +17,7 @@ from tidemill.catalog import (
     commits,
     facts,
     history,
+    merging,
     notices,
     places,
     producers,
@@ -70,8 +71,11 @@ class SqlCatalog(SqlCatalogReader):
     def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
         return self.transact(lambda tx: commits.commit(tx, claim, outcome))
 
-    def compacted(self, claim: Claim, made: Block, *, log: str = "") -> Block:
-        return self.transact(lambda tx: commits.compacted(tx, claim, made, log))
+    def compacted(self, claim: Claim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
+        return self.transact(lambda tx: commits.compacted(tx, claim, made, log, rewriting))
+
+    def merged(self, paid: Mapping[str, float]) -> None:
+        self.transact(lambda tx: merging.add(tx, paid))
 
     def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
         return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in))

@@ -47,7 +47,9 @@ def channels(
             show(as_json, document, tables.channels(found, time.time()))
         else:
             one = _named(mill, name)
-            show(as_json, {"channel": documents.channel(one)}, _details(one, time.time()))
+            compaction = mill.compaction(name)
+            whole = {"channel": documents.channel(one), "compaction": compaction}
+            show(as_json, whole, _details(one, compaction, time.time()))
 
 
 def _named(mill: Tidemill, name: str) -> ChannelStatus:
@@ -57,7 +59,7 @@ def _named(mill: Tidemill, name: str) -> ChannelStatus:
     return next(declared, ChannelStatus(registered, reflected(registered.head.reached), ()))
 
 
-def _details(value: ChannelStatus, now: float) -> RenderableType:
+def _details(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
     known = value.registered
     schema = known.channel.schema
     return fields(
@@ -74,6 +76,7 @@ def _details(value: ChannelStatus, now: float) -> RenderableType:
             ("slots held now", count(known.reserved)),
             ("reflects", [tables.reflected(r, now) for r in value.reflects]),
             ("consumers", [tables.consumer(c) for c in value.consumers]),
+            ("compaction", compaction or "nothing was written yet"),
         ]
     )
 

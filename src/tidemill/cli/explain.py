@@ -45,7 +45,7 @@ def _parts(found: Explanation) -> Iterator[RenderableType]:
     if found.plan is not None:
         yield from _plan(found.plan)
     for writer in found.writers:
-        yield _head(found.table, writer)
+        yield _head(found, writer)
         if writer.widgets:
             yield "\n".join(("widgets", *(f"  {line}" for line in writer.widgets)))
             yield _states(writer)
@@ -70,14 +70,15 @@ def _due(plan: Plan) -> str:
     return "nothing is due" if plan.due is None else f"a promise is due in {lasted(0.0, plan.due)}"
 
 
-def _head(name: str, writer: Written) -> RenderableType:
+def _head(found: Explanation, writer: Written) -> RenderableType:
     return fields(
         [
-            ("table", name),
+            ("table", found.table),
             ("written by", f"task {writer.task} of flow {writer.flow}"),
             ("declared in", writer.location),
             ("refresh", writer.refresh or "programmed"),
             ("runs now", f"{writer.way or 'unknown'}: {writer.why}"),
+            ("compaction", found.compaction or "nothing was written yet"),
         ]
     )
 

@@ -209,6 +209,7 @@ class Outcome:
     log: str = ""
     costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
     advanced: tuple[Advance, ...] = ()
+    merged: Mapping[str, float] = field(default_factory=dict)  # by channel read, the seconds that merging took
     rest: float | None = None  # more waits for the flow than this run loaded, and the oldest of it came then
 
 

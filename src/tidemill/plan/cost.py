@@ -6,6 +6,9 @@ least squares of errors relative to the guess; none is ever negative. The guess 
 rows and bytes always go together, runs cannot say which of them costs, and the guess decides.
 
 How much a variant makes of what it reads is a ratio of sums that forget at the same pace.
+
+And a run that reads contents pays for what was not merged into them yet: how much, beside what was guessed, is the
+slope of what runs took over what was expected of them, along those guesses.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ DOUBTED = 0.1
 
 ENOUGH = 3
 """Runs of a variant that speak for it alone. Fewer may have been cold: others say how fast the machine is."""
+
+SURE = 1.0
+"""Seconds squared that guesses of merging must have varied by, in sum, for runs to say as much as the guess does."""
 
 Numbers = tuple[float, ...]
 
@@ -88,6 +94,37 @@ class Yield:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """What merging cost the runs of a variant, as sums that forget.
+
+    Where guesses hardly differ, runs cannot say anything, and the guess stands: times vary for many reasons.
+    """
+
+    runs: float = 0.0
+    guessed: float = 0.0
+    over: float = 0.0  # seconds that runs took longer than was expected of them
+    squares: float = 0.0  # of the guesses
+    products: float = 0.0  # of both
+
+    @property
+    def times(self) -> float:
+        """How many times the guess merging costs."""
+        if not self.runs:
+            return 1.0
+        varied = max(0.0, self.squares - self.guessed**2 / self.runs)
+        along = self.products - self.guessed * self.over / self.runs
+        return min(10.0, max(0.0, (SURE + along) / (SURE + varied)))
+
+    def after(self, guess: float, over: float) -> Merged:
+        sums = (self.runs, self.guessed, self.over, self.squares, self.products)
+        more = (1.0, guess, over, guess * guess, guess * over)
+        return Merged(*(KEPT * s + m for s, m in zip(sums, more, strict=True)))
+
+    def to_json(self) -> list[float]:
+        return [self.runs, self.guessed, self.over, self.squares, self.products]
+
+
+@dataclass(frozen=True, slots=True)
 class Learnt:
     """What is known of a variant. `moments` and `cross` are the normal equations of the fit, in units of the guess."""
 
@@ -99,9 +136,10 @@ class Learnt:
     weight: float = 1.0  # of the guess, above its least
     runs: int = 0
     usual: float = 0.0  # what a run cost lately
+    merged: Merged = Merged()
 
-    def after(self, at: Looked, cost: float, made: Sequence[Size]) -> Learnt:
-        """What is known after another run."""
+    def after(self, at: Looked, cost: float, made: Sequence[Size], merging: float | None = None) -> Learnt:
+        """What is known after another run; `merging`: the seconds guessed for that, of one that read contents."""
         scale = self.guess.cost(at)  # a yardstick that does not move, so that errors of all runs compare
         parts = [part / scale for part in self.guess.parts(at)]
         moments = tuple(
@@ -119,6 +157,7 @@ class Learnt:
             weight=weight,
             runs=self.runs + 1,
             usual=KEPT * self.usual + (1 - KEPT) * cost if self.runs else cost,
+            merged=self.merged if merging is None else self.merged.after(merging, cost - self.terms.cost(at)),
         )
 
     def estimate(self, at: Looked) -> Estimate:
@@ -138,6 +177,7 @@ class Learnt:
             "weight": self.weight,
             "runs": self.runs,
             "usual": self.usual,
+            "merged": self.merged.to_json(),
         }
 
     @classmethod
@@ -145,7 +185,8 @@ class Learnt:
         yields = tuple(Yield(Size(y[0], y[1]), Size(y[2], y[3])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
         fit = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
-        return cls(Terms(*data["guess"]), Terms(*data["terms"]), yields, *fit)
+        merged = Merged(*data.get("merged", ()))  # catalogs of older versions have none
+        return cls(Terms(*data["guess"]), Terms(*data["terms"]), yields, *fit, merged)
 
 
 def guessed(terms: Terms, *ratios: float) -> Learnt:

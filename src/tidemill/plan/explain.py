@@ -103,6 +103,7 @@ class Explanation:
     table: str
     writers: tuple[Written, ...]
     plan: Plan | None = None
+    compaction: str | None = None  # whether it is due, and why; None: nothing was written yet
 
 
 def plan_of(decision: Decision, otherwise: Decision, now: Version) -> Plan:

@@ -1,9 +1,10 @@
 """What to compact, and which files a compaction can share: decided from blocks, without reading any.
 
-Two things make a channel dear to read. Many small deltas cost a fixed price each: they are *folded*, as in a
-log-structured store, into deltas of a higher level, so that a reader meets few however many were written. And
-rows that merge on reading are paid for by every reader: once they are a sizeable share of the base, the
-content is memoised as a new base. Both leave every row that need not change in the file where it is.
+Many small deltas cost a fixed price each: they are *folded*, as in a log-structured store, into deltas of a higher
+level, so that a reader meets few however many were written. And rows that merge on reading are paid for by every
+reader: once readers have paid as much since the newest base as a new one costs, the content is memoised as one. Whoever
+decides so never pays more than about twice what it would have cost to know the future; a channel that nobody reads is
+not rewritten for reading's sake. Both leave every row that need not change in the file where it is.
 """
 
 from __future__ import annotations
@@ -25,13 +26,60 @@ class Limits:
     """From when on compaction is worth its price (docs/decisions/0010-compaction.md has the measurements)."""
 
     fan: int = 8  # deltas of one level that are folded into one of the next
-    share: float = 0.3  # of the base's rows; more delta rows than that make a new base
-    patched: float = 0.15  # the same where some are patches, each of which readers apply to many rows
+    share: float = 1.0  # of the base's rows; more delta rows than that make a new base, even if nobody reads them
     floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
 
 LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Seconds that a reader pays for what is not merged yet, by what was measured (docs/benchmarks.md)."""
+
+    merge: float = 0.1  # of anything at all, when the whole content is read
+    delta: float = 0.02  # each, however small
+    row: float = 2e-6  # of a delta, when the whole content is read
+    patch: float = 4e-6  # of a patch, which is applied to many rows
+    passed: float = 8e-8  # of a delta, when a few keys are looked up among them
+
+
+PRICES = Prices()
+
+
+def merging(content: Snapshot, *, whole: bool = True, prices: Prices = PRICES) -> float:
+    """Seconds that one reader pays because the deltas of a content are not merged; `whole`: it reads all rows.
+
+    Appended rows are read as they are, wherever they stand.
+    """
+    deltas = _to_merge(content)
+    first = prices.merge if whole and deltas else 0.0
+    return first + sum(prices.delta + d.rows * _row_price(d, whole, prices) for d in deltas)
+
+
+def _row_price(delta: Block, whole: bool, prices: Prices) -> float:
+    if not whole:
+        return prices.passed
+    return prices.patch if isinstance(delta.updates, Patch) else prices.row
+
+
+def _to_merge(content: Snapshot) -> list[Block]:
+    return [d for d in content.deltas if d.files and not isinstance(d.updates, Append)]
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What readers have paid for merging since the newest base, against the price of a new one."""
+
+    reads: int  # that had something to merge
+    paid: float  # seconds
+    price: float
+
+    def __str__(self) -> str:
+        reads = "1 read has" if self.reads == 1 else f"{self.reads} reads have"
+        paid = f"{reads} paid {self.paid:.2f} s for merging since the newest base"
+        return f"{paid}, and a new one costs {self.price:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +100,23 @@ class Rebase:
 Compaction = Fold | Rebase
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a channel needs first, so that its content is read cheaply; None if nothing. And why."""
+
+    wanted: Compaction | None
+    why: str
+
+    def __str__(self) -> str:
+        match self.wanted:
+            case None:
+                return f"not due: {self.why}"
+            case Fold():
+                return f"due, a fold: {self.why}"
+            case Rebase():
+                return f"due, a new base: {self.why}"
+
+
 def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
     """May something be due on a channel now that it has this block?
 
@@ -60,22 +125,21 @@ def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
     return block.kind is Kind.BASE or block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
 
-def due(content: Snapshot, limits: Limits = LIMITS) -> Compaction | None:
-    """What the channel needs first, so that its content is read cheaply; None if it is cheap already."""
-    if _is_dear(content, limits):
-        return Rebase(content)
+def judged(content: Snapshot, balance: Balance, limits: Limits = LIMITS) -> Verdict:
+    """What is due on a channel, and why that or nothing is."""
+    merged, kept = _rows(_to_merge(content)), content.base.rows if content.base is not None else 0
+    if merged and balance.paid >= balance.price:
+        return Verdict(Rebase(content), str(balance))
+    if merged > max(limits.floor, limits.share * kept):
+        return Verdict(Rebase(content), f"{merged} rows wait to be merged into {kept}, more than the disk is to hold")
     fold = next(_folds(content, limits), None)
-    if fold is not None and _rows(blocks_of(content)) <= limits.floor:
-        return Rebase(content)
-    return fold
-
-
-def _is_dear(content: Snapshot, limits: Limits) -> bool:
-    """Appended rows are read as they are, wherever they stand; all others have to be merged."""
-    merged = _rows(d for d in content.deltas if not isinstance(d.updates, Append))
-    kept = content.base.rows if content.base is not None else 0
-    share = limits.patched if any(isinstance(d.updates, Patch) for d in content.deltas) else limits.share
-    return merged > max(limits.floor, share * kept)
+    if fold is None:
+        waiting = f"{merged} rows wait to be merged into {kept}: {balance}"
+        return Verdict(None, waiting if merged else "nothing to merge")
+    many = f"{len(fold.view.deltas)} deltas lie side by side"
+    if _rows(blocks_of(content)) <= limits.floor:
+        return Verdict(Rebase(content), f"{many}, and so few rows are as quickly written as a base")
+    return Verdict(fold, many)
 
 
 def _folds(content: Snapshot, limits: Limits) -> Iterator[Fold]:

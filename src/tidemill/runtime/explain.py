@@ -12,6 +12,7 @@ from tidemill.model.workflow import Workflow
 from tidemill.plan.explain import Explanation, Plan, plan_of, written
 from tidemill.plan.refresh import Choice
 from tidemill.ports import CatalogReader
+from tidemill.runtime.compaction import said
 from tidemill.runtime.outlook import Outlook
 from tidemill.runtime.refresh import chosen
 
@@ -26,7 +27,9 @@ def explain(
         raise NotFound(f"no table {table!r} is declared; the tables are {known or 'none'}")
     choices = {b.name: _choices(catalog, b, updates) for b, _ in found}
     writers = tuple(written(b.name, t, choices[b.name].get(t.name)) for b, t in found)
-    return Explanation(table, writers, _plan(catalog, workflows, updates, table))
+    plan = _plan(catalog, workflows, updates, table)
+    registered = any(c.channel.name == table for c in catalog.channels())
+    return Explanation(table, writers, plan, said(catalog, updates, table) if registered else None)
 
 
 def _plan(

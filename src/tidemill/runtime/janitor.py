@@ -144,8 +144,8 @@ def _ports(task: Json) -> Iterator[Mapping[str, str]]:
 def _compacted(channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
     """Compact until nothing is due: folding may complete the next level. Who else does it is left to it."""
     try:
-        while (wanted := compactor.due(channel)) is not None and not compactor.under_way(channel):
-            yield compactor.make(wanted)
+        while (verdict := compactor.judged(channel)).wanted is not None and not compactor.under_way(channel):
+            yield compactor.make(verdict.wanted, verdict.why)
     except Conflict:
         return
     except TidemillError as error:

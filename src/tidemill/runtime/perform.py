@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tidemill.algebra.program import Way
 from tidemill.errors import BlockDamaged, RunKilled, TidemillError
 from tidemill.model.block import Block, File, Kind, Position, advance
 from tidemill.model.change import Updates
@@ -32,11 +33,12 @@ from tidemill.model.run import (
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
-from tidemill.model.view import Converted, View, blocks_of
+from tidemill.model.view import Converted, Snapshot, View, blocks_of
 from tidemill.plan.cost import Learnt, Looked
 from tidemill.plan.graph import Size
 from tidemill.plan.refresh import prior
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress, Target
+from tidemill.retain.compaction import merging
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.refresh import size_of
@@ -80,6 +82,7 @@ class Performance:
     consumed: list[Consumption] = field(default_factory=list)
     stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
     costs: dict[tuple[str, str], Json] = field(default_factory=dict)
+    merged: dict[str, float] = field(default_factory=dict)  # by channel, the seconds that merging took
 
     def outcome(self) -> Outcome:
         self.catalog.began(self.claim.run.id, self.claim.run.fence)
@@ -88,7 +91,8 @@ class Performance:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._task(task)
         stats = {"tasks": self.stats, **self.told}
-        return Outcome(tuple(self.filled), tuple(self.consumed), stats, self.log.text, self.costs)
+        merged = {channel: spent for channel, spent in self.merged.items() if spent}
+        return Outcome(tuple(self.filled), tuple(self.consumed), stats, self.log.text, self.costs, merged=merged)
 
     def _task(self, task: Task) -> None:
         views = Views(self.catalog, self.updates)
@@ -213,15 +217,18 @@ class Performance:
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
         rows = {"content": int(looked.content), "change": int(looked.change)}
         self.stats[task.name] = {**stats, "variant": task.variant.name, **rows}
-        self._learn(task, looked, seconds)
+        self._learn(task, looked, seconds, _merging(task, inputs))
 
-    def _learn(self, task: Task, looked: Looked, seconds: float) -> None:
+    def _learn(self, task: Task, looked: Looked, seconds: float, merging: Mapping[str, float]) -> None:
         key = (task.name, task.variant.name)
         made = [_size(o) for o in self.filled if o.slot.task == task.name and o.slot.channel not in task.states]
         known = self.catalog.costs(self.binding.name).get(key)
         learnt = prior(task.variant.name, len(made)) if known is None else Learnt.from_json(known)
+        for channel, guess in merging.items():
+            self.merged[channel] = self.merged.get(channel, 0.0) + learnt.merged.times * guess
         if len(learnt.yields) == len(made):
-            self.costs[key] = learnt.after(looked, seconds, made).to_json()
+            spent = sum(merging.values()) if merging else None
+            self.costs[key] = learnt.after(looked, seconds, made, spent).to_json()
 
 
 class _Inputs(dict[str, View]):
@@ -245,6 +252,23 @@ def _looked_at(task: Task, inputs: Mapping[str, View]) -> Looked:
         found[mode] += size_of(blocks_of(view.chain if isinstance(view, Converted) else view))
     read = found[Mode.NEW] if found[Mode.NEW].rows else found[Mode.ALL]
     return Looked(found[Mode.NEW].rows, found[Mode.ALL].rows, read.bytes)
+
+
+def _merging(task: Task, inputs: Mapping[str, View]) -> dict[str, float]:
+    """Seconds that merging is guessed to have taken on each channel whose content was read.
+
+    Who goes on from what is new on a channel hardly looks at its content, so that does not count. An incremental
+    refresh looks up a few keys of the others, and any task some of its own state.
+    """
+    code = task.variant.code
+    looks_up = isinstance(code, Refresh) and code.way == Way.INCREMENTAL
+    new = {r.port for r in task.reads if r.mode is Mode.NEW}
+    views = {r.port: inputs.get(r.argument) for r in task.reads if r.port not in new}
+    return {
+        port: merging(view, whole=not looks_up and port not in task.states)
+        for port, view in views.items()
+        if isinstance(view, Snapshot)
+    }
 
 
 def _size(filled: Filled) -> Size:

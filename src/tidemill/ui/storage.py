@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.stored import Going, Kept, Share
@@ -23,14 +24,15 @@ NAMED = ("identity", "dataset", ">size")
 
 async def storage(desk: Desk) -> None:
     with frame(desk, "/storage", "Storage"):
-        view = _Storage(desk)
+        view = _Storage(desk, pins=await off_loop(partial(desk.viewer().may, None)))
         await desk.keep(view.show)
 
 
 class _Storage:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *, pins: bool) -> None:
+        """`pins`: may whoever looks pin datasets? They are in no workflow, so that needs a right on all of them."""
         self._desk = desk
-        self._acts = desk.viewer().acts
+        self._pins = pins
         self._evictor = desk.mill.workshop.evictor()  # remembers the history, so that looking again is cheap
         Text("Storage", "h1")
         with section("Budgets"):
@@ -59,7 +61,7 @@ class _Storage:
 
     def _row(self, kept: Kept, now: float) -> Row:
         it = kept.dataset
-        last = Cell("Unpin" if it.pinned else "Pin", act=self._pin(it)) if self._acts else Cell("")
+        last = Cell("Unpin" if it.pinned else "Pin", act=self._pin(it)) if self._pins else Cell("")
         return (*_named(it), span(it.seconds), ago(it.used, now), str(it.state), kept.why, last)
 
     def _pin(self, dataset: StoredDataset) -> Callable[[], Awaitable[None]]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from tidemill.wire.refusals import Forbidden
+
 
 def _everything(_workflow: str | None) -> None:
     pass
@@ -28,6 +30,14 @@ class Viewer:
     acts: bool = True  # may run, kill, pause and resume, if not everywhere
     permit: Callable[[str | None], None] = _everything  # raises if they may not act in a workflow
     recorded: Callable[[str], AbstractContextManager[None]] = _nowhere  # writes down what is done while it is entered
+
+    def may(self, workflow: str | None) -> bool:
+        """May they act in a workflow; None: in what is in none?"""
+        try:
+            self.permit(workflow)
+        except Forbidden:
+            return False
+        return True
 
 
 Who = Callable[[Request], Viewer]

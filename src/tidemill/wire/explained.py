@@ -71,6 +71,7 @@ class Explanation(Shape):
     table: str
     writers: list[Written]
     plan: Plan | None
+    compaction: str | None
 
 
 class Explanations(Shape):

@@ -192,6 +192,7 @@ class Channels(Shape):
 
 class OneChannel(Shape):
     channel: Channel
+    compaction: str | None  # whether it is due, and why; null: nothing was written yet
 
 
 class ChannelSchema(Shape):

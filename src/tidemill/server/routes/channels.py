@@ -32,7 +32,7 @@ def channels(mill: Mill, every: Every = False) -> Json:
 @router.get("/channels/{name}", response_model=shapes.OneChannel)
 def channel(mill: Mill, name: Name) -> Json:
     """Show one channel with its schema and its readers."""
-    return {"channel": documents.channel(_status(mill, name))}
+    return {"channel": documents.channel(_status(mill, name)), "compaction": mill.compaction(name)}
 
 
 @router.get("/channels/{name}/schema", response_model=shapes.ChannelSchema)
