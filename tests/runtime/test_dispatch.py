@@ -156,3 +156,18 @@ def test_a_cold_start_is_not_what_a_run_usually_takes(tmp_path: Path) -> None:
         made.commit(claim, Outcome((), stats=stats))
     assert [f.seconds for f in made.facts()] == [2.0]  # the last found nothing to do
     made.close()
+
+
+def test_what_comes_while_a_flow_runs_is_not_loaded_by_that_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    made = open_catalog(f"sqlite:///{tmp_path / 'again.db'}", clock)
+    made.apply(Workflow("w", CHANNELS, BINDINGS))
+    dispatch = Dispatch(made, Way(tracks=1, placement="single", inheritance="none"))
+    (first,) = dispatch.starts([ask(made, "dear")], clock.now)
+    made.commit(made.claim(first.run.id, Demand(), owner="me", lease=100), Outcome(()))
+    clock.now += 100.0
+    runs = asked(made, "slow", "dear")  # 1 * (3600 + 100) a second would be won, and 50 * 100
+    assert dispatch.starts(runs, clock.now) == []  # committed, but the track is not free yet
+    dispatch.ended(first, clock.now)
+    assert names(dispatch.starts(runs, clock.now)) == ["dear"]
+    made.close()

@@ -83,7 +83,7 @@ class Started:
     run: Run
     track: int
     job: Job
-    grain: int
+    upto: float  # data time that it brings its table up to
     portion: Portion | None  # of what waits, that it loads at most; None for all
     at: float = field(default_factory=time.monotonic)
 
@@ -108,20 +108,22 @@ class Dispatch:
             assert self._dispatcher is not None
             self._offer(runnable, now)
             started = []
-            for job, track, grain in self._dispatcher.dispatch(now):
+            for job, track, _ in self._dispatcher.dispatch(now):
                 run = self._runs.pop(job.name)
-                started.append(Started(run, track, job, grain, self._portion(job)))
+                _, upto = job.batches.pop()
+                started.append(Started(run, track, job, upto, self._portion(job)))
             return started
 
     def ended(self, started: Started, now: float) -> None:
-        """Whatever became of a run: what still waits, the catalog says at the next look."""
+        """Whatever became of a run: what still waits, the catalog says at the next look.
+
+        What was offered since it began is another run, of the same flow, and is not loaded yet.
+        """
         with self._lock:
             job, seconds = started.job, time.monotonic() - started.at
-            if job.batches:
-                job.load(min(started.grain, len(job.batches)), now)
-                job.batches.clear()
+            job.fresh, job.since = max(job.fresh, started.upto), now
             assert self._dispatcher is not None
-            self._dispatcher.done(job, now, started.grain, seconds)
+            self._dispatcher.done(job, now, 1, seconds)
 
     def change(self, way: Way, now: float) -> None:
         """Go on in another way; what is under way goes on as it is."""
