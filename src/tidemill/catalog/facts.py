@@ -2,64 +2,155 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, Select, delete, func, insert, select
 
+from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, costs, firings, runs, wishes, workflows
+from tidemill.catalog.tables import bindings, costs, events, firings, runs, wishes, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports import FlowFacts
 
+LATELY, MOST = 20, 10_000
+"""Newest runs of a flow, and of all flows at the first look, from which is learnt how long one takes and how often it
+is due."""
 
-def facts(connection: Connection) -> list[FlowFacts]:
+_RUN = (runs.c.subject, runs.c.created, runs.c.started, runs.c.finished, runs.c.stats)
+_FINISHED = (runs.c.kind == RunKind.FLOW, runs.c.state == RunState.FINISHED)
+_LIVE = runs.c.backfill.is_(False)
+
+_DECLARED = select(events.c.id).where(
+    events.c.kind.in_((EventKind.BINDING_APPLIED, EventKind.BINDING_REMOVED, EventKind.WORKFLOW_PRIORITISED))
+)
+_FIRED = select(events.c.subject, events.c.at).where(events.c.kind == EventKind.TRIGGER_FIRED)
+_RAN = (
+    select(events.c.kind, runs.c.backfill, *_RUN)
+    .join_from(events, runs, events.c.run_id == runs.c.id)
+    .where(events.c.kind.in_((EventKind.RUN_REQUESTED, EventKind.RUN_FINISHED)), runs.c.kind == RunKind.FLOW)
+)
+
+
+def _lately() -> deque[float]:
+    return deque(maxlen=LATELY)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What was seen of a flow, the newest last."""
+
+    priority: float
+    urgency: int
+    parents: tuple[str, ...]
+    learnt: float | None  # seconds of a run, as the planner has it
+    began: float | None
+    took: deque[float] = field(default_factory=_lately)
+    fired: deque[float] = field(default_factory=_lately)
+    asked: deque[float] = field(default_factory=_lately)
+
+    def finished(self, run: AnyRow) -> None:
+        if run.stats.get("tasks"):  # else it found nothing to do
+            self.took.append(run.finished - run.started)
+
+    def happened(self, run: AnyRow) -> None:
+        if run.kind == EventKind.RUN_FINISHED:
+            self.began = max(self.began or run.started, run.started)
+        if run.kind == EventKind.RUN_FINISHED and not run.backfill:
+            self.finished(run)
+        elif not run.backfill:
+            self.asked.append(run.created)
+
+    def facts(self, name: str) -> FlowFacts:
+        """Seconds are the median, for a cold start or a bad moment is not usual.
+
+        A firing counts even where the run of the one before still waits: else flows would seem to be due less often the
+        more there is to do. Of a flow that no trigger fires, its runs say how often it was asked for.
+        """
+        seconds = median(self.took) if self.took else self.learnt
+        due = self.fired if len(self.fired) > 1 else self.asked
+        period = (max(due) - min(due)) / (len(due) - 1) if len(due) > 1 else None
+        return FlowFacts(name, self.priority, self.urgency, self.parents, seconds, self.began, period)
+
+
+class Facts:
+    """What is known of all flows. The first look reads all of it; later ones read what events say happened since."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._upto: int | None = None  # the newest event at the last look
+        self._flows: dict[str, _Flow] = {}
+        self._facts: dict[str, FlowFacts] = {}
+
+    def look(self, connection: Connection) -> list[FlowFacts]:
+        """Facts that did not change are the same objects as before. Nothing must have been read by the connection."""
+        with self._lock:
+            upto = connection.execute(select(func.max(events.c.id))).scalar() or 0
+            if self._upto is None or self._since(connection, _DECLARED):
+                self._flows = _all(connection)
+                self._facts = {name: flow.facts(name) for name, flow in self._flows.items()}
+            else:
+                self._facts |= {name: self._flows[name].facts(name) for name in self._happened(connection)}
+            self._upto = upto
+            return list(self._facts.values())
+
+    def _happened(self, connection: Connection) -> set[str]:
+        """Take note of what happened since the last look, and say to whom."""
+        fired = [f for f in self._since(connection, _FIRED) if f.subject in self._flows]
+        ran = [r for r in self._since(connection, _RAN) if r.subject in self._flows]
+        for firing in fired:
+            self._flows[firing.subject].fired.append(firing.at)
+        for run in ran:
+            self._flows[run.subject].happened(run)
+        return {row.subject for row in (*fired, *ran)}
+
+    def _since(self, connection: Connection, query: Select[Any]) -> Sequence[AnyRow]:
+        return connection.execute(query.where(events.c.id > self._upto).order_by(events.c.id)).all()
+
+
+def _all(connection: Connection) -> dict[str, _Flow]:
     """Six questions, however many flows there are."""
-    known = connection.execute(_FLOWS).all()
-    newest = min(MOST, LATELY * len(known))
-    usual, began, periods = _usual(connection, newest), _began(connection), _periods(connection, newest)
+    flows = _declared(connection)
+    newest = min(MOST, LATELY * len(flows))
+    finished = select(*_RUN).where(*_FINISHED, _LIVE).order_by(runs.c.id.desc())
+    asked = select(runs.c.subject, runs.c.created).where(runs.c.kind == RunKind.FLOW, _LIVE).order_by(runs.c.id.desc())
+    fired = select(firings.c.flow, firings.c.at).order_by(firings.c.id.desc())
+    for run in reversed(connection.execute(finished.limit(newest)).all()):
+        if run.subject in flows:
+            flows[run.subject].finished(run)
+    for name, at in reversed(connection.execute(asked.limit(newest)).all()):
+        if name in flows:
+            flows[name].asked.append(at)
+    for name, at in reversed(connection.execute(fired.limit(newest)).all()):
+        if name in flows:
+            flows[name].fired.append(at)
+    return flows
+
+
+def _declared(connection: Connection) -> dict[str, _Flow]:
+    active = select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("urgency"))
+    known = connection.execute(active.join_from(bindings, workflows).where(bindings.c.active)).all()
+    learnt, began = _learnt(connection), _began(connection)
     writers: dict[str, set[str]] = defaultdict(set)
     for row in known:
         for channel in _written(row.spec):
             writers[channel].add(row.name)
-    return [
-        FlowFacts(
-            row.name,
+    return {
+        row.name: _Flow(
             row.spec.get("priority", 1.0),
             row.urgency,
             tuple(sorted({w for c in _read(row.spec) for w in writers[c]} - {row.name})),
-            usual.get(row.name),
+            learnt.get(row.name),
             began.get(row.name),
-            periods.get(row.name),
         )
         for row in known
-    ]
-
-
-_FLOWS = (
-    select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("urgency"))
-    .join_from(bindings, workflows)
-    .where(bindings.c.active)
-)
-
-
-LATELY, MOST = 20, 10_000
-"""Runs of a flow on average, and of all flows, from which it is learnt how long it takes and how often it is due."""
-
-
-def _usual(connection: Connection, newest: int) -> dict[str, float]:
-    """Seconds that a run takes, by flow: the median of the newest, for a cold start or a bad moment is not usual."""
-    finished = (runs.c.kind == RunKind.FLOW, runs.c.state == RunState.FINISHED, runs.c.backfill.is_(False))
-    query = select(runs).where(*finished).order_by(runs.c.id.desc()).limit(newest)
-    took: dict[str, list[float]] = defaultdict(list)
-    for run in connection.execute(query):
-        if run.stats.get("tasks"):  # else it found nothing to do
-            took[run.subject].append(run.finished - run.started)
-    return _learnt(connection) | {flow: median(seconds) for flow, seconds in took.items()}
+    }
 
 
 def _learnt(connection: Connection) -> dict[str, float]:
@@ -76,29 +167,8 @@ def _learnt(connection: Connection) -> dict[str, float]:
 
 def _began(connection: Connection) -> dict[str, float]:
     """When a flow's last finished run began, by name."""
-    finished = (runs.c.kind == RunKind.FLOW, runs.c.state == RunState.FINISHED)
-    query = select(runs.c.subject, func.max(runs.c.started).label("last")).where(*finished).group_by(runs.c.subject)
+    query = select(runs.c.subject, func.max(runs.c.started).label("last")).where(*_FINISHED).group_by(runs.c.subject)
     return {row.subject: row.last for row in connection.execute(query)}
-
-
-def _periods(connection: Connection, newest: int) -> dict[str, float]:
-    """Seconds between two times that a flow was due, by name.
-
-    A firing counts even where the run of the one before still waits: else flows would seem to be due less often the
-    more there is to do. Of a flow that no trigger fires, its runs say how often it was asked for.
-    """
-    fired = select(firings.c.flow, firings.c.at).order_by(firings.c.id.desc()).limit(newest)
-    live = (runs.c.kind == RunKind.FLOW, runs.c.backfill.is_(False))
-    asked = select(runs.c.subject.label("flow"), runs.c.created.label("at")).where(*live).order_by(runs.c.id.desc())
-    return _spaces(connection.execute(asked.limit(newest))) | _spaces(connection.execute(fired))
-
-
-def _spaces(moments: Iterable[AnyRow]) -> dict[str, float]:
-    """The mean time between two moments of each flow that has several."""
-    of: dict[str, list[float]] = defaultdict(list)
-    for moment in moments:
-        of[moment.flow].append(moment.at)
-    return {name: (max(at) - min(at)) / (len(at) - 1) for name, at in of.items() if len(at) > 1}
 
 
 def _written(spec: Json) -> set[str]:

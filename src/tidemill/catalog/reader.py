@@ -88,6 +88,7 @@ class SqlCatalogReader:
         self._engine = engine
         self._reading = for_reading(engine)
         self._clock = clock
+        self._facts = facts.Facts()
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -151,7 +152,7 @@ class SqlCatalogReader:
 
     def facts(self) -> list[FlowFacts]:
         with self._read() as connection:
-            return facts.facts(connection)
+            return self._facts.look(connection)
 
     def wished(self) -> dict[str, Any]:
         with self._read() as connection:
