@@ -7,7 +7,7 @@ from tests.schedule.jobs import arrived, dispatcher, job
 
 from tidemill.schedule.job import Cost, Job, Profile
 from tidemill.schedule.order import Order
-from tidemill.schedule.policies.benefit import MaxBenefit, benefit
+from tidemill.schedule.policies.benefit import MaxBenefit
 from tidemill.schedule.policies.lookahead import LookAhead
 from tidemill.schedule.staleness import area
 
@@ -53,7 +53,8 @@ def total(first: Job, second: Job) -> float:
 
 def test_max_benefit_chooses_80_over_85() -> None:
     one, other = two()
-    assert (benefit(one), benefit(other)) == pytest.approx((10 / 3, 5 / 2))
+    policy = MaxBenefit()
+    assert (-policy.key(one), -policy.key(other)) == pytest.approx((10 / 3, 5 / 2))
     assert running(MaxBenefit(), one, other) == ["1"]
     assert total(one, other) == pytest.approx(80)
     one, other = two()

@@ -46,21 +46,18 @@ class Dispatcher:
     ) -> None:
         self._jobs = by_name(jobs)
         self._order, self._placement, self._limits = order, placement, limits
-        self._seats = Seats([job.profile for job in jobs], placement, tracks, backfill_tracks)
-        self._guard = Guard(limits.patience) if limits.patience is not None else None
-        self._waiting: dict[str, Job] = {}
+        self._seats = Seats(jobs, placement, tracks, backfill_tracks)
+        self._guard = Guard(limits.patience)
         order.setup(jobs)
 
     def ready(self, job: Job, now: float) -> None:
         """Something waits for a job. May be said as often as one likes, also while the job runs."""
-        name = job.profile.name
+        name = job.name
         if name in self._seats.taken:
             return
-        if name not in self._waiting:
-            self._waiting[name] = job
-            self._seats.wait(name)
-            if self._guard is not None:
-                self._guard.ready(job, now)
+        if name not in self._guard.waiting:
+            self._guard.ready(job, now)
+            self._seats.waiting[job.lane] += 1
         self._order.ready(job, now)
 
     def done(self, job: Job, now: float, grain: int, cost: float, selectivity: float = 1.0) -> None:
@@ -68,9 +65,8 @@ class Dispatcher:
 
         What still waits for the job is due again.
         """
-        name = job.profile.name
-        self._seats.leave(name)
-        if name not in self._jobs:
+        self._seats.leave(job.name)
+        if job.name not in self._jobs:
             return  # it was taken out while it ran
         self._order.done(job, now, grain, cost, selectivity)
         if job.batches:
@@ -79,11 +75,18 @@ class Dispatcher:
     def dispatch(self, now: float) -> list[Start]:
         """What to start now. It counts as started, until `done` is said."""
         started: list[Start] = []
-        while self._waiting and self._seats.idle:
-            found = self._next(now)
+        seats, guard, order, chop = self._seats, self._guard, self._order, self._limits.chop
+        while seats.idle and guard.waiting:
+            jobs = order.ranked(now) if now < guard.next else chain(guard.overdue(now), order.ranked(now))
+            found = self._first(jobs) or self._refilled(now)
             if found is None:
                 break
-            started.append(self._start(found[0], found[1], now))
+            job, track = found
+            seats.take(job, track)
+            guard.taken(job)
+            grain = order.grain(job, now)
+            order.taken(job, now)
+            started.append((job, track, grain if chop is None else min(grain, job.chopped(chop))))
         return started
 
     def change(
@@ -105,63 +108,41 @@ class Dispatcher:
         place = placement or self._placement
         live = self._seats.tracks if tracks is None else tracks
         behind = self._seats.backfill_tracks if backfill_tracks is None else backfill_tracks
-        self._seats.arrange([j.profile for j in kept.values()], place, live, behind)
-        self._forget(self._waiting.keys() - kept.keys(), now)
+        self._seats.arrange(list(kept.values()), place, live, behind)
+        for job in self._guard.jobs():
+            if job.name not in kept:
+                self._order.taken(job, now)
+                self._guard.taken(job)
         self._jobs, self._placement, self._order = kept, place, order or self._order
         self._order.setup(list(kept.values()))
-        for job in self._waiting.values():
+        for job in self._guard.jobs():
             self._order.ready(job, now)
-            self._seats.wait(job.name)
+            self._seats.waiting[job.lane] += 1
 
     def states(self, now: float) -> dict[str, State]:
         """How every job stands."""
         states = dict.fromkeys(self._jobs, State.INACTIVE)
-        states |= dict.fromkeys(self._waiting, State.WAITING)
+        states |= dict.fromkeys(self._guard.waiting, State.WAITING)
         states |= {job.name: State.ACTIVE for job in self._order.ranked(now)}
         return states | {name: State.RUNNING for name in self._seats.taken if name in states}
-
-    def _next(self, now: float) -> tuple[Job, int] | None:
-        """The best job for which there is a track, and the track."""
-        order, guard = self._order, self._guard
-        jobs = order.ranked(now)
-        if guard is not None and guard.next <= now:
-            jobs = chain(guard.overdue(now), jobs)
-        found = self._first(jobs)
-        if found is None and next(iter(order.ranked(now)), None) is None and order.refill(now):
-            return self._first(order.ranked(now))
-        return found
 
     def _first(self, jobs: Iterable[Job]) -> tuple[Job, int] | None:
         """The first that can be placed. Jobs of a lane that has no track are passed over."""
         seats = self._seats
-        full: set[int] = set()
+        full: list[int] = []
         for job in jobs:
-            lane = seats.lane[job.profile.name]
+            lane = job.lane
             if lane in full:
                 continue
             track = seats.track(lane)
             if track is not None:
                 return job, track
-            full.add(lane)
-            if len(full) == seats.lanes_waiting:
+            full.append(lane)
+            if len(full) == seats.awaited():
                 break
         return None
 
-    def _start(self, job: Job, track: int, now: float) -> Start:
-        name = job.profile.name
-        del self._waiting[name]
-        self._seats.take(name, track)
-        if self._guard is not None:
-            self._guard.taken(job)
-        grain, chop = self._order.grain(job, now), self._limits.chop
-        if chop is not None:
-            grain = min(grain, job.chopped(chop))
-        self._order.taken(job, now)
-        return job, track, grain
-
-    def _forget(self, names: Iterable[str], now: float) -> None:
-        for name in names:
-            job = self._waiting.pop(name)
-            self._order.taken(job, now)
-            if self._guard is not None:
-                self._guard.taken(job)
+    def _refilled(self, now: float) -> tuple[Job, int] | None:
+        """The same in a new round, if it is time for one."""
+        nobody = next(iter(self._order.ranked(now)), None) is None
+        return self._first(self._order.ranked(now)) if nobody and self._order.refill(now) else None

@@ -70,10 +70,11 @@ class Job:
     staleness: float = 0.0  # its integral until then, not weighted
     expected: float = float("inf")  # when the next batch should come
     batches: deque[Batch] = field(default_factory=deque)
+    name: str = field(init=False)
+    lane: int = 0  # as whoever places it numbers them
 
-    @property
-    def name(self) -> str:
-        return self.profile.name
+    def __post_init__(self) -> None:
+        self.name = self.profile.name  # asked for at every turn, and never another
 
     @property
     def released(self) -> float:

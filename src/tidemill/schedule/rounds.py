@@ -27,7 +27,7 @@ class InRounds(Sorted):
         """The first round in which the job may run."""
 
     def ready(self, job: Job, now: float) -> None:
-        name = job.profile.name
+        name = job.name
         if name in self._entry:
             return
         due = self.due(job)
@@ -36,10 +36,10 @@ class InRounds(Sorted):
         insort(self._entries if due <= self.round else self._later.setdefault(due, []), entry)
 
     def taken(self, job: Job, now: float) -> None:
-        entry = self._entry.pop(job.profile.name, None)
+        entry = self._entry.pop(job.name, None)
         if entry is None:
             return
-        due = self._due.pop(job.profile.name)
+        due = self._due.pop(job.name)
         queue = self._entries if due <= self.round else self._later[due]
         del queue[bisect_left(queue, entry)]
         if not queue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemill.errors import ConfigError
-from tidemill.schedule.job import Profile
+from tidemill.schedule.job import Job, Profile
 from tidemill.schedule.tracks.lane import Lane, Placement
 
 
@@ -15,47 +15,42 @@ class Seats:
     Jobs with equal lanes share a number, so that who has found one of them without a track has found all of them so.
     """
 
-    def __init__(self, profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> None:
+    def __init__(self, jobs: Sequence[Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         self.taken: dict[str, int] = {}  # tracks by the jobs that run there
-        self.arrange(profiles, placement, tracks, backfill_tracks)
+        self.arrange(jobs, placement, tracks, backfill_tracks)
 
-    def arrange(self, profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> None:
+    def arrange(self, jobs: Sequence[Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         """Place all jobs anew. What runs stays where it is; nobody waits until it is said so."""
         if min(tracks, backfill_tracks) < 1:
             least = min(tracks, backfill_tracks)
             raise ConfigError(f"expected at least one track, found {least}; jobs need somewhere to run")
-        lanes = _lanes(profiles, placement, tracks, backfill_tracks)
+        lanes = _lanes([job.profile for job in jobs], placement, tracks, backfill_tracks)
         numbers = {lane: number for number, lane in enumerate(dict.fromkeys(lanes.values()))}
+        for job in jobs:
+            job.lane = numbers[lanes[job.name]]
         self.tracks, self.backfill_tracks = tracks, backfill_tracks
-        self.lane = {name: numbers[lane] for name, lane in lanes.items()}
-        self.lanes_waiting = 0
         self._lanes = list(numbers)
         self._first = [(*lane.home, *lane.free) for lane in self._lanes]
-        self._waiting = [0] * len(self._lanes)
+        self.waiting = [0] * len(self._lanes)  # jobs, by lane
         self._all = {track for lane in self._lanes for track in (*lane.home, *lane.free, *lane.guest)}
         self._owners = {t: [n for n, lane in enumerate(self._lanes) if t in lane.home] for t in self._all}
         self.idle = self._all - set(self.taken.values())
 
-    def wait(self, name: str) -> None:
-        lane = self.lane[name]
-        self._waiting[lane] += 1
-        if self._waiting[lane] == 1:
-            self.lanes_waiting += 1
-
-    def take(self, name: str, track: int) -> None:
+    def take(self, job: Job, track: int) -> None:
         """A job that waited has a track."""
-        lane = self.lane[name]
-        self._waiting[lane] -= 1
-        if not self._waiting[lane]:
-            self.lanes_waiting -= 1
+        self.waiting[job.lane] -= 1
         self.idle.remove(track)
-        self.taken[name] = track
+        self.taken[job.name] = track
 
     def leave(self, name: str) -> None:
         """A run has ended. A track that has been given up meanwhile is not used again."""
         track = self.taken.pop(name)
         if track in self._all:
             self.idle.add(track)
+
+    def awaited(self) -> int:
+        """Lanes for which somebody waits."""
+        return sum(map(bool, self.waiting))
 
     def track(self, lane: int) -> int | None:
         """The best idle track for a lane."""
@@ -70,7 +65,7 @@ class Seats:
         return None
 
     def _awaited(self, track: int) -> bool:
-        return any(self._waiting[owner] for owner in self._owners[track])
+        return any(self.waiting[owner] for owner in self._owners[track])
 
 
 def _lanes(profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> dict[str, Lane]:

@@ -30,7 +30,7 @@ class Sorted(Plain, ABC):
         """The least goes first."""
 
     def ready(self, job: Job, now: float) -> None:
-        name = job.profile.name
+        name = job.name
         entry = (self.key(job), job.batches[0][0], name, job)
         before = self._entry.get(name)
         if before is not None:
@@ -41,8 +41,13 @@ class Sorted(Plain, ABC):
         insort(self._entries, entry)
 
     def taken(self, job: Job, now: float) -> None:
-        entry = self._entry.pop(job.profile.name, None)
-        if entry is not None:
+        entry = self._entry.pop(job.name, None)
+        entries = self._entries
+        if entry is None:
+            return
+        if entries[0] is entry:  # as it is nearly always
+            del entries[0]
+        else:
             self._drop(entry)
 
     def ranked(self, now: float) -> Iterable[Job]:

@@ -6,15 +6,11 @@ from tidemill.schedule.job import Job
 from tidemill.schedule.sorted import Sorted
 
 
-def benefit(job: Job) -> float:
-    """By how much less stale a table gets for each unit of time that is spent on it, by weight."""
-    delta = job.batches[-1][1] - job.fresh
-    cost = job.profile.cost
-    return job.weight * delta / (cost.start + cost.rate * delta)
-
-
 class MaxBenefit(Sorted):
     """Whoever lowers weighted staleness most for the time it takes."""
 
     def key(self, job: Job) -> float:
-        return -benefit(job)
+        """The benefit, negative: by how much less stale a table gets for each unit of time spent on it, by weight."""
+        delta = job.batches[-1][1] - job.fresh
+        cost = job.profile.cost
+        return -job.weight * delta / (cost.start + cost.rate * delta)

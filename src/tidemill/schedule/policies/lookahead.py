@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from tidemill.schedule.job import Job
-from tidemill.schedule.policies.benefit import MaxBenefit, benefit
+from tidemill.schedule.policies.benefit import MaxBenefit
 
 FILLERS = 6
 """How many jobs may fill the time until a better one comes: all sets of them are tried."""
@@ -63,7 +63,7 @@ class LookAhead(MaxBenefit):
 
     def _instead(self, best: Job, now: float) -> Job | None:
         """The job to begin with instead of the best."""
-        bar, room = benefit(best), best.estimate
+        bar, room = -self.key(best), best.estimate
         better = [job for job in self._between(now, now + room) if _promised(job) > bar]
         fillings = list(_fillings(self._fillers(room), room)) if better else []
         found: Job | None = None

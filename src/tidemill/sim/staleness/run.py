@@ -19,7 +19,21 @@ Feed = Iterator[Batch]
 Took = Callable[[Job, int, float], float]
 """How long a run takes that loads the first so many batches of a job and begins now."""
 
-Event = tuple[float, int, Job, int, float]
+
+@dataclass(slots=True, eq=False)
+class _Table:
+    """A job with what the simulation keeps of it."""
+
+    number: int
+    job: Job
+    feed: Feed
+    coming: Batch | None = None  # what arrives next
+    parents: Sequence[Job] = ()
+    children: Sequence[_Table] = ()
+    runs: int = 0
+
+
+Event = tuple[float, int, _Table, int, float]
 """When; a number that no other event of that instant has; whose; batches that end being loaded, none if one arrives;
 and how long that took."""
 
@@ -40,80 +54,76 @@ class Simulation:
     """A driver of the dispatcher whose clock is a list of events."""
 
     def __init__(self, jobs: Sequence[Job], dispatcher: Dispatcher, feeds: Mapping[str, Feed], took: Took) -> None:
-        self._jobs, self._dispatcher, self._took = jobs, dispatcher, took
-        self._numbers = {job.name: number for number, job in enumerate(jobs)}
-        self._feeds = [feeds.get(job.name, iter(())) for job in jobs]
-        self._next: list[Batch | None] = [next(feed, None) for feed in self._feeds]
+        self._dispatcher, self._took = dispatcher, took
+        self._tables = _tables(jobs, feeds)
         self._heap: list[Event] = []
-        for job, batch in zip(jobs, self._next, strict=True):
-            if batch is not None:
-                heappush(self._heap, (batch[0], self._numbers[job.name], job, 0, 0.0))
-        self._parents, self._children = _family(jobs)
-        self._runs = [0] * len(jobs)
+        for table in self._tables.values():
+            table.coming = next(table.feed, None)
+            if table.coming is not None:
+                heappush(self._heap, (table.coming[0], table.number, table, 0, 0.0))
         self._busy = 0.0
         self.now = 0.0
 
     def run(self, events: int | None = None) -> int:
-        """Until so many events have happened, or until nothing happens any more."""
-        heap, dispatch = self._heap, self._dispatcher.dispatch
-        arrive, start, end = self._arrive, self._start, self._end
-        seen, limit = 0, inf if events is None else events
+        """Until so many events have happened, or until nothing happens any more.
+
+        Simulations spend their time here, so it is one loop that calls little.
+        """
+        heap, dispatcher, tables, times = self._heap, self._dispatcher, self._tables, self._took
+        dispatch, done, arrive, pass_on = dispatcher.dispatch, dispatcher.done, self._arrive, self._pass_on
+        seen, limit, count = 0, inf if events is None else events, len(tables)
         while heap and seen < limit:
             now = heap[0][0]
             while heap and heap[0][0] == now:
-                _, number, job, grain, took = heap[0]
+                _, _, table, grain, took = heap[0]
                 if grain:
-                    end(job, grain, now, took)
+                    heappop(heap)
+                    job = table.job
+                    job.load(grain, now)
+                    done(job, now, grain, took, job.profile.selectivity)
+                    for child in table.children:
+                        pass_on(child, now)
                 else:
-                    arrive(number, job, now)
+                    arrive(table, now)
                 seen += 1
             for job, _, grain in dispatch(now):
-                start(job, grain, now)
+                took = times(job, grain, now)
+                table = tables[job.name]
+                table.runs += 1
+                self._busy += took
+                heappush(heap, (now + took, count + table.number, table, grain, took))
             self.now = now
         return seen
 
     def outcome(self, events: int, tracks: int) -> Outcome:
-        now, jobs = self.now, self._jobs
+        now, tables = self.now, self._tables
         return Outcome(
             events,
             now,
-            sum(job.weighted(now) for job in jobs) / now,
-            {job.name: job.behind(now) / now for job in jobs},
-            {job.name: runs for job, runs in zip(jobs, self._runs, strict=True)},
+            sum(table.job.weighted(now) for table in tables.values()) / now,
+            {name: table.job.behind(now) / now for name, table in tables.items()},
+            {name: table.runs for name, table in tables.items()},
             self._busy / (now * tracks),
         )
 
-    def _arrive(self, number: int, job: Job, now: float) -> None:
-        batch, later = self._next[number], next(self._feeds[number], None)
-        self._next[number] = later
+    def _arrive(self, table: _Table, now: float) -> None:
+        batch, job = table.coming, table.job
+        table.coming = later = next(table.feed, None)
         if later is None:
             heappop(self._heap)
         else:
-            heapreplace(self._heap, (later[0], number, job, 0, 0.0))
+            heapreplace(self._heap, (later[0], table.number, table, 0, 0.0))
         if batch is not None:
             job.arrive(batch)
             self._dispatcher.ready(job, now)
 
-    def _start(self, job: Job, grain: int, now: float) -> None:
-        took = self._took(job, grain, now)
-        number = self._numbers[job.profile.name]
-        self._busy += took
-        self._runs[number] += 1
-        heappush(self._heap, (now + took, len(self._jobs) + number, job, grain, took))
-
-    def _end(self, job: Job, grain: int, now: float, took: float) -> None:
-        heappop(self._heap)
-        job.load(grain, now)
-        self._dispatcher.done(job, now, grain, took, job.profile.selectivity)
-        for child in self._children[job.profile.name]:
-            self._pass_on(child, now)
-
-    def _pass_on(self, child: Job, now: float) -> None:
+    def _pass_on(self, child: _Table, now: float) -> None:
         """A derived table can be brought up to where the least fresh of its parents is."""
-        edge = min(parent.fresh for parent in self._parents[child.profile.name])
-        if edge > (child.batches[-1][1] if child.batches else child.fresh):
-            child.arrive((now, edge))
-            self._dispatcher.ready(child, now)
+        job = child.job
+        edge = min(parent.fresh for parent in child.parents)
+        if edge > (job.batches[-1][1] if job.batches else job.fresh):
+            job.arrive((now, edge))
+            self._dispatcher.ready(job, now)
 
 
 def simulated(workload: Workload, way: Way, events: int, seed: int = 1) -> Outcome:
@@ -155,19 +165,18 @@ def _times(workload: Workload, random: Random) -> Took:
     return lambda job, grain, now: slowdown.at(now) / slowdown.mean * steady(job, grain, now)
 
 
-def _family(jobs: Sequence[Job]) -> tuple[dict[str, list[Job]], dict[str, list[Job]]]:
-    """The parents and the children of each."""
-    known = by_name(jobs)
+def _tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _Table]:
+    made = {job.name: _Table(number, job, feeds.get(job.name, iter(()))) for number, job in enumerate(jobs)}
     below = children([job.profile for job in jobs])
-    return (
-        {job.name: [known[p] for p in job.profile.parents] for job in jobs},
-        {job.name: [known[c] for c in below[job.name]] for job in jobs},
-    )
+    for name, table in made.items():
+        table.parents = [made[p].job for p in table.job.profile.parents]
+        table.children = [made[c] for c in below[name]]
+    return made
 
 
 def settle(jobs: Sequence[Job]) -> None:
     """In the beginning derived tables are as fresh as their parents."""
-    parents, _ = _family(jobs)
+    known = by_name(jobs)
     for job in jobs:
         if job.profile.parents:
-            job.fresh = min(parent.fresh for parent in parents[job.name])
+            job.fresh = min(known[parent].fresh for parent in job.profile.parents)
