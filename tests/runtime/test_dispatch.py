@@ -171,3 +171,37 @@ def test_what_comes_while_a_flow_runs_is_not_loaded_by_that_run(tmp_path: Path) 
     dispatch.ended(first, clock.now)
     assert names(dispatch.starts(runs, clock.now)) == ["dear"]
     made.close()
+
+
+def learnt(dispatch: Dispatch) -> dict[str, tuple[object, float, int]]:
+    return {name: (job.profile, job.weight, job.lane) for name, job in dispatch._jobs.items()}
+
+
+def test_what_is_learnt_bit_by_bit_is_what_a_new_dispatcher_would_know(tmp_path: Path) -> None:
+    clock = FakeClock()
+    made = open_catalog(f"sqlite:///{tmp_path / 'bits.db'}", clock)
+    made.apply(Workflow("w", CHANNELS, BINDINGS))
+    kept = Dispatch(made, Way(placement="proportional"), often=0.0)
+    for flow_, took, backfill in (
+        ("slow", 90.0, False),
+        ("quick", 1.0, False),
+        ("slow", 80.0, False),
+        ("dear", 5.0, True),
+    ):
+        run = ask(made, flow_, backfill=backfill)
+        kept.starts([run], clock.now)
+        claim = made.claim(run.id, Demand(), owner="me", lease=1000)
+        clock.now += took
+        made.commit(claim, Outcome((), stats={"tasks": {flow_: {}}}))
+    made.prioritise("w", 2)
+    run = ask(made, "dear", backfill=True)
+    new = Dispatch(made, Way(placement="proportional"))
+    for dispatch in (kept, new):
+        dispatch.starts([run], clock.now)
+    assert learnt(kept) == learnt(new)
+    kept.change(replace(kept.way, inheritance="none"), clock.now)
+    new = Dispatch(made, kept.way)
+    for dispatch in (kept, new):
+        dispatch.starts([run], clock.now)
+    assert learnt(kept) == learnt(new)
+    made.close()

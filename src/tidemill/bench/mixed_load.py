@@ -14,9 +14,14 @@ from pathlib import Path
 import tidemill as tm
 from tidemill.app import Tidemill
 
-SMALL, HEAVY = 8, 2
-IMPORTANT, USUAL = 10.0, 1.0
+SMALL, HEAVY = 8, 3
+IMPORTANT, USUAL, LITTLE = 100.0, 10.0, 1.0
+"""Priorities: those of the paper's figure 8."""
 CALM, BURST = 0.8, 4.0
+BEGINS, ENDS = 0.25, 0.75
+"""Between which shares of a phase the burst lasts."""
+LEAD = 1
+"""So many periods of heavy tables come before a phase."""
 SELDOM = 2
 """How many times as long the periods of heavy tables are."""
 ROUNDS = 4
@@ -34,7 +39,7 @@ def workflow() -> tm.Workflow:
     for n in range(HEAVY):
         made.input(f"logs{n}", "id bigint, k bigint", key="id")
         query = f"SELECT a.k, count(DISTINCT a.id * b.k) AS n FROM logs{n} a JOIN logs{n} b ON a.k = b.k GROUP BY a.k"
-        made.sql(f"pairs{n}", query, refresh="batch", triggers=[tm.on(f"logs{n}")], priority=USUAL)
+        made.sql(f"pairs{n}", query, refresh="batch", triggers=[tm.on(f"logs{n}")], priority=LITTLE)
     made.sql("both", "SELECT a.k, a.n + b.n AS n FROM counts0 a JOIN counts1 b USING (k)",
              triggers=[tm.on("counts0"), tm.on("counts1")], priority=USUAL)  # fmt: skip
     made.sql("total", "SELECT sum(n) AS n FROM both", triggers=[tm.on("both")], priority=IMPORTANT)
@@ -66,20 +71,25 @@ class Load:
         often = sum(took.values()) - seldom
         self.period = (often + seldom / SELDOM) / (CALM * self.tracks)
 
+    @property
+    def lead(self) -> float:
+        """Seconds before a phase in which data come already, so that every table is fresh when it begins."""
+        return LEAD * SELDOM * self.period
+
     def arrivals(self, seconds: float) -> list[tuple[float, str]]:
-        """What comes when, from the beginning of a phase on; the same each time."""
+        """What comes when, counted from the beginning of a phase; the same each time."""
         found = []
         for place, name in enumerate(inputs()):
             period = self.period * (SELDOM if name.startswith("logs") else 1)
-            at = self.period * place / len(inputs())
+            at = self.period * place / len(inputs()) - self.lead
             while at < seconds:
                 found.append((at, name))
-                at += period / (BURST if seconds / 4 <= at < 3 * seconds / 4 else 1)
+                at += period / (BURST if BEGINS <= at / seconds < ENDS else 1)
         return sorted(found)
 
     def bring(self, seconds: float) -> tuple[float, float]:
         """All arrivals of a phase in their time; when it began and ended."""
-        began = time.time()
+        began = time.time() + self.lead
         for at, name in self.arrivals(seconds):
             time.sleep(max(0.0, began + at - time.time()))
             self.insert(name, FEW)

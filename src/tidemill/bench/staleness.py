@@ -53,7 +53,8 @@ def measure(
             for policy in _in_turns(turns):
                 phases.append(_phase(mill, load, policy, seconds))
                 tell(f"{policy}: {phases[-1].staleness:.1f}, tracks busy for {phases[-1].busy:.0%}")
-        return _summary(phases, _predicted(mill, phases, tracks), load.period)
+            load.settle()
+        return _summary(phases, _predicted(mill, phases, load), load.period)
 
 
 def _in_turns(turns: int) -> list[str]:
@@ -67,7 +68,6 @@ def _phase(mill: Tidemill, load: Load, policy: str, seconds: float) -> Phase:
     began, ended = load.bring(seconds)
     staleness = _weighted(mill, began, ended)
     busy = _busy(mill, began, ended)
-    load.settle()
     return Phase(policy, began, ended, staleness, sum(busy) / (load.tracks * (ended - began)), len(busy))
 
 
@@ -89,18 +89,19 @@ def _area(curve: Curve) -> float:
     return sum((t2 - t1) * (v1 + v2) / 2 for (t1, v1), (t2, v2) in pairs)
 
 
-def _predicted(mill: Tidemill, phases: Sequence[Phase], tracks: int) -> dict[str, float]:
+def _predicted(mill: Tidemill, phases: Sequence[Phase], load: Load) -> dict[str, float]:
     """Weighted staleness by policy, if the arrivals of every phase had been dispatched so."""
-    known = recorded(mill.catalog, phases[0].began)
-    replays = [replay for p in phases for replay in replayed(_within(known, p), tracks, WAYS)]
+    known = recorded(mill.catalog, phases[0].began - load.lead)
+    replays = [
+        replay
+        for p in phases
+        for replay in replayed(_within(known, p.began - load.lead, p.ended), load.tracks, WAYS, (p.began, p.ended))
+    ]
     return {policy: fmean(r.staleness for r in replays if r.name == policy) for policy in WAYS}
 
 
-def _within(known: Mapping[str, Recorded], phase: Phase) -> dict[str, Recorded]:
-    return {
-        name: replace(of, batches=[b for b in of.batches if phase.began <= b[0] <= phase.ended])
-        for name, of in known.items()
-    }
+def _within(known: Mapping[str, Recorded], since: float, until: float) -> dict[str, Recorded]:
+    return {name: replace(of, batches=[b for b in of.batches if since <= b[0] <= until]) for name, of in known.items()}
 
 
 def _summary(phases: Sequence[Phase], predicted: Mapping[str, float], period: float) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def staleness(
     seconds: Annotated[float, typer.Option(min=5, help="Of each turn of a policy.")] = 30.0,
     turns: Annotated[int, typer.Option(min=1, help="How often each policy has its turn.")] = 2,
     tracks: Annotated[int, typer.Option(min=1, max=16, help="Runs at the same time.")] = 2,
-    heavy: Annotated[int, typer.Option(min=100, help="Rows that each slow table reads.")] = 3000,
+    heavy: Annotated[int, typer.Option(min=100, help="Rows that each slow table reads.")] = 5000,
     as_json: AsJson = False,
 ) -> None:
     """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""

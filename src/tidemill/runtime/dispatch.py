@@ -91,10 +91,12 @@ class Started:
 class Dispatch:
     """Decides which of the runs that may be claimed begin on this server, and on which track. Safe between threads."""
 
-    def __init__(self, catalog: CatalogReader, way: Way) -> None:
+    def __init__(self, catalog: CatalogReader, way: Way, often: float = OFTEN) -> None:
         self.way = way.checked()
         self._catalog = catalog
+        self._often = often
         self._looked = float("-inf")
+        self._known: dict[str, FlowFacts] = {}  # at the last look
         self._jobs: dict[str, Job] = {}
         self._runs: dict[str, Run] = {}
         self._backfilled: set[str] = set()  # flows of which a backfill was seen
@@ -132,6 +134,8 @@ class Dispatch:
         with self._lock:
             if self._dispatcher is not None and way.policy != self.way.policy:
                 self._dispatcher.change(now, order=POLICIES[way.policy]())
+            if way.inheritance != self.way.inheritance:
+                self._known, self._looked = {}, float("-inf")
             self.way = way
             if self._dispatcher is not None:
                 self._arrange(now)
@@ -155,11 +159,25 @@ class Dispatch:
 
     def _know(self, runnable: Sequence[Run], now: float) -> None:
         """Learn of flows: of new ones at once, of all now and then."""
-        fresh = time.monotonic() - self._looked < OFTEN
+        fresh = time.monotonic() - self._looked < self._often
         if self._dispatcher is not None and fresh and {_name(run) for run in runnable} <= self._jobs.keys():
             return
         known = self._facts(runnable)
-        self._backfilled |= {run.subject for run in runnable if run.backfill}
+        before, self._known = self._known, {f.flow: f for f in known}
+        changed = [f for f in known if f is not before.get(f.flow) and f != before.get(f.flow)]
+        newly = {run.subject for run in runnable if run.backfill} - self._backfilled
+        others = newly or before.keys() != self._known.keys() or any(_rank(f) != _rank(before[f.flow]) for f in changed)
+        if others:
+            self._backfilled |= newly
+            self._meet(known, now)
+        else:
+            self._learn(changed)
+        self._looked = time.monotonic()
+        if others or changed or self._dispatcher is None:
+            self._arrange(now)
+
+    def _meet(self, known: Sequence[FlowFacts], now: float) -> None:
+        """There are other flows, or they count for more or less: so may those that they are made of."""
         begun = {f.flow: f.began for f in known}
         jobs = self._made([_profile(f) for f in known] + [_backfill(f) for f in known if f.flow in self._backfilled])
         for job in jobs:
@@ -169,8 +187,14 @@ class Dispatch:
             else:
                 job.fresh = job.since = begun.get(job.name) or now - job.profile.period
         self._jobs = {job.name: self._jobs.get(job.name, job) for job in jobs}
-        self._looked = time.monotonic()
-        self._arrange(now)
+
+    def _learn(self, changed: Iterable[FlowFacts]) -> None:
+        """Runs took longer or shorter, or were due more or less often."""
+        for facts in changed:
+            job = self._jobs[facts.flow]
+            job.profile = replace(_profile(facts), parents=job.profile.parents)
+            if facts.flow in self._backfilled:
+                self._jobs[_backfill(facts).name].profile = _backfill(facts)
 
     def _facts(self, runnable: Iterable[Run]) -> list[FlowFacts]:
         """What is known of all flows, and of what may run and is none."""
@@ -208,6 +232,11 @@ def _fill(job: Job, run: Run) -> None:
     job.fresh = min(job.fresh, due)  # what was chopped off is older than what was asked for before
     job.batches.clear()
     job.arrive((due, max(asked, job.fresh)))
+
+
+def _rank(known: FlowFacts) -> tuple[float, int, tuple[str, ...]]:
+    """What weights are made of."""
+    return known.priority, known.urgency, known.parents
 
 
 def _name(run: Run) -> str:

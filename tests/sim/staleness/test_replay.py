@@ -68,3 +68,14 @@ def test_every_policy_is_compared_unless_one_says_which() -> None:
     found = replayed(recorded, 1)
     assert len(found) == 2 * len(POLICIES)
     assert [r.staleness for r in found] == sorted(r.staleness for r in found)
+
+
+def test_windows_add_up() -> None:
+    recorded = {f"t{i}": Recorded(every(10.0, 20), [(10.0, 4.0)], priority=float(i)) for i in range(1, 5)}
+    begin, middle, end = EPOCH, EPOCH + 83.0, EPOCH + 150.0
+    whole, first, second = (
+        replayed(recorded, 1, {"only": Way()}, window)[0].staleness
+        for window in ((begin, end), (begin, middle), (middle, end))
+    )
+    assert whole * 150 == pytest.approx(first * 83 + second * 67)
+    assert second > first  # there is more to do than the track bears

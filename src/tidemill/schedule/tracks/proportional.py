@@ -38,15 +38,15 @@ class Proportional:
         groups = clusters(profiles, self.k, self.alike)
         used = self._used(profiles, tracks)
         free = tuple(range(used, tracks))
-        return {
-            job.name: Lane(home, free, tuple(range(min(home))), polite=not self.aggressive)
-            for group, home in zip(reversed(groups), _shares(groups, used), strict=True)
-            for job in group
-        }
+        lanes = [
+            Lane(home, free, tuple(range(min(home))), polite=not self.aggressive) for home in _shares(groups, used)
+        ]
+        return {job.name: lane for group, lane in zip(reversed(groups), lanes, strict=True) for job in group}
 
     def _used(self, profiles: Sequence[Profile], tracks: int) -> int:
-        needed = ceil(fsum(p.load for p in profiles) - TINY)
-        return tracks if self.spread else max(1, min(needed, tracks))
+        if self.spread:
+            return tracks
+        return max(1, min(ceil(fsum(p.load for p in profiles) - TINY), tracks))
 
 
 def clusters(profiles: Sequence[Profile], k: float, alike: Alike) -> list[list[Profile]]:

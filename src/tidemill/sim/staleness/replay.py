@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
+from math import inf
 from statistics import fmean, median
 
 from tidemill.schedule.hierarchy import jobs_of, with_periods
@@ -47,13 +48,23 @@ class Replay:
     tables: Mapping[str, float] = field(hash=False)
 
 
-def replayed(recorded: Mapping[str, Recorded], tracks: int, ways: Mapping[str, Way] = WAYS) -> list[Replay]:
-    """All ways over the same time, the best first."""
+def replayed(
+    recorded: Mapping[str, Recorded],
+    tracks: int,
+    ways: Mapping[str, Way] = WAYS,
+    window: tuple[float, float] | None = None,
+) -> list[Replay]:
+    """All ways over the same time, the best first: in a window, or from the first arrival until all is loaded."""
     profiles = with_periods([_profile(name, of) for name, of in recorded.items()])
     begin = min(arrived for of in recorded.values() for arrived, _ in of.batches)
-    ran = {name: _ran(profiles, recorded, way, tracks, begin) for name, way in ways.items()}
-    until = max(end for _, end in ran.values())
-    found = [_replay(name, jobs, until - begin, until) for name, (jobs, _) in ran.items()]
+    since, until = window or (begin, inf)
+    simulations = {name: _simulation(profiles, recorded, way, tracks, begin) for name, way in ways.items()}
+    before = {name: _behind(simulation, since) for name, simulation in simulations.items()}
+    for simulation in simulations.values():
+        simulation.run(until=until)
+    end = until if window else max(simulation.now for simulation in simulations.values())
+    own = {profile.name: profile.priority for profile in profiles}
+    found = [_replay(name, before[name], of.behind(end), end - since, own) for name, of in simulations.items()]
     return sorted(found, key=lambda replay: (replay.staleness, replay.name))
 
 
@@ -77,9 +88,9 @@ def _profile(name: str, of: Recorded) -> Profile:
     return Profile(name, max(period, LEAST), fitted(of.runs), of.priority, of.parents)
 
 
-def _ran(
+def _simulation(
     profiles: Sequence[Profile], recorded: Mapping[str, Recorded], way: Way, tracks: int, begin: float
-) -> tuple[list[Job], float]:
+) -> Simulation:
     jobs = jobs_of(profiles, way.inheritance)
     for job in jobs:
         job.since = begin
@@ -87,9 +98,12 @@ def _ran(
             job.fresh = recorded[job.name].batches[0][1] - job.profile.period
     settle(jobs)
     feeds = {name: iter(of.batches) for name, of in recorded.items()}
-    simulation = Simulation(jobs, way.dispatcher(jobs, tracks), feeds, _times(jobs, recorded))
-    simulation.run()
-    return jobs, simulation.now
+    return Simulation(jobs, way.dispatcher(jobs, tracks), feeds, _times(jobs, recorded))
+
+
+def _behind(simulation: Simulation, at: float) -> dict[str, float]:
+    simulation.run(until=at)
+    return simulation.behind(at)
 
 
 def _times(jobs: Sequence[Job], recorded: Mapping[str, Recorded]) -> Took:
@@ -101,6 +115,8 @@ def _factors(cost: Cost, runs: Sequence[tuple[float, float]]) -> Iterator[float]
     return cycle([max(took, LEAST) / cost(span) for span, took in runs] or [1.0])
 
 
-def _replay(name: str, jobs: Sequence[Job], lasted: float, until: float) -> Replay:
-    tables = {job.name: job.behind(until) / lasted for job in jobs}
-    return Replay(name, sum(job.profile.priority * tables[job.name] for job in jobs), tables)
+def _replay(
+    name: str, before: Mapping[str, float], after: Mapping[str, float], lasted: float, own: Mapping[str, float]
+) -> Replay:
+    tables = {table: (after[table] - before[table]) / lasted for table in after}
+    return Replay(name, sum(own[table] * stale for table, stale in tables.items()), tables)

@@ -64,15 +64,15 @@ class Simulation:
         self._busy = 0.0
         self.now = 0.0
 
-    def run(self, events: int | None = None) -> int:
-        """Until so many events have happened, or until nothing happens any more.
+    def run(self, events: int | None = None, until: float = inf) -> int:
+        """Until so many events have happened, until that moment, or until nothing happens any more.
 
         Simulations spend their time here, so it is one loop that calls little.
         """
         heap, dispatcher, tables, times = self._heap, self._dispatcher, self._tables, self._took
         dispatch, done, arrive, pass_on = dispatcher.dispatch, dispatcher.done, self._arrive, self._pass_on
         seen, limit, count = 0, inf if events is None else events, len(tables)
-        while heap and seen < limit:
+        while heap and seen < limit and heap[0][0] <= until:
             now = heap[0][0]
             while heap and heap[0][0] == now:
                 _, _, table, grain, took = heap[0]
@@ -94,6 +94,10 @@ class Simulation:
                 heappush(heap, (now + took, count + table.number, table, grain, took))
             self.now = now
         return seen
+
+    def behind(self, at: float) -> dict[str, float]:
+        """The integral of each table's staleness until a moment that has come, and after which nothing has happened."""
+        return {name: table.job.behind(at) for name, table in self._tables.items()}
 
     def outcome(self, events: int, tracks: int) -> Outcome:
         now, tables = self.now, self._tables
