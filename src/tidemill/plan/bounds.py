@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidemill.model.time import Version
 from tidemill.plan.graph import Bounds
@@ -16,14 +16,16 @@ class Limit:
 
     staleness: tuple[Version | None, ...]
     inconsistency: Version | None
+    _bounded: tuple[tuple[int, Version], ...] = field(init=False, repr=False, compare=False)  # by place
+
+    def __post_init__(self) -> None:
+        bounded = tuple((place, bound) for place, bound in enumerate(self.staleness) if bound is not None)
+        object.__setattr__(self, "_bounded", bounded)
 
     def fresh(self, ends: Ends, now: Version) -> bool:
         """Is no pathway too stale? One that contributes nothing is not."""
-        for ended, bound in zip(ends, self.staleness, strict=True):
-            stale = bound is not None and ended + bound < now
-            if stale and ended != NEVER:
-                return False
-        return True
+        late = [place for place, bound in self._bounded if ends[place] + bound < now and ends[place] != NEVER]
+        return not late
 
     def consistent(self, vector: Vector, ends: Ends) -> bool:
         if self.inconsistency is None or (len(vector) == 1 and len(vector[0]) < 2):

@@ -2,124 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 from tidemill.plan.found import Filling, Found, Index
-from tidemill.plan.graph import Block, Conversion, Shape, Task, Variant
-from tidemill.plan.layout import Layout, Use
+from tidemill.plan.graph import Block, Conversion, Shape
+from tidemill.plan.layout import Layout, Maker, Port, Use
 from tidemill.plan.stock import chained
-from tidemill.plan.vector import NOTHING, Clock, Entry, Vector, applied, legal, precedes
+from tidemill.plan.vector import Vector, applied, legal, precedes
 
 Uses = Mapping[tuple[str, Shape], tuple[Use, ...]]
-
-Maker = tuple[Task, Variant]
 
 Offer = tuple[Filling, tuple[Block, ...], Maker | None]
 """Blocks that are read, blocks that they become, and who makes them; nobody makes a chain: it is only read as one."""
 
-Converted = tuple[Filling, Vector, Vector]
-"""What a conversion reads, where what it makes starts, and what that leads to."""
+Reached = tuple[Filling, Vector, Vector]
+"""What is read, where what is made of it starts, and what that leads to."""
 
 
 class Expansion:
     """Tries every block that comes with every other that came before, so each combination once."""
 
-    def __init__(self, layout: Layout, uses: Uses, channels: Iterable[str], clock: Clock) -> None:
-        self._layout, self._uses, self._clock = layout, uses, clock
+    def __init__(self, layout: Layout, uses: Uses, channels: Iterable[str]) -> None:
+        self._layout, self._uses = layout, uses
         self._index = {c: Index() for c in channels}
 
-    def of(self, found: Found) -> Iterator[Offer]:
-        channel, block = found.block.channel, found.block
-        index = self._index[channel]
+    def of(self, found: Found) -> list[Offer]:
+        block = found.block
+        kind = block.channel, block.shape
+        index = self._index[block.channel]
         index.put(found)
-        for conversion, task, variant in self._layout.converters[channel]:
-            for parts, source, target in self._conversions(conversion, found, index):
-                yield from _made(task, variant, parts, source, target)
+        offers: list[Offer] = []
+        for conversion, maker in self._layout.converters[kind]:
+            for reached in _converted(conversion, found, index):
+                _offer(offers, maker, reached)
         if block.source is not None:
-            yield from _chains(found, block.source, index)
-        for use in self._uses[channel, block.shape]:
+            offers += _chains(found, block.source, index)
+        for use in self._uses[kind]:
             if found.fit or use.as_old:
-                yield from self._used(use, found, index)
+                for reached in self._used(use, index.fillings_with(found, use.take, use.as_old)):
+                    _offer(offers, use.maker, reached)
+        return offers
 
-    def _used(self, use: Use, found: Found, index: Index) -> Iterator[Offer]:
-        task, variant = use.task, use.variant
-        choices: list[Iterable[Filling]] = [
-            index.fillings_with(found, take, use.as_old) if port == use.port else self._index[channel].fillings(take)
-            for port, (channel, take) in enumerate(zip(task.reads, variant.takes, strict=True))
-        ]
-        for fillings in product(*choices):
-            source, target = self._reach(task, fillings)
-            yield from _made(task, variant, sum(fillings, ()), source, target)
+    def _used(self, use: Use, own: list[Filling]) -> list[Reached]:
+        """All ways to give a variant one of these, and whatever else it takes."""
+        choices = [_reached(filling) for filling in own]
+        if not choices or not (use.before or use.after):
+            return choices
+        ports = [*map(self._choices, use.before), choices, *map(self._choices, use.after)]
+        return [_together(chosen) for chosen in product(*ports)]
 
-    def _reach(self, task: Task, fillings: tuple[Filling, ...]) -> tuple[Vector, Vector]:
-        """Where what is made of these starts, and what it leads to; a base that is read does not move."""
-        source: list[Entry] = []
-        target: list[Entry] = []
-        for channel, filling in zip(task.reads, fillings, strict=True):
-            if filling:
-                block = filling[-1].block
-                source += block.target if block.source is None else block.source
-                target += block.target
-            else:
-                nothing = [NOTHING] * len(self._layout.pathways[channel])
-                source += nothing
-                target += nothing
-        return tuple(source), tuple(target)
-
-    def _conversions(self, conversion: Conversion, found: Found, index: Index) -> Iterator[Converted]:
-        for old, new in _pairs(conversion, found, index):
-            base, source, target = old.block.target, new.block.source, new.block.target
-            if source is None:
-                if new.fit and self._precedes(old.block, new.block):
-                    yield (old, new), base, target
-            elif conversion.makes is not Shape.BASE:
-                if source == base:
-                    yield (old, new), source, target
-            elif legal(base, source, target):
-                yield (old, new), source, applied(base, source, target)
-
-    def _precedes(self, earlier: Block, later: Block) -> bool:
-        inputs = self._layout.inputs[earlier.channel]
-        return precedes(self._clock.ends(earlier.target, inputs), self._clock.ends(later.target, inputs))
+    def _choices(self, port: Port) -> list[Reached]:
+        channel, take = port
+        if take.shape is None:
+            nothing = self._layout.nothing(channel)
+            return [((), nothing, nothing)]
+        return [_reached(filling) for filling in self._index[channel].fillings(take)]
 
 
-def _made(task: Task, variant: Variant, parts: Filling, source: Vector, target: Vector) -> Iterator[Offer]:
-    shapes = zip(task.writes, variant.makes, strict=True)
-    blocks = tuple([Block(c, s, None if s is Shape.BASE else source, target) for c, s in shapes])
-    if blocks[0].source != target:  # a delta that changes nothing is none
-        yield parts, blocks, (task, variant)
+def _reached(filling: Filling) -> Reached:
+    """A base that is read does not move."""
+    block = filling[-1].block
+    return filling, block.target if block.source is None else block.source, block.target
 
 
-def _chains(found: Found, source: Vector, index: Index) -> Iterator[Offer]:
+def _together(chosen: Iterable[Reached]) -> Reached:
+    parts: Filling = ()
+    source: Vector = ()
+    target: Vector = ()
+    for filling, start, end in chosen:
+        parts += filling
+        source += start
+        target += end
+    return parts, source, target
+
+
+def _offer(offers: list[Offer], maker: Maker, reached: Reached) -> None:
+    """Add what is made; a delta that changes nothing is none."""
+    parts, source, target = reached
+    if source != target or maker.writes[0][1] is Shape.BASE:
+        blocks = tuple([Block(c, s, None if s is Shape.BASE else source, target) for c, s in maker.writes])
+        offers.append((parts, blocks, maker))
+
+
+def _converted(conversion: Conversion, found: Found, index: Index) -> list[Reached]:
+    pairs = _pairs(conversion, found, index)
+    if conversion.takes is Shape.BASE:
+        return [((o, n), o.block.target, n.block.target) for o, n in pairs if n.fit and precedes(o.ends, n.ends)]
+    deltas = [(old, new, new.block.source or (), new.block.target) for old, new in pairs]
+    if conversion.makes is not Shape.BASE:
+        return [((old, new), source, target) for old, new, source, target in deltas if source == old.block.target]
+    return [
+        ((old, new), source, applied(old.block.target, source, target))
+        for old, new, source, target in deltas
+        if legal(old.block.target, source, target)
+    ]
+
+
+def _chains(found: Found, source: Vector, index: Index) -> list[Offer]:
     """Deltas that meet are read as one, for nothing."""
     pairs = [(found, after) for after in index.starting.get(found.block.target, ())]
     pairs += [(before, found) for before in index.ending.get(source, ())]
-    for before, after in pairs:
-        whole = chained(before.block, after.block)
-        if whole is not None and whole.source != whole.target:
-            yield (before, after), (whole,), None
+    wholes = [((before, after), chained(before.block, after.block)) for before, after in pairs]
+    return [(parts, (whole,), None) for parts, whole in wholes if whole is not None and whole.source != whole.target]
 
 
-def _pairs(conversion: Conversion, found: Found, index: Index) -> Iterator[tuple[Found, Found]]:
+def _pairs(conversion: Conversion, found: Found, index: Index) -> list[tuple[Found, Found]]:
     """The old base and the block to convert, one of them being what was found."""
     block = found.block
-    if conversion.fits(block.shape):
-        yield from ((old, found) for old in _old(block, index) if old is not found)
-    if block.source is None:
-        yield from ((found, new) for new in _new(conversion, block, index) if new is not found)
-
-
-def _old(block: Block, index: Index) -> Iterable[Found]:
-    """The bases with which a block could be converted; of one pathway, a delta applies to what it starts from alone."""
-    if block.source is None or len(block.target) > 1:
-        return index.bases.values()
-    return [index.bases[block.source]] if block.source in index.bases else []
-
-
-def _new(conversion: Conversion, base: Block, index: Index) -> Iterable[Found]:
-    """The blocks that could be converted with an old base."""
+    if block.source is not None:
+        return [(old, found) for old in _old(block, index)]
     if conversion.takes is Shape.BASE:
+        others = [other for other in index.bases.values() if other is not found]
+        return [(old, found) for old in others] + [(found, new) for new in others]
+    return [(found, new) for new in _new(block, index) if conversion.fits(new.block.shape)]
+
+
+def _old(delta: Block, index: Index) -> Iterable[Found]:
+    """The bases with which a delta could be converted; of one pathway, it applies to what it starts from alone."""
+    if len(delta.target) > 1:
         return index.bases.values()
-    many = index.starting.values() if len(base.target) > 1 else [index.starting.get(base.target, [])]
-    return [d for deltas in many for d in deltas if conversion.fits(d.block.shape)]
+    return [index.bases[delta.source]] if delta.source in index.bases else []
+
+
+def _new(base: Block, index: Index) -> Iterable[Found]:
+    """The deltas that could be converted with an old base."""
+    if len(base.target) > 1:
+        return [delta for deltas in index.starting.values() for delta in deltas]
+    return index.starting.get(base.target, ())

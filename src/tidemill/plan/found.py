@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tidemill.plan.graph import Block, Shape, Take
 from tidemill.plan.steps import Step
-from tidemill.plan.vector import Vector
+from tidemill.plan.vector import Ends, Vector
 
 
 class Found:
     """A block and the cheapest way to have it: the steps, as bits of a mask. What exists needs none."""
 
-    __slots__ = ("accepted", "block", "cost", "dropped", "fit", "mask")
+    __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask")
 
-    def __init__(self, block: Block, *, fit: bool, accepted: bool = False) -> None:
+    def __init__(self, block: Block, ends: Ends, *, fit: bool, accepted: bool = False) -> None:
         self.block = block
+        self.ends = ends  # of what it leads to
         self.cost = 0.0
         self.mask = 0
         self.fit = fit  # may be taken for what it leads to, not only as a base to start from or as a part of a chain
@@ -48,30 +47,20 @@ class Index:
         if found.fit:
             self.fit.setdefault(block.shape, []).append(found)
 
-    def fillings(self, take: Take) -> Iterator[Filling]:
-        """All ways to fill a port."""
-        if take.shape is None:
-            yield ()
-            return
-        for shape, blocks in self.fit.items():
-            if take.fits(shape):
-                for found in blocks:
-                    yield from self._with_old(found, take)
+    def fillings(self, take: Take) -> list[Filling]:
+        """All ways to fill a port with something."""
+        fit = [found for shape, blocks in self.fit.items() if take.fits(shape) for found in blocks]
+        return self._with_old(fit) if take.old else [(found,) for found in fit]
 
-    def fillings_with(self, found: Found, take: Take, as_old: bool) -> Iterator[Filling]:
+    def fillings_with(self, found: Found, take: Take, as_old: bool) -> list[Filling]:
         """The ways to fill a port in which this block takes part."""
         if not as_old:
-            yield from self._with_old(found, take)
-            return
-        for delta in self.starting.get(found.block.target, ()):
-            if delta.fit and take.fits(delta.block.shape):
-                yield found, delta
+            return self._with_old([found]) if take.old else [(found,)]
+        deltas = self.starting.get(found.block.target, ())
+        return [(found, delta) for delta in deltas if delta.fit and take.fits(delta.block.shape)]
 
-    def _with_old(self, found: Found, take: Take) -> Iterator[Filling]:
-        if not take.old:
-            yield (found,)
-        elif found.block.source in self.bases:
-            yield self.bases[found.block.source], found
+    def _with_old(self, deltas: list[Found]) -> list[Filling]:
+        return [(self.bases[d.block.source], d) for d in deltas if d.block.source in self.bases]
 
 
 class Steps:
@@ -93,6 +82,8 @@ class Steps:
         """Cost and steps of having all of these; a step that several need is paid once."""
         cost, mask = 0.0, 0
         for part in parts:
+            if not part.mask:
+                continue  # it exists
             new = part.mask & ~mask
             cost += part.cost if new == part.mask else sum(step.cost for step in self.of(new))
             mask |= part.mask

@@ -38,24 +38,38 @@ class Size:
 EMPTY = Size(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
 class Block:
-    """A block that exists or could be made. A base has no source. Two are the same if they hold the same data."""
+    """A block that exists or could be made. A base has no source. Two are the same if they hold the same data.
 
-    channel: str
-    shape: Shape
-    source: Vector | None
-    target: Vector
-    size: Size = field(default=EMPTY, compare=False)  # an estimate, until the block exists
-    _hash: int = field(init=False, repr=False, compare=False)  # looked up far more often than made
+    Its size is an estimate, until it exists. Blocks do not change; the class is written out because a search makes
+    dozens of them and looks them up far more often, and a frozen dataclass takes three times as long to make.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.channel, self.shape, self.source, self.target)))
+    __slots__ = ("_hash", "channel", "shape", "size", "source", "target")
+
+    def __init__(self, channel: str, shape: Shape, source: Vector | None, target: Vector, size: Size = EMPTY) -> None:
+        self.channel = channel
+        self.shape = shape
+        self.source = source
+        self.target = target
+        self.size = size
+        self._hash = hash((channel, shape, source, target))
+
+    def of_size(self, size: Size) -> Block:
+        return Block(self.channel, self.shape, self.source, self.target, size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and (self.target, self.source, self.shape, self.channel) == (
+            other.target,
+            other.source,
+            other.shape,
+            other.channel,
+        )
 
     def __hash__(self) -> int:
         return self._hash
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         since = "" if self.source is None else f"{self.source}▹"
         return f"{self.shape} of {self.channel} {since}{self.target}"
 

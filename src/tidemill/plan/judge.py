@@ -21,47 +21,47 @@ class Judge:
         self.pruned: Counter[str] = Counter()
         self._stock, self._goal, self._limits, self._clock, self._rules = stock, goal, limits, clock, rules
         self._inputs = stock.layout.inputs
+        self._has = stock.delivered(goal)
+        self._has_ends = clock.ends(self._has, self._inputs[goal])
         self._joints: dict[str, set[Vector]] = {}
         self._enough: dict[tuple[str, Shape], list[Ends]] = {}
-        self._passed: dict[tuple[str, Shape], list[tuple[Ends, Found]]] = {}
+        self._passed: dict[tuple[str, Shape], list[Found]] = {}
 
     def existing(self, block: Block) -> Found:
         """A block that exists. If it keeps the bounds, nothing newer of its kind is needed.
 
         A derived channel's content that reflects nothing was never made: something can be applied to it, no more.
         """
-        ends = self._ends(block)
+        ends = self.ends(block)
         made = any(block.target) or block.channel not in self._stock.layout.writer
         fit = made and self._limits[block.channel].holds(block.target, ends, self._clock.now)
-        self._joints.setdefault(block.channel, set()).add(block.target)
         if fit:
             self._enough.setdefault((block.channel, block.shape), []).append(ends)
         accepted = block.channel == self._goal and self.objection(block) is None
-        return Found(block, fit=fit, accepted=accepted)
+        return Found(block, ends, fit=fit, accepted=accepted)
 
     def objection(self, block: Block) -> Reason | None:
         """Why a block would not do as the goal. A delta is judged by its effect on what the consumer has."""
         if not self._stock.layout.channels[self._goal].is_accepted(block.shape):
             return Reason.UNACCEPTED
-        has, reached = self._stock.delivered(self._goal), block.target
+        has, reached = self._has, block.target
         if block.source is not None:
             if not legal(has, block.source, block.target):
                 return Reason.ILLEGAL
             reached = applied(has, block.source, block.target)
-        return self._effect(has, reached)
+        return self._effect(reached)
 
-    def _effect(self, has: Vector, reached: Vector) -> Reason | None:
-        limit, inputs = self._limits[self._goal], self._inputs[self._goal]
-        ends = self._clock.ends(reached, inputs)
-        if not advances(self._clock.ends(has, inputs), ends):
+    def _effect(self, reached: Vector) -> Reason | None:
+        limit = self._limits[self._goal]
+        ends = self._clock.ends(reached, self._inputs[self._goal])
+        if not advances(self._has_ends, ends):
             return Reason.BACKWARDS
         if not limit.fresh(ends, self._clock.now):
             return Reason.STALE
         return None if limit.consistent(reached, ends) else Reason.INCONSISTENT
 
-    def is_fit(self, block: Block, strict: bool) -> bool:
+    def is_fit(self, block: Block, ends: Ends, strict: bool) -> bool:
         """May it be taken for what it leads to?"""
-        ends = self._ends(block)
         together = not strict or apart(block.target, ends) < 0
         return together and self._limits[block.channel].holds(block.target, ends, self._clock.now)
 
@@ -77,42 +77,45 @@ class Judge:
         source = block.source
         if not self._rules.loose_ends or source is None or block.channel == self._goal:
             return False
-        ends = self._joints.get(block.channel, ())
-        return self._count(
-            "loose_ends", source not in ends and any(source) and source not in self._stock.points(block.channel)
-        )
+        met = source in self._stock.points(block.channel) or source in self._targets(block.channel)
+        return self._count("loose_ends", not met and any(source))
 
-    def is_overkill(self, block: Block) -> bool:
+    def _targets(self, channel: str) -> set[Vector]:
+        known = self._joints.get(channel)
+        if known is None:
+            blocks = self._stock.blocks(channel, chained=self._rules.chains)
+            known = self._joints[channel] = {b.target for b in blocks}
+        return known
+
+    def is_overkill(self, block: Block, ends: Ends) -> bool:
         if not self._rules.overkill or block.channel == self._goal:
             return False  # there, nothing is new enough, or nobody would plan
         enough = self._enough.get((block.channel, block.shape))
         if enough is None:
             return False
-        ends = self._ends(block)
         return self._count("overkill", any(precedes(e, ends) for e in enough))
 
-    def is_outdone(self, block: Block) -> bool:
+    def is_outdone(self, block: Block, ends: Ends) -> bool:
         """Can a later block of this kind be made? It lasts longer."""
         passed = self._passed.get((block.channel, block.shape))
-        if not self._rules.long_term or passed is None:
+        if passed is None:
             return False
-        ends = self._ends(block)
-        return self._count("long_term", any(precedes(ends, e) for e, found in passed if not found.dropped))
+        return self._count("long_term", any(precedes(ends, p.ends) for p in passed if not p.dropped))
 
     def let_pass(self, found: Found) -> None:
         """Remember a block that can be made, and drop those it outdoes."""
         if not self._rules.long_term:
             return
-        ends = self._ends(found.block)
         passed = self._passed.setdefault((found.block.channel, found.block.shape), [])
-        for e, other in passed:
-            if precedes(e, ends) and not other.dropped:
+        for other in passed:
+            if precedes(other.ends, found.ends) and not other.dropped:
                 other.dropped = self._count("long_term", True)
-        passed.append((ends, found))
+        passed.append(found)
 
-    def _ends(self, block: Block) -> Ends:
+    def ends(self, block: Block) -> Ends:
         return self._clock.ends(block.target, self._inputs[block.channel])
 
     def _count(self, rule: str, pruned: bool) -> bool:
-        self.pruned[rule] += pruned
+        if pruned:
+            self.pruned[rule] += 1
         return pruned

@@ -24,13 +24,28 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A variant that can take a block of some shape from one of its channels."""
+class Maker:
+    """A variant of a task, or a conversion on a channel, and the shapes that it makes on the channels it writes."""
 
-    task: Task
-    variant: Variant
-    port: int
+    task: str
+    variant: str
+    writes: tuple[tuple[str, Shape], ...]
+    strict: bool = False
+
+
+Port = tuple[str, Take]
+"""A channel that is read, and what is taken from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A variant that can take a block of some shape from one of its channels; what it takes before and after that."""
+
+    maker: Maker
+    before: tuple[Port, ...]
+    take: Take
     as_old: bool  # as the base that its delta starts from
+    after: tuple[Port, ...]
 
 
 class Layout:
@@ -69,9 +84,11 @@ class Layout:
         found: dict[tuple[str, Shape], list[Use]] = {(c, s): [] for c in self.channels for s in Shape}
         for task in self.graph.tasks:
             for variant in task.variants:
-                for port, (channel, take) in enumerate(zip(task.reads, variant.takes, strict=True)):
+                maker = _maker(task, variant)
+                ports = tuple(zip(task.reads, variant.takes, strict=True))
+                for at, (channel, take) in enumerate(ports):
                     for shape, as_old in _taken(take):
-                        found[channel, shape].append(Use(task, variant, port, as_old))
+                        found[channel, shape].append(Use(maker, ports[:at], take, as_old, ports[at + 1 :]))
         return {key: tuple(uses) for key, uses in found.items()}
 
     @cached_property
@@ -82,9 +99,17 @@ class Layout:
         return frozenset(read | made)
 
     @cached_property
-    def converters(self) -> Mapping[str, tuple[tuple[Conversion, Task, Variant], ...]]:
-        """The conversions of each channel, in the form of tasks from the channel to itself."""
-        return {c.name: tuple(_converter(c.name, k) for k in c.conversions) for c in self.graph.channels}
+    def converters(self) -> Mapping[tuple[str, Shape], tuple[tuple[Conversion, Maker], ...]]:
+        """The conversions of each channel in which a block of this shape takes part, if only as the old base."""
+        return {
+            (c.name, shape): tuple(
+                (k, Maker(c.name, k.name, ((c.name, k.makes),)))
+                for k in c.conversions
+                if shape is Shape.BASE or k.fits(shape)
+            )
+            for c in self.graph.channels
+            for shape in Shape
+        }
 
     def upstream(self, channel: str) -> tuple[str, ...]:
         """The channel and all that it is derived from, what is derived last."""
@@ -130,9 +155,8 @@ def _through(channel: str, pathways: tuple[Pathway, ...], derived: bool) -> tupl
     return tuple((*p, channel) for p in pathways) if derived else pathways
 
 
-def _converter(channel: str, conversion: Conversion) -> tuple[Conversion, Task, Variant]:
-    variant = Variant(conversion.name, (), (conversion.makes,))
-    return conversion, Task(channel, (channel,), (channel,), (variant,)), variant
+def _maker(task: Task, variant: Variant) -> Maker:
+    return Maker(task.name, variant.name, tuple(zip(task.writes, variant.makes, strict=True)), variant.strict)
 
 
 def _taken(take: Take) -> Iterator[tuple[Shape, bool]]:

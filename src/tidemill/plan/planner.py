@@ -33,7 +33,7 @@ class Scope:
         self.declared: Mapping[str, Limit] = declared(layout, output)
         self.propagated: Mapping[str, Limit] = propagated(layout, output)
         self.uses: Uses = {
-            key: tuple(u for u in uses if any(c in self.declared for c in u.task.writes))
+            key: tuple(u for u in uses if any(c in self.declared for c, _ in u.maker.writes))
             for key, uses in layout.uses.items()
             if key[0] in self.declared
         }

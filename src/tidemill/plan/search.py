@@ -15,14 +15,15 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 
 from tidemill.plan.bounds import Limit
-from tidemill.plan.expand import Expansion, Maker, Offer, Uses
+from tidemill.plan.expand import Expansion, Offer, Uses
 from tidemill.plan.found import Filling, Found, Steps
 from tidemill.plan.graph import Block
 from tidemill.plan.judge import Judge
+from tidemill.plan.layout import Maker
 from tidemill.plan.rules import Rules
 from tidemill.plan.steps import Costs, Plan, Reason, Rejected, Step
 from tidemill.plan.stock import Stock
-from tidemill.plan.vector import Clock
+from tidemill.plan.vector import Clock, Ends
 
 
 class Search:
@@ -34,7 +35,7 @@ class Search:
         self._stock, self._goal, self._costs, self._chained = stock, goal, costs, rules.chains
         self._channels = limits.keys()
         self._judge = Judge(stock, goal, limits, clock, rules)
-        self._expansion = Expansion(stock.layout, uses, limits, clock)
+        self._expansion = Expansion(stock.layout, uses, limits)
         self._best: dict[Block, Found] = {}
         self._queue: list[tuple[float, int, Found]] = []
         self._steps = Steps()
@@ -86,7 +87,7 @@ class Search:
         ready = next((f for f in blocks if f.accepted), None)
         if ready is None:
             self._best = {f.block: f for f in blocks}
-            dead_end = not self._stock.layout.converters[self._goal]  # nothing is made of what the goal has already
+            dead_end = not self._stock.layout.channels[self._goal].conversions  # nothing is made of what it has
             for found in blocks:
                 if not (dead_end and found.block.channel == self._goal):
                     self._expand(found)
@@ -115,10 +116,10 @@ class Search:
 
     def _step(self, parts: Filling, blocks: tuple[Block, ...], by: Maker) -> Step:
         reads = tuple([part.block for part in parts])
-        estimate = self._costs(by[0].name, by[1].name, reads)
+        estimate = self._costs(by.task, by.variant, reads)
         sized = zip(blocks, estimate.sizes, strict=True)
-        made = tuple([Block(b.channel, b.shape, b.source, b.target, size) for b, size in sized])
-        return Step(by[0].name, by[1].name, reads, made, estimate.cost)
+        made = tuple([block.of_size(size) for block, size in sized])
+        return Step(by.task, by.variant, reads, made, estimate.cost)
 
     def _put(self, found: Found) -> None:
         before = self._best.get(found.block)
@@ -136,26 +137,30 @@ class Search:
         known = self._best.get(block)
         if known is not None and known.cost <= cost:
             return None
-        fit = self._judge.is_fit(block, by is not None and by[1].strict)
+        judge, ends = self._judge, self._judge.ends(block)
+        fit = judge.is_fit(block, ends, by is not None and by.strict)
         if block.channel == self._goal:
-            return self._as_goal(block, fit, by)
+            return self._as_goal(block, ends, fit, by)
         if not fit:
-            supports = (by is None or block.source is None) and self._judge.is_support(block)
-            return Found(block, fit=False) if supports else None
-        judge = self._judge
-        if judge.is_overkill(block) or (by is not None and judge.is_loose(block)) or judge.is_outdone(block):
+            supports = (by is None or block.source is None) and judge.is_support(block)
+            return Found(block, ends, fit=False) if supports else None
+        if (
+            judge.is_overkill(block, ends)
+            or (by is not None and judge.is_loose(block))
+            or judge.is_outdone(block, ends)
+        ):
             return None
-        return Found(block, fit=True)
+        return Found(block, ends, fit=True)
 
-    def _as_goal(self, block: Block, fit: bool, by: Maker | None) -> Found | None:
+    def _as_goal(self, block: Block, ends: Ends, fit: bool, by: Maker | None) -> Found | None:
         """What does not do as the goal may still be converted into what does, or serve as the base for it."""
         objection = self._judge.objection(block)
-        if objection is None and self._judge.is_outdone(block):
+        if objection is None and self._judge.is_outdone(block, ends):
             objection = Reason.OUTDONE
         if objection is None:
-            return Found(block, fit=fit, accepted=True)
+            return Found(block, ends, fit=fit, accepted=True)
         if by is not None:
-            self._rejected.append(Rejected(by[0].name, by[1].name, block, objection))
+            self._rejected.append(Rejected(by.task, by.variant, block, objection))
         conversions = self._stock.layout.channels[self._goal].conversions
         useful = any(block.source is None or c.fits(block.shape) for c in conversions)
-        return Found(block, fit=fit) if useful and objection is not Reason.OUTDONE else None
+        return Found(block, ends, fit=fit) if useful and objection is not Reason.OUTDONE else None

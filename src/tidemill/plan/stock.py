@@ -55,8 +55,9 @@ class Stock:
         shelf = self._shelves[block.channel]
         shelf.pop(block, None)
         shelf[block] = block
-        if block.channel in self._consumed:
-            self._consumed[block.channel] = later_of(self._consumed[block.channel], block.target)
+        consumed = self._consumed.get(block.channel, block.target)
+        if consumed != block.target:
+            self._consumed[block.channel] = later_of(consumed, block.target)
             self._points.clear()
         if self.rules.chains and block.source is not None:
             self._chain(block.channel, (block.source, block.target))

@@ -60,7 +60,11 @@ def precedes(earlier: Ends, later: Ends) -> bool:
 
 def not_after(earlier: Ends, later: Ends) -> bool:
     """`precedes`, or equal."""
-    return all(NEVER < a <= b or a == b for a, b in zip(earlier, later, strict=True))
+    return all(map(le, earlier, later)) and (NEVER not in earlier or _as_empty(earlier, later))
+
+
+def _as_empty(earlier: Ends, later: Ends) -> bool:
+    return all(b == NEVER for a, b in zip(earlier, later, strict=True) if a == NEVER)
 
 
 def advances(reached: Ends, following: Ends) -> bool:
@@ -118,9 +122,7 @@ class Clock:
         key = (inputs, vector)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = tuple([self._end(c, e) for c, e in zip(inputs, vector, strict=True)])
+            end = self._timeline.end  # ends ascend with versions, so the oldest has the smallest
+            entries = zip(inputs, vector, strict=True)
+            known = self._known[key] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
         return known
-
-    def _end(self, channel: str, entry: Entry) -> Version:
-        """Ends ascend with versions, so the oldest has the smallest."""
-        return self._timeline.end(channel, entry[0]) if entry else NEVER

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 from tidemill.plan.graph import Block, Conversion, Graph, Shape, Size
 from tidemill.plan.steps import Estimate
@@ -65,8 +66,8 @@ class Rates:
     def __call__(self, task: str, variant: str, reads: Sequence[Block]) -> Estimate:
         work = self._work[task, variant]
         read = [block.size.bytes for block in reads]
-        made = [sum(y * b for y, b in zip(yields, read, strict=True)) for yields in work.yields]
-        hours = sum(h * b for h, b in zip(work.hours, read, strict=True)) + WRITE * sum(made) * work.copies
+        made = [sum(map(mul, yields, read)) for yields in work.yields]
+        hours = sum(map(mul, work.hours, read)) + WRITE * sum(made) * work.copies
         return Estimate(START + hours / GIGABYTE, tuple(sized(m) for m in made))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import pi, sqrt
@@ -171,7 +171,7 @@ class Simulation:
     def _really_made(self, step: Step) -> list[Block]:
         """What a step made. A base that a delta was applied to is the size it is: noise would add up for ever."""
         steady = step.task == step.makes[0].channel and step.makes[0].shape is Shape.BASE
-        return [b if steady else replace(b, size=_times(b.size, self._noise())) for b in step.makes]
+        return [b if steady else b.of_size(_times(b.size, self._noise())) for b in step.makes]
 
     def _noise(self) -> float:
         return max(LEAST, self._random.gauss(1.0, SPREAD))
