@@ -177,6 +177,7 @@ class Merging:
     reads: int = 0  # that had something to merge
     paid: float = 0.0  # seconds
     rewriting: Json | None = None  # what new bases have taught about their cost
+    asked: int = 0  # reads by somebody who waited, since there are any
 
 
 class CatalogReader(Protocol):

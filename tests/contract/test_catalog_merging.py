@@ -18,7 +18,7 @@ def test_runs_and_others_pay(driver: Driver) -> None:
     claim = driver.open_flow()
     driver.catalog.commit(claim, replace(outcome(claim, moves_of(claim)), merged={"b": 0.5}))
     driver.catalog.merged({"b": 0.25, "a": 1.0})
-    assert driver.catalog.merging() == [Merging("a", 1, 1.0), Merging("b", 2, 0.75)]
+    assert driver.catalog.merging() == [Merging("a", 1, 1.0, asked=1), Merging("b", 2, 0.75, asked=1)]
 
 
 def test_a_run_that_commits_nothing_has_paid_nothing(driver: Driver) -> None:
@@ -38,10 +38,10 @@ def test_a_newer_base_begins_anew_and_a_fold_does_not(driver: Driver) -> None:
         driver.insert()
     driver.catalog.merged({"a": 1.0})
     driver.catalog.compacted(claim := driver.open_compaction(), fold(claim, "a", 0, 2))
-    assert driver.catalog.merging() == [Merging("a", 1, 1.0)]
+    assert driver.catalog.merging() == [Merging("a", 1, 1.0, asked=1)]
     known = {"runs": 1}
     driver.catalog.compacted(claim := driver.open_compaction(), base(claim, "a", 3), rewriting=known)
-    assert driver.catalog.merging() == [Merging("a", 0, 0.0, known)]
+    assert driver.catalog.merging() == [Merging("a", 0, 0.0, known, 1)]
     driver.catalog.merged({"a": 1.0})
     driver.insert(kind=Kind.BASE)
-    assert driver.catalog.merging() == [Merging("a", 0, 0.0, known)]
+    assert driver.catalog.merging() == [Merging("a", 0, 0.0, known, 2)]

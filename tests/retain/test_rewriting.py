@@ -114,3 +114,12 @@ def test_the_verdict_says_why_with_figures() -> None:
     assert isinstance(enough.wanted, Rebase)
     assert enough.why.startswith("9 reads have paid 1.60 s")
     assert judged(content(100), Balance(0, 0.0, 1.5), LIMITS).why == "nothing to merge"
+
+
+@pytest.mark.parametrize(("asked", "rows", "rewritten"), [(1, 150_000, True), (0, 150_000, False), (1, 90_000, False)])
+def test_whoever_waits_for_reads_does_not_wait_much_longer(asked: int, rows: int, rewritten: bool) -> None:
+    """What reads have paid is far from the price of a new base; still, one by somebody is to be quick."""
+    first = Block(0, "c", 0, Kind.BASE, SCHEMA, files=(File("base", 10**6, 50_000_000),))
+    delta = Block(1, "c", 1, Kind.DELTA, SCHEMA, 0, KEYED, (File("1", rows, 1),))
+    found = judged(Snapshot("c", SCHEMA, 1, first, (delta,)), Balance(1, 0.1, 9.0, asked))
+    assert (found.wanted is not None) == rewritten, found

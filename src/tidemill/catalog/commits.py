@@ -30,7 +30,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed)
     _learn(tx, run, outcome.costs)
-    merging.add(tx, outcome.merged)
+    merging.add(tx, outcome.merged, asked=False)
     merging.rebased(tx, _with_new_bases(held, outcome.filled))
     producers.advance(tx, outcome.advanced)
     advance(tx, held, run.id)

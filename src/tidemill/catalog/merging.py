@@ -18,15 +18,18 @@ _NOTHING = {"reads": 0, "paid": 0.0}
 
 def known(connection: Connection) -> list[Merging]:
     rows = connection.execute(select(merging, channels.c.name).join_from(merging, channels).order_by(channels.c.name))
-    return [Merging(row.name, row.reads, row.paid, row.rewriting) for row in rows]
+    return [Merging(row.name, row.reads, row.paid, row.rewriting, row.asked) for row in rows]
 
 
-def add(tx: Transaction, paid: Mapping[str, float]) -> None:
-    """One read of each of these channels, and the seconds that merging took; always by id, as channels are locked."""
+def add(tx: Transaction, paid: Mapping[str, float], *, asked: bool) -> None:
+    """One read of each of these channels, and the seconds that merging took; always by id, as channels are locked.
+
+    `asked`: by somebody who waited for it, and not by a run.
+    """
     ids = channel_ids(tx.connection, paid) if paid else {}
     for name in sorted(paid, key=ids.__getitem__):
-        more = {"reads": merging.c.reads + 1, "paid": merging.c.paid + paid[name]}
-        _set(tx, ids[name], more, {"reads": 1, "paid": paid[name]})
+        first = {"reads": 1, "paid": paid[name], "asked": int(asked)}
+        _set(tx, ids[name], {column: merging.c[column] + more for column, more in first.items()}, first)
 
 
 def rebased(tx: Transaction, channel_ids: Collection[int]) -> None:
@@ -36,7 +39,7 @@ def rebased(tx: Transaction, channel_ids: Collection[int]) -> None:
 
 
 def learn(tx: Transaction, channel_id: int, rewriting: Json) -> None:
-    _set(tx, channel_id, {"rewriting": rewriting}, _NOTHING | {"rewriting": rewriting})
+    _set(tx, channel_id, {"rewriting": rewriting}, _NOTHING | {"asked": 0, "rewriting": rewriting})
 
 
 def _set(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:

@@ -251,6 +251,7 @@ merging = Table(  # what readers have paid for it since the newest base, and wha
     Column("reads", BigInteger, nullable=False),  # that had something to merge
     Column("paid", Double, nullable=False),  # seconds
     Column("rewriting", JSON),  # what new bases have taught about their cost
+    Column("asked", BigInteger, nullable=False),  # reads by somebody who waited, since there are any
 )
 
 wishes = Table(  # what people want of all servers while they run

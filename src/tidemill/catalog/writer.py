@@ -75,7 +75,7 @@ class SqlCatalog(SqlCatalogReader):
         return self.transact(lambda tx: commits.compacted(tx, claim, made, log, rewriting))
 
     def merged(self, paid: Mapping[str, float]) -> None:
-        self.transact(lambda tx: merging.add(tx, paid))
+        self.transact(lambda tx: merging.add(tx, paid, asked=True))
 
     def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
         return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in))

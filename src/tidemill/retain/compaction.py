@@ -2,9 +2,10 @@
 
 Many small deltas cost a fixed price each: they are *folded*, as in a log-structured store, into deltas of a higher
 level, so that a reader meets few however many were written. And rows that merge on reading are paid for by every
-reader: once readers have paid as much since the newest base as a new one costs, the content is memoised as one. Whoever
-decides so never pays more than about twice what it would have cost to know the future; a channel that nobody reads is
-not rewritten for reading's sake. Both leave every row that need not change in the file where it is.
+reader: once readers have paid as much since the newest base as a new one costs, the content is memoised as one.
+Whoever decides so never pays more than about twice what it would have cost to know the future; a channel that nobody
+reads is not rewritten for reading's sake. Where somebody waits for reads, and not a run, they are kept quick beyond
+that. Both leave every row that need not change in the file where it is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Limits:
 
     fan: int = 8  # deltas of one level that are folded into one of the next
     share: float = 1.0  # of the base's rows; more delta rows than that make a new base, even if nobody reads them
+    wait: float = 0.3  # of the time of reading a base; nobody who waits for a read is to wait longer for merging
     floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
@@ -43,6 +45,8 @@ class Prices:
     row: float = 2e-6  # of a delta, when the whole content is read
     patch: float = 4e-6  # of a patch, which is applied to many rows
     passed: float = 8e-8  # of a delta, when a few keys are looked up among them
+    read: float = 0.05  # of anything at all, merged or not
+    byte: float = 1.2e-8  # of a base
 
 
 PRICES = Prices()
@@ -56,6 +60,12 @@ def merging(content: Snapshot, *, whole: bool = True, prices: Prices = PRICES) -
     deltas = _to_merge(content)
     first = prices.merge if whole and deltas else 0.0
     return first + sum(prices.delta + d.rows * _row_price(d, whole, prices) for d in deltas)
+
+
+def _longer(content: Snapshot, prices: Prices = PRICES) -> float:
+    """How much longer reading takes because of what is not merged, as a share of what it would take else."""
+    size = content.base.bytes if content.base is not None else 0
+    return merging(content, prices=prices) / (prices.read + size * prices.byte)
 
 
 def _row_price(delta: Block, whole: bool, prices: Prices) -> float:
@@ -75,6 +85,7 @@ class Balance:
     reads: int  # that had something to merge
     paid: float  # seconds
     price: float
+    asked: int = 0  # reads by somebody who waited, of this base or earlier ones
 
     def __str__(self) -> str:
         reads = "1 read has" if self.reads == 1 else f"{self.reads} reads have"
@@ -130,6 +141,8 @@ def judged(content: Snapshot, balance: Balance, limits: Limits = LIMITS) -> Verd
     merged, kept = _rows(_to_merge(content)), content.base.rows if content.base is not None else 0
     if merged and balance.paid >= balance.price:
         return Verdict(Rebase(content), str(balance))
+    if balance.asked and merged > limits.floor and (longer := _longer(content)) > limits.wait:
+        return Verdict(Rebase(content), f"whoever reads it would wait {longer:.0%} longer than for a new base")
     if merged > max(limits.floor, limits.share * kept):
         return Verdict(Rebase(content), f"{merged} rows wait to be merged into {kept}, more than the disk is to hold")
     fold = next(_folds(content, limits), None)

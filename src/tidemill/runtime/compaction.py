@@ -133,7 +133,7 @@ def _balance(catalog: CatalogReader, content: Snapshot) -> Balance:
     known = {m.channel: m for m in catalog.merging()}
     found = known.get(content.channel, Merging(content.channel))
     price = seconds(content.channel, _rewriting(known.values(), content.channel), _looked(content))
-    return Balance(found.reads, found.paid, price)
+    return Balance(found.reads, found.paid, price, found.asked)
 
 
 def _rewriting(known: Iterable[Merging], channel: str) -> dict[str, Learnt]:

@@ -18,4 +18,5 @@ def upgrade() -> None:
         sa.Column("reads", sa.BigInteger, nullable=False),
         sa.Column("paid", sa.Double, nullable=False),
         sa.Column("rewriting", sa.JSON),
+        sa.Column("asked", sa.BigInteger, nullable=False),
     )
