@@ -36,6 +36,7 @@ def test_explain_for_people(shop: Program) -> None:
     out = shop.well("explain", "totals").out
     assert "written by   task totals of flow totals" in out
     assert "runs now     batch: there is nothing to go on from: orders was never consumed by this query" in out
+    assert "compaction   nothing was written yet" in out
     assert "scan orders new append: " in out
     assert "totals.state1   upsert (" in out
     assert "groups of totals.state1 " in out

@@ -94,6 +94,8 @@ def test_one_channel_in_full(busy: Program) -> None:
     assert channel(busy, "orders")["schema"][0] == {"name": "id", "type": "BIGINT", "nullable": True}
     out = busy.well("channels", "orders").out
     assert "`amount` DOUBLE" in out
+    assert "not due: nothing to merge" in out
+    assert busy.json("channels", "orders")["compaction"] == "not due: nothing to merge"
     assert [c["name"] for c in busy.json("channels")["channels"]] == ["city_totals", "large_orders", "orders"]
 
 

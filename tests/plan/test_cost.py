@@ -94,6 +94,35 @@ def test_what_was_learnt_can_be_kept_as_json() -> None:
     assert Learnt.from_json(json.loads(json.dumps(known.to_json()))) == known
 
 
+def merging(factor: float, largest: float, runs: int = 40, noise: float = 0.3) -> float:
+    """What is learnt from readers that pay `factor` times what merging was guessed at, from nothing up to `largest`."""
+    random, known, read = Random(1), guessed(GUESS, 1.0), Looked(0, 1e6, 1e8)
+    for run in range(runs):
+        guess = largest * (run % 8) / 7
+        known = known.after(read, GUESS.cost(read) + factor * guess + random.gauss(0, noise), [read.size], guess)
+    return known.merged.times
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
+def test_what_merging_costs_is_learnt_where_it_is_much(factor: float) -> None:
+    assert merging(factor, largest=5.0) == pytest.approx(factor, rel=0.25)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0, 5.0])
+def test_where_merging_is_little_the_guess_stands(factor: float) -> None:
+    assert merging(factor, largest=0.05) == pytest.approx(1.0, abs=0.3)
+
+
+def test_runs_that_read_no_content_say_nothing_about_merging() -> None:
+    assert after(30, TRUE, noise=0.2).merged.times == 1.0
+
+
+def test_what_older_versions_learnt_is_still_known() -> None:
+    known = after(7, TRUE)
+    older = {name: value for name, value in known.to_json().items() if name != "merged"}
+    assert Learnt.from_json(older) == known
+
+
 def test_what_is_read_as_it_is_and_what_changed_are_told_apart() -> None:
     base = Block("a", Shape.BASE, None, ((1,),), Size(1e6, 10))
     delta = Block("a", Shape.STRONG, ((1,),), ((2,),), Size(1e3, 5))

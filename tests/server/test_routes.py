@@ -47,6 +47,7 @@ def test_staleness_grows_while_something_waits(busy: Served) -> None:
 def test_channels(busy: Served) -> None:
     names = [c["name"] for c in get(busy, "/channels")["channels"]]
     assert names == ["orders", "stock", "words"]
+    assert get(busy, "/channels/orders")["compaction"] == "not due: nothing to merge"
     one = get(busy, "/channels/orders")["channel"]
     assert (one["rows"], one["workflow"], one["role"]) == (2, "shop", "input")
     assert get(busy, "/channels/orders/schema")["schema"][0] == {"name": "id", "type": "INT", "nullable": True}

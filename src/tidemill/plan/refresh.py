@@ -44,9 +44,9 @@ def prior(variant: str, outputs: int) -> Learnt:
 AFTERWARDS = 1.2e-8
 """Seconds for each byte of everything, if so much changed that compaction makes a new base of the result at once."""
 
-REBASED = 0.3
-"""The share of a content from which on that is so: a changed row is two signed ones, and as many as the base has are
-too many to wait for readers."""
+REBASED = 1 / 3
+"""The share of a content from which on that is so: a changed row is two signed ones, and if they are more than the base
+has, nobody waits for readers."""
 
 WORTH = 0.25
 """Seconds that dropping the state must save: the next refresh may have to make it again."""

@@ -40,11 +40,12 @@ LIMITS = Limits()
 class Prices:
     """Seconds that a reader pays for what is not merged yet, by what was measured (docs/benchmarks.md)."""
 
-    merge: float = 0.1  # of anything at all, when the whole content is read
+    merge: float = 0.1  # of anything at all
     delta: float = 0.02  # each, however small
-    row: float = 2e-6  # of a delta, when the whole content is read
+    row: float = 2e-6  # of a delta
     patch: float = 4e-6  # of a patch, which is applied to many rows
-    passed: float = 8e-8  # of a delta, when a few keys are looked up among them
+    opened: float = 0.005  # a delta, where only a few keys are looked up
+    passed: float = 8e-8  # a row of it
     read: float = 0.05  # of anything at all, merged or not
     byte: float = 1.2e-8  # of a base
 
@@ -58,20 +59,16 @@ def merging(content: Snapshot, *, whole: bool = True, prices: Prices = PRICES) -
     Appended rows are read as they are, wherever they stand.
     """
     deltas = _to_merge(content)
-    first = prices.merge if whole and deltas else 0.0
-    return first + sum(prices.delta + d.rows * _row_price(d, whole, prices) for d in deltas)
+    if not whole:
+        return sum(prices.opened + d.rows * prices.passed for d in deltas)
+    rows = sum(d.rows * (prices.patch if isinstance(d.updates, Patch) else prices.row) for d in deltas)
+    return prices.merge + len(deltas) * prices.delta + rows if deltas else 0.0
 
 
 def _longer(content: Snapshot, prices: Prices = PRICES) -> float:
     """How much longer reading takes because of what is not merged, as a share of what it would take else."""
     size = content.base.bytes if content.base is not None else 0
     return merging(content, prices=prices) / (prices.read + size * prices.byte)
-
-
-def _row_price(delta: Block, whole: bool, prices: Prices) -> float:
-    if not whole:
-        return prices.passed
-    return prices.patch if isinstance(delta.updates, Patch) else prices.row
 
 
 def _to_merge(content: Snapshot) -> list[Block]:

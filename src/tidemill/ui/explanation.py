@@ -42,6 +42,8 @@ class ExplanationView:
                     _plan(found.plan)
                 for writer in found.writers:
                     _writer(writer, self._desk.place(writer.location))
+                if found.compaction is not None:
+                    Text(f"Compaction is {found.compaction}.", "p", "muted")
 
 
 def _plan(plan: Plan) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidemill.model.identity import Identity
+from tidemill.retain.eviction.series import Series
 from tidemill.retain.eviction.waits import Waits, mood
 
 HALF_LIFE = 150
@@ -65,7 +66,8 @@ class History:
         self.used_at = array("d")
         self.graphs = array("i")  # of how many series it is in the latest graph
         self.mood = array("i")  # in which it waits for the next demand
-        self.since = array("d")  # when it began to
+        self.since = array("d")  # when it began to, in submissions of its homes
+        self.series = Series()
         self.waits = Waits()
         self._latest: dict[str, frozenset[int]] = {}
 
@@ -75,12 +77,14 @@ class History:
     def submit(self, series: str, graph: Iterable[Made]) -> None:
         """A graph was submitted, parents before their children. `series` says which earlier ones it comes after."""
         self.now += 1
+        home = self.series.submit(series)
         known = len(self)
         members, demanded = set(), set()
         for made in graph:
             is_new = made.identity not in self.numbers
             number = self._add(made) if is_new else self.numbers[made.identity]
             members.add(number)
+            self.since[number] += self.series.joined(number, home)
             if is_new:
                 demanded |= {p for p in self.parents[number] if p < known}
         for number in demanded:
@@ -103,8 +107,9 @@ class History:
         self.bytes.append(made.bytes)
         for zero in (self.demands, self.uses, self.graphs, self.mood):
             zero.append(0)
-        for moment in (self.demanded_at, self.used_at, self.since):
+        for moment in (self.demanded_at, self.used_at):
             moment.append(self.now)
+        self.since.append(0.0)
         return number
 
     def _demand(self, number: int) -> None:
@@ -131,8 +136,10 @@ class History:
 
     def _turn(self, number: int, *, demanded: bool = False) -> None:
         """One wait ends, and another begins."""
-        self.waits.ended(self.kind[number], self.mood[number], self.now - self.since[number], demanded=demanded)
-        self.since[number] = self.now
+        passed = self.series.passed(number)
+        waited = max(passed - self.since[number], float(demanded))
+        self.waits.ended(self.kind[number], self.mood[number], waited, demanded=demanded)
+        self.since[number] = passed
         self.mood[number] = mood(self.demands[number], self.graphs[number] > 0)
 
     def used(self, number: int) -> None:

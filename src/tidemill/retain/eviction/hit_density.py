@@ -1,5 +1,7 @@
 """Hit density: two-sided, with demands foretold by how long others of the kind, as popular, waited for theirs.
 
+The wait is counted in submissions of those who asked before (`series.py`), and they are expected as often as they came.
+
 A dataset is worth the demands that it will meet for the time for which it holds space until then; that is the idea of
 LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018). What waits tell is
 coarse where few were seen, so the plain rate has as much of a say: neither was better than their geometric mean.
@@ -23,5 +25,7 @@ class HitDensity:
 def foretold_rates(history: History) -> Figures:
     """Only what something was made from is learnt from: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
-    waited = history.now - figures(history.since)
-    return history.waits.rates(np.array(history.kind), np.array(history.mood), waited, inner)
+    waited = history.series.all_passed(len(history)) - figures(history.since)
+    own = history.waits.rates(np.array(history.kind), np.array(history.mood), waited, inner)
+    rates: Figures = own * history.series.rates(len(history))
+    return rates

@@ -18,7 +18,7 @@ Figures = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
 EDGES = (1, 2, 3, 4, *(edge for power in range(2, 14) for edge in (3 << (power - 1), 4 << (power - 1))))
-"""Lengths of waiting, in submissions, at which another hazard begins: two to each doubling."""
+"""Lengths of waiting, in submissions of those waited for, at which another hazard begins: two to each doubling."""
 LENGTHS = len(EDGES)
 POPULAR = (0.75, 1.5, 3.0, 6.0, 12.0)
 """Decayed demands from which on a dataset is more popular than those below."""
