@@ -78,4 +78,5 @@ class Series:
         return self._summed(own, datasets)
 
     def _summed(self, figures: Figures, datasets: int) -> Figures:
-        return np.bincount(np.array(self._dataset), figures[np.array(self._home)], minlength=datasets)
+        summed = np.bincount(np.array(self._dataset), figures[np.array(self._home)], minlength=datasets)
+        return summed.astype(np.float64, copy=False)
