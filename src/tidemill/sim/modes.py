@@ -23,15 +23,17 @@ def synchronous(scenario: Scenario) -> Scenario:
 
 
 def in_batch(scenario: Scenario) -> Scenario:
-    """Only bases are made, and only bases arrive."""
+    """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
     only = frozenset([Shape.BASE])
-    channels = tuple(replace(c, accepts=c.accepts & only, conversions=()) for c in scenario.graph.channels)
+    channels = tuple(
+        replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.makes in only))
+        for c in scenario.graph.channels
+    )
     tasks = tuple(
         replace(t, variants=tuple(v for v in t.variants if {*v.makes, *(k.shape for k in v.takes)} == only))
         for t in scenario.graph.tasks
     )
-    feeds = {name: replace(feed, shape=Shape.BASE) for name, feed in scenario.feeds.items()}
-    return replace(scenario, graph=Graph(channels, tasks), feeds=feeds)
+    return replace(scenario, graph=Graph(channels, tasks))
 
 
 def _strict(channel: Channel) -> Channel:

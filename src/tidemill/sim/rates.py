@@ -2,8 +2,8 @@
 
 The paper says that its rates come from practice and does not print them. These are round figures for a cluster of
 commodity machines: a core reads or writes 100 MB a second, and takes four times as long where rows have to be sorted or
-sent to another machine. A step costs ten seconds of a core to start. A split copies nothing: of each
-row, which has a hundred bytes, it reads the one by which it decides, and what it makes are the same files with a note.
+sent to another machine. A step costs ten seconds of a core to start. Whoever makes something of rows reads all that it
+is given and writes what it makes; whoever only picks rows, told apart when they were written, reads and writes those.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ START = 10 / 3600  # CPU hours
 SCAN = 10 / 3600  # CPU hours for a gigabyte
 WRITE = SCAN
 SHUFFLE = 4 * SCAN
-LOOK = SCAN / ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,6 @@ class Work:
 
     hours: tuple[float, ...]  # for a gigabyte of each
     yields: tuple[tuple[float, ...], ...]  # for each channel that is written, bytes for a byte of each block read
-    copies: bool = True
 
 
 def mapped(*yields: float) -> Work:
@@ -38,9 +36,9 @@ def mapped(*yields: float) -> Work:
     return Work((SCAN,), tuple((y,) for y in yields))
 
 
-def divided(*shares: float) -> Work:
-    """One block, whose rows are told apart where they are."""
-    return Work((LOOK,), tuple((s,) for s in shares), copies=False)
+def picked(share: float) -> Work:
+    """This share of the rows of one block, as they are."""
+    return Work((share * SCAN,), ((share,),))
 
 
 def grouped(yields: float) -> Work:
@@ -67,7 +65,7 @@ class Rates:
         work = self._work[task, variant]
         read = [block.size.bytes for block in reads]
         made = [sum(map(mul, yields, read)) for yields in work.yields]
-        hours = sum(map(mul, work.hours, read)) + WRITE * sum(made) * work.copies
+        hours = sum(map(mul, work.hours, read)) + WRITE * sum(made)
         return Estimate(START + hours / GIGABYTE, tuple(sized(m) for m in made))
 
 

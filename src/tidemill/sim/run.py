@@ -75,10 +75,15 @@ class Simulation:
         for output in self._layout.graph.outputs:
             self._prepare(output)
         while self._events and self._events[0][0] <= until:
-            self._now, _, happen = heappop(self._events)
-            happen()
+            self._pass()
             self._look()
         return self.outcome
+
+    def _pass(self) -> None:
+        """Let all of the next moment happen: who looks at what is due then sees all that has arrived by then."""
+        self._now = self._events[0][0]
+        while self._events and self._events[0][0] == self._now:
+            heappop(self._events)[2]()
 
     def _at(self, moment: Version, happen: Callable[[], None]) -> None:
         heappush(self._events, (moment, next(self._order), happen))
@@ -93,22 +98,16 @@ class Simulation:
         """What was there before has been processed before, and is not measured."""
         plan = DynamicProgram(self._layout, self._scenario.costs).plan(self._stock, output, self._timeline).plan
         if plan is not None:
+            self._stock.pin(plan.reads)
             self._commit(plan, [block for step in plan.steps for block in step.makes])
 
     def _arrive(self, channel: str, feed: Feed) -> None:
         versions = self._versions[channel]
-        before, content = versions[-1], feed.already + feed.bytes * len(versions)
+        before = versions[-1]
         versions.append(self._now)
-        whole = feed.shape is Shape.BASE
-        source, size = (None, sized(content)) if whole else (((before,),), sized(feed.bytes))
-        block = Block(channel, feed.shape, source, ((self._now,),), size)
-        self._timed(lambda: self._take_in(block))
+        block = Block(channel, feed.shape, ((before,),), ((self._now,),), sized(feed.bytes))
+        self._timed(lambda: self._stock.add(block))
         self._at(self._now + feed.every, lambda: self._arrive(channel, feed))
-
-    def _take_in(self, block: Block) -> None:
-        self._stock.add(block)
-        if block.source is None:  # the bases before it may have had their day
-            self._stock.settle([block.channel], Clock(self._timeline))
 
     @property
     def _timeline(self) -> Timeline:
@@ -160,11 +159,12 @@ class Simulation:
             self._measure(plan.goal, before)
 
     def _commit(self, plan: Plan, made: list[Block]) -> None:
-        self._stock.unpin(plan.reads)
+        """What was read stays pinned until all that was made of it is there: only then is it known who stands where."""
         for block in made:
             self._stock.add(block)
         if plan.delivers is not None:
             self._stock.deliver(plan.delivers)
+        self._stock.unpin(plan.reads)
         touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
         self._stock.settle(touched, Clock(self._timeline))
 
