@@ -106,6 +106,22 @@ def test_what_all_outputs_have_passed_goes_but_for_the_last_base() -> None:
     assert held(stock, "a") == {(None, 3), (None, 4)}
 
 
+def test_what_was_handed_over_goes_from_an_output_of_which_nothing_is_made() -> None:
+    """Deltas that move one pathway alone and deltas that move both cannot be chained: they would lie there for ever."""
+    stock = Stock(Layout(LINE))
+    stock.add(base("out", 1))
+    stock.add(delta("out", 1, 2))
+    stock.deliver(base("out", 1))
+    stock.settle(["out"], clock(1, 2))
+    assert held(stock, "out") == {(1, 2)}
+    stock.deliver(delta("out", 1, 2))
+    stock.settle(["out"], clock(1, 2))
+    assert held(stock, "out") == set()
+    stock.add(base("m", 1))
+    stock.settle(["m"], clock(1, 2))
+    assert held(stock, "m") == {(None, 1)}
+
+
 def test_nothing_goes_while_an_output_has_nothing() -> None:
     stock = Stock(Layout(LINE))
     stock.add(delta("a", 1, 2))

@@ -2,7 +2,8 @@
 
 A stock is kept from call to call, and small: deltas that nobody tells apart any more are one; what lies before the last
 base that all outputs have passed is let go, and so is every base that is neither among the newest nor the last before a
-point from which somebody goes on. So a call costs the same however many blocks have arrived.
+point from which somebody goes on, and what was handed over of an output of which nobody makes anything. So a call costs
+the same however many blocks have arrived.
 
 The planner never needs to know of which parts a chain was made: whoever runs the plan finds the deltas between two
 points in the catalog.
@@ -83,6 +84,8 @@ class Stock:
     def settle(self, channels: Iterable[str], clock: Clock) -> None:
         """Let go of what is passed and chain what nobody tells apart any more, after readers of these went on."""
         for channel in channels:
+            if self.rules.old_blocks and self._ends_here(channel):
+                self._let_go_of_delivered(channel, clock)
             if self.rules.old_blocks and not _is_tidy(self._shelves[channel]):
                 self._let_go(channel, clock)
             if self.rules.chains and len(self._shelves[channel]) > 1:
@@ -96,6 +99,19 @@ class Stock:
             parts = (self.layout.part(self._consumed[r.channel], channel, r.offset) for r in readers)
             known = self._points[channel] = frozenset(parts)
         return known
+
+    def _ends_here(self, channel: str) -> bool:
+        """Is it an output of which nobody makes anything?"""
+        made = self.layout.children[channel] or self.layout.channels[channel].conversions
+        return channel in self._delivered and not made
+
+    def _let_go_of_delivered(self, channel: str, clock: Clock) -> None:
+        """What the consumer has of an output is known by where he stands."""
+        inputs, shelf = self.layout.inputs[channel], self._shelves[channel]
+        has = clock.ends(self._delivered[channel], inputs)
+        for block in [b for b in shelf if _reaches(has, clock.ends(b.target, inputs))]:
+            del shelf[block]
+            self._parts.pop(block, None)
 
     def _let_go(self, channel: str, clock: Clock) -> None:
         inputs, pinned = self.layout.inputs[channel], self._pinned[channel]
