@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,6 +64,7 @@ class RunningSmall:
         self._channels = channels
         self._hand = hand
         self._names: dict[Operator, str] = {}
+        self._numbers = count()
         self._by_hand = ByHand(self._leaf)
         self._compiler = Compiler(
             spark, channels, _Steps(self._frame), in_one=in_one, collected=lambda op: self._computed(op).table
@@ -140,7 +142,7 @@ class RunningSmall:
         rows = self._by_hand(op)
         if rows is None:
             return rebuilt(op, self._lowered)
-        name = self._names.setdefault(op, f"by hand {len(self._names)}")
+        name = self._names.setdefault(op, f"by hand {next(self._numbers)}")  # other steps name theirs meanwhile
         self._rows[name] = rows
         return Ref(name, op.columns)
 
