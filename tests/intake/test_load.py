@@ -76,11 +76,12 @@ def test_a_file_that_may_not_be_read(desk: Desk, monkeypatch: pytest.MonkeyPatch
         desk.load(path, "a int")
 
 
-def test_a_file_that_grows_while_it_is_read(desk: Desk) -> None:
+@pytest.mark.parametrize("grown", ["a\n1\n2\n", 'a\n1\n"2\n'], ids=["whole", "cut off"])
+def test_a_file_that_grows_while_it_is_read(desk: Desk, grown: str) -> None:
     path = desk.file("a.csv", "a\n1\n")
 
     def grow(_: str, __: float) -> None:
-        path.write_text("a\n1\n2\n")
+        path.write_text(grown)
 
     with pytest.raises(BadInput, match="it changed while it was read; wait until it is complete"):
         load(path, format=None, schema=Schema.parse("a int"), updates=Append(), directory=desk.out, progress=grow)

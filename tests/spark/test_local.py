@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -66,3 +67,10 @@ def test_what_cannot_be_read_here_is_left_to_spark(spark: SparkSession, tmp_path
     broken.write_bytes(b"PAR1 no more")
     assert local.read(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
     assert local.read(spark, [[str(broken)]], "a INT") is None
+
+
+def test_no_rows_in_no_chunks_are_a_local_relation(spark: SparkSession, tmp_path: Path) -> None:
+    struct = local.schema_of("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
+    nothing = pa.table([pa.chunked_array([], f.type) for f in local.arrow_schema(struct)], struct.names)
+    frame = local.Hand(spark, tmp_path).frame(local.Held(nothing, struct))
+    assert (frame.collect(), frame.schema) == ([], struct)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidemill.errors import BadInput
 from tidemill.intake import csv_file, json_lines, parquet_file
 from tidemill.intake.keys import Keys
 from tidemill.intake.layout import Layout
@@ -60,6 +61,10 @@ def load(
     try:
         rows = _copy(source, layout, Keys(updates), parts, partial(progress or _silent, f"reading {path.name}"))
         source.check_unchanged()
+    except BadInput:
+        parts.discard()
+        source.check_unchanged()  # if it changed, that is what is wrong with it
+        raise
     except BaseException:
         parts.discard()
         raise

@@ -45,6 +45,10 @@ class Held:
             rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
         return cls(rows, frame.schema)
 
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Given to Spark as a local relation. Without rows it may have no chunks, and Spark cannot read those."""
+        return spark.createDataFrame(self.table if self.table.num_rows else [], self.struct)
+
     def select(self, names: Sequence[str]) -> Held:
         return Held(self.table.select(list(names)), StructType([self.struct[n] for n in names]))
 
@@ -63,7 +67,7 @@ class Hand:
     def frame(self, rows: Held) -> DataFrame:
         untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # no column of a file
         if rows.table.num_rows <= ROWS or untyped:
-            return self._spark.createDataFrame(rows.table, rows.struct)
+            return rows.frame(self._spark)
         self._scratch.mkdir(parents=True, exist_ok=True)
         path = self._scratch / f"{next(self._numbers)}.parquet"
         pq.write_table(rows.table, path, compression="none", row_group_size=FEW, write_page_checksum=True)
@@ -80,7 +84,7 @@ def few(blocks: Iterable[Block], rows: int) -> bool:
 def read(spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> DataFrame | None:
     """What `held` holds, given to Spark."""
     rows = held(files, ddl, order)
-    return None if rows is None else spark.createDataFrame(rows.table, rows.struct)
+    return None if rows is None else rows.frame(spark)
 
 
 def held(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> Held | None:

@@ -180,9 +180,8 @@ class RunningSmall:
         arrow = local.arrow_schema(wanted)
         found = [rows.table.column(name) for name in wanted.names]
         if not all(c.type == f.type or pa.types.is_null(c.type) for c, f in zip(found, arrow, strict=True)):
-            frame = self._spark.createDataFrame(rows.table, rows.struct)
-            cast = frame.select(*(column(f.name).cast(f.dataType).alias(f.name) for f in wanted.fields)).toArrow()
-            found = cast.columns
+            casts = (column(f.name).cast(f.dataType).alias(f.name) for f in wanted.fields)
+            found = rows.frame(self._spark).select(*casts).toArrow().columns
         return pa.table([c.cast(f.type) for c, f in zip(found, arrow, strict=True)], schema=arrow)
 
 
