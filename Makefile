@@ -22,7 +22,7 @@ demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spa
 	@$(BIN)/tidemill demo
 
 test: setup check chromium  ## every check and every test
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup  ## style, types and the import contract
 	@$(BIN)/ruff check .
