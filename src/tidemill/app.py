@@ -332,7 +332,7 @@ class Tidemill:
         if not self.settings.upkeep.automatic:
             return
         due = {b.channel for b in made if worth_a_look(b)}
-        due |= {m.channel for m in self.catalog.merging() if m.paid >= REWRITING.start}
+        due |= {m.channel for m in self.catalog.merging(paid=REWRITING.start)}
         if due:
             self.tidy(sorted(due))
 
@@ -350,10 +350,15 @@ class Tidemill:
 
     def read(self, channel: str, as_of: str | None = None) -> Any:
         """The content of a channel as a DataFrame, now or as of a block's number or a time."""
-        return self.engine.frame(self._counted(self._content(channel, as_of)))
+        return self.engine.frame(self._counted(self.content(channel, as_of)))
 
     def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        return self.engine.rows(self._counted(self._content(channel, as_of)), limit)
+        return self.engine.rows(self._counted(self.content(channel, as_of)), limit)
+
+    def content(self, channel: str, as_of: str | None = None) -> Snapshot:
+        """The blocks that make up the content of a channel; to ask for them does not count as reading it."""
+        at = self.catalog.channel(channel).head if as_of is None else self._position(channel, as_of)
+        return Views(self.catalog, self._updates()).snapshot(channel, at.seq)
 
     def _counted(self, content: Snapshot) -> Snapshot:
         """Whoever reads pays for merging, and it is remembered how much; a new base would not help to see the past."""
@@ -433,10 +438,6 @@ class Tidemill:
         for registered in self.catalog.workflows():
             if registered.document is not None:
                 yield registry.built(registry.as_document(registered.document))
-
-    def _content(self, channel: str, as_of: str | None) -> Snapshot:
-        at = self.catalog.channel(channel).head if as_of is None else self._position(channel, as_of)
-        return Views(self.catalog, self._updates()).snapshot(channel, at.seq)
 
     def _position(self, channel: str, as_of: str) -> Position:
         if as_of.isdigit():

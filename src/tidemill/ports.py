@@ -193,8 +193,8 @@ class CatalogReader(Protocol):
     def costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """What refreshing was learnt to cost, by task and variant."""
 
-    def merging(self) -> list[Merging]:
-        """Of each channel on which anything was merged so far."""
+    def merging(self, paid: float = 0.0) -> list[Merging]:
+        """Of each channel on which anything was merged so far, and readers have paid this much at least."""
 
     def facts(self) -> list[FlowFacts]:
         """What is known of all bound flows."""

@@ -19,6 +19,7 @@ def test_runs_and_others_pay(driver: Driver) -> None:
     driver.catalog.commit(claim, replace(outcome(claim, moves_of(claim)), merged={"b": 0.5}))
     driver.catalog.merged({"b": 0.25, "a": 1.0})
     assert driver.catalog.merging() == [Merging("a", 1, 1.0, asked=1), Merging("b", 2, 0.75, asked=1)]
+    assert driver.catalog.merging(paid=0.8) == [Merging("a", 1, 1.0, asked=1)]
 
 
 def test_a_run_that_commits_nothing_has_paid_nothing(driver: Driver) -> None:

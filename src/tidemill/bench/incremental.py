@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemill.app import Tidemill
 from tidemill.bench.bags import same_bag
 from tidemill.bench.cost import Cost, measured
-from tidemill.bench.refresh import project, refresh
+from tidemill.bench.refresh import looked_at, project, refresh
 from tidemill.bench.search import INPUTS, TABLES, Web, recompute, workflow
 from tidemill.settings import Settings
 
@@ -125,7 +125,7 @@ class _Bench:
         self._insert(self.web.batch(number))
         inputs, output, compacted = self._scratch("inputs"), self._scratch("output"), self._scratch("compacted")
         for channel in INPUTS:
-            self.mill.read(channel).write.parquet(str(inputs / channel))
+            looked_at(self.mill, channel).write.parquet(str(inputs / channel))
         variants: list[str] = []
         made = _in_turn(
             number,
@@ -134,7 +134,7 @@ class _Bench:
                 "full": lambda: recompute(self.spark, inputs, output),
             },
         )
-        self.mill.read("ranked").coalesce(FILES).write.parquet(str(compacted))
+        looked_at(self.mill, "ranked").coalesce(FILES).write.parquet(str(compacted))
         read = _in_turn(
             number,
             {
@@ -142,7 +142,7 @@ class _Bench:
                 "compacted": lambda: _read_whole(self._stored(compacted)),
             },
         )
-        equal = same_bag(self.mill.read("ranked"), self._stored(output))
+        equal = same_bag(looked_at(self.mill, "ranked"), self._stored(output))
         self._compact()
         return Round(made["incremental"], made["full"], read["ranked"], read["compacted"], tuple(variants), equal)
 
@@ -164,7 +164,7 @@ class _Bench:
         return path
 
     def _stored(self, path: Path) -> DataFrame:
-        return self.spark.read.schema(self.mill.read("ranked").schema).parquet(str(path))
+        return self.spark.read.schema(looked_at(self.mill, "ranked").schema).parquet(str(path))
 
 
 def _in_turn(number: int, ways: Mapping[str, Callable[[], object]]) -> dict[str, Cost]:

@@ -18,7 +18,7 @@ from tidemill.app import Tidemill
 from tidemill.bench import tpch
 from tidemill.bench.bags import same_bag
 from tidemill.bench.cost import measured
-from tidemill.bench.refresh import project, refresh
+from tidemill.bench.refresh import looked_at, project, refresh
 from tidemill.errors import TidemillError
 from tidemill.settings import Settings
 from tidemill.spark.session import start
@@ -114,7 +114,7 @@ class _Bench:
 
     def _exported(self) -> dict[str, DataFrame]:
         """The changed tables as plain files of their whole content, so that computing from scratch merges nothing."""
-        return {channel: self._written(self.mill.read(channel), channel) for channel in _CHANGING}
+        return {channel: self._written(looked_at(self.mill, channel), channel) for channel in _CHANGING}
 
     def _refreshed(self, number: int, now: Mapping[str, DataFrame]) -> Refreshed:
         made = measured(lambda: self._written(tpch.from_scratch(now, number), "result"))
@@ -133,7 +133,7 @@ class _Bench:
             if variant is None:
                 raise
             return Way("none", 0.0, equal=True, refused=str(error))
-        return Way(ran[0], cost.seconds, same_bag(self.mill.read(name), expected))
+        return Way(ran[0], cost.seconds, same_bag(looked_at(self.mill, name), expected))
 
     def _written(self, rows: DataFrame, name: str) -> DataFrame:
         path = self.scratch / name

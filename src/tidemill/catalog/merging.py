@@ -16,8 +16,9 @@ from tidemill.ports import Merging
 _NOTHING = {"reads": 0, "paid": 0.0}
 
 
-def known(connection: Connection) -> list[Merging]:
-    rows = connection.execute(select(merging, channels.c.name).join_from(merging, channels).order_by(channels.c.name))
+def known(connection: Connection, paid: float) -> list[Merging]:
+    found = select(merging, channels.c.name).join_from(merging, channels).where(merging.c.paid >= paid)
+    rows = connection.execute(found.order_by(channels.c.name))
     return [Merging(row.name, row.reads, row.paid, row.rewriting, row.asked) for row in rows]
 
 

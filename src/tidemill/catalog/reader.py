@@ -146,9 +146,9 @@ class SqlCatalogReader:
         with self._read() as connection:
             return {(row.task, row.variant): row.learnt for row in connection.execute(query)}
 
-    def merging(self) -> list[Merging]:
+    def merging(self, paid: float = 0.0) -> list[Merging]:
         with self._read() as connection:
-            return merging.known(connection)
+            return merging.known(connection, paid)
 
     def facts(self) -> list[FlowFacts]:
         with self._read() as connection:

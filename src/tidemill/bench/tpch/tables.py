@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidemill as tm
 from tidemill.app import Tidemill
+from tidemill.bench.refresh import looked_at
 from tidemill.bench.tpch.data import KEYS
 from tidemill.bench.tpch.refreshes import deleted_orders, new_orders
 from tidemill.bench.tpch.texts import text_of
@@ -45,7 +46,7 @@ def load(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
 
 def apply(mill: Tidemill, refresh: str, share: float, turn: int = 0) -> None:
     """Insert what the refresh makes of the orders as they are now; it must change something, or it measures nothing."""
-    changes = REFRESHES[refresh](mill.read("orders"), mill.read("lineitem"), share, turn)
+    changes = REFRESHES[refresh](looked_at(mill, "orders"), looked_at(mill, "lineitem"), share, turn)
     for table, rows in changes.items():
         if mill.insert(table, rows).block.rows == 0:
             raise ConfigError(
