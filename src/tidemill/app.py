@@ -362,9 +362,8 @@ class Tidemill:
 
     def _counted(self, content: Snapshot) -> Snapshot:
         """Whoever reads pays for merging, and it is remembered how much; a new base would not help to see the past."""
-        newest = content.at == self.catalog.channel(content.channel).head.seq
-        if newest and (paid := merging(content)):
-            self.catalog.merged({content.channel: paid})
+        if content.at == self.catalog.channel(content.channel).head.seq:
+            self.catalog.merged({content.channel: merging(content)})
         return content
 
     def lineage(self, channel: str, tag: str) -> Lineage:

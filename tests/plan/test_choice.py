@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.plan.cost import Learnt, Looked
+from tidemill.algebra.program import COLLECTED
+from tidemill.plan.cost import SPREAD, Learnt, Looked
 from tidemill.plan.graph import Size
 from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Reading, State, choose, prior
 from tidemill.retain.compaction import LIMITS
@@ -28,9 +29,17 @@ def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: 
     ("share", "expected"), [(0.001, "incremental"), (0.1, "incremental"), (0.5, "batch"), (1.0, "batch")]
 )
 def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, expected: str) -> None:
-    before = 5 * MILLION
+    before = 20 * MILLION
     change = int(before * share)
     assert way(before + change, change) == expected
+
+
+def test_rows_that_cannot_be_collected_cost_more() -> None:
+    most = [
+        choose([Reading("clicks", 9 * COLLECTED, n)], {}).options[-1].seconds or 0.0 for n in (COLLECTED, COLLECTED + 1)
+    ]
+    terms = PRIORS["incremental"]
+    assert most[1] - most[0] == pytest.approx((SPREAD - 1) * terms.change * COLLECTED, rel=0.001)
 
 
 def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
@@ -44,7 +53,7 @@ def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
 
 def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:
     cold = ran("batch", 10, change=MILLION)
-    assert way(2 * MILLION, MILLION, batch=cold) == way(2 * MILLION, MILLION) == "batch"
+    assert way(20 * MILLION, 10 * MILLION, batch=cold) == way(20 * MILLION, 10 * MILLION) == "batch"
 
 
 def test_several_runs_of_a_way_speak_for_it() -> None:
@@ -72,7 +81,7 @@ def test_the_users_word_decides() -> None:
 
 
 def test_state_that_would_not_be_used_is_not_made() -> None:
-    large = [Reading("clicks", 10 * MILLION, 5 * MILLION)]
+    large = [Reading("clicks", 20 * MILLION, 10 * MILLION)]
     assert choose(large, {}, state=State.NONE).way == "batch"
     assert choose(large, {}, state=State.KEPT).way == "recompute"
     assert choose(large, {}, state=State.DROPPED).way == "recompute"

@@ -40,6 +40,11 @@ class Way(StrEnum):
     RECOMPUTE = "recompute"  # everything anew, the state dropped: quicker, but the next refresh has none to go on from
 
 
+COLLECTED = 6_000_000
+"""Rows of a change up to which what is computed of it is collected; of more, every step is Spark's
+(docs/benchmarks.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """The rows for one channel, and how they merge; no operator: nothing changed."""

@@ -29,7 +29,7 @@ def add(tx: Transaction, paid: Mapping[str, float], *, asked: bool) -> None:
     """
     ids = channel_ids(tx.connection, paid) if paid else {}
     for name in sorted(paid, key=ids.__getitem__):
-        first = {"reads": 1, "paid": paid[name], "asked": int(asked)}
+        first = {"reads": int(paid[name] > 0), "paid": paid[name], "asked": int(asked)}
         _set(tx, ids[name], {column: merging.c[column] + more for column, more in first.items()}, first)
 
 

@@ -19,6 +19,7 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
+from tidemill.algebra.program import COLLECTED
 from tidemill.plan.graph import EMPTY, Block, Shape, Size
 from tidemill.plan.steps import Estimate
 
@@ -37,6 +38,9 @@ ENOUGH = 3
 SURE = 1.0
 """Seconds squared that guesses of merging must have varied by, in sum, for runs to say as much as the guess does."""
 
+SPREAD = 6.0
+"""How many times as long a row takes of a change that is too large to be collected."""
+
 Numbers = tuple[float, ...]
 
 
@@ -47,6 +51,11 @@ class Looked:
     change: float = 0.0
     content: float = 0.0
     bytes: float = 0.0
+    times: float = 1.0  # as long as usual, for each row that changed
+
+    @property
+    def effort(self) -> float:
+        return self.times * self.change
 
     @property
     def size(self) -> Size:
@@ -58,7 +67,12 @@ def looked_at(reads: Iterable[Block]) -> Looked:
     sizes = [(b.shape is Shape.BASE, b.size) for b in reads]
     content = sum(size.rows for base, size in sizes if base)
     change = sum(size.rows for base, size in sizes if not base)
-    return Looked(change, content, sum(size.bytes for _, size in sizes))
+    return Looked(change, content, sum(size.bytes for _, size in sizes), times(change))
+
+
+def times(change: float) -> float:
+    """How many times as long as usual a refresh takes for each of so many rows that changed."""
+    return 1.0 if change <= COLLECTED else SPREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +85,10 @@ class Terms:
     byte: float
 
     def cost(self, at: Looked) -> float:
-        return self.start + self.change * at.change + self.content * at.content + self.byte * at.bytes
+        return self.start + self.change * at.effort + self.content * at.content + self.byte * at.bytes
 
     def parts(self, at: Looked) -> Numbers:
-        return self.start, self.change * at.change, self.content * at.content, self.byte * at.bytes
+        return self.start, self.change * at.effort, self.content * at.content, self.byte * at.bytes
 
 
 @dataclass(frozen=True, slots=True)

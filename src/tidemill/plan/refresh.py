@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidemill.algebra.program import Way
-from tidemill.plan.cost import Learnt, Looked, Terms, guessed, seconds
+from tidemill.plan.cost import Learnt, Looked, Terms, guessed, seconds, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Reading:
 PRIORS: Mapping[str, Terms] = {
     Way.BATCH: Terms(start=0.3, change=1e-9, content=1.4e-6, byte=1e-11),
     Way.RECOMPUTE: Terms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
-    Way.INCREMENTAL: Terms(start=0.3, change=4.5e-6, content=0.08e-6, byte=1e-11),
+    Way.INCREMENTAL: Terms(start=0.2, change=1.2e-6, content=0.08e-6, byte=1e-11),
 }
 """Before a way was ever tried, by what was measured (docs/benchmarks.md); bytes hardly count until runs say so."""
 
@@ -115,7 +115,8 @@ def estimates(readings: Iterable[Reading], learnt: Mapping[str, Learnt]) -> dict
     found = list(readings)
     content, size = sum(r.content for r in found), sum(r.bytes for r in found)
     anew = Looked(0, content, size)
-    part = Looked(sum(r.change for r in found), content, sum(r.changed for r in found))
+    change = sum(r.change for r in found)
+    part = Looked(change, content, sum(r.changed for r in found), times(change))
     known = {way: learnt.get(way) or prior(way, 1) for way in PRIORS}
     return {way: seconds(way, known, part if way == Way.INCREMENTAL else anew) for way in PRIORS}
 

@@ -34,7 +34,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
 from tidemill.model.view import Converted, Snapshot, View, blocks_of
-from tidemill.plan.cost import Learnt, Looked
+from tidemill.plan.cost import Learnt, Looked, times
 from tidemill.plan.graph import Size
 from tidemill.plan.refresh import prior
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress, Target
@@ -251,7 +251,8 @@ def _looked_at(task: Task, inputs: Mapping[str, View]) -> Looked:
         view = inputs[argument]
         found[mode] += size_of(blocks_of(view.chain if isinstance(view, Converted) else view))
     read = found[Mode.NEW] if found[Mode.NEW].rows else found[Mode.ALL]
-    return Looked(found[Mode.NEW].rows, found[Mode.ALL].rows, read.bytes)
+    change = found[Mode.NEW].rows
+    return Looked(change, found[Mode.ALL].rows, read.bytes, times(change))
 
 
 def _merging(task: Task, inputs: Mapping[str, View]) -> dict[str, float]:

@@ -26,7 +26,14 @@ ROWS = 8_000
 """Rows up to which blocks are read here: optimising costs about a millisecond more for each thousand of them."""
 
 FEW = 100_000
-"""Rows that are read again rather than kept."""
+"""Rows up to which one task is as quick as several."""
+
+HELD = 1_000_000
+"""Rows up to which a change is read here even if a step has to be computed of it: Arrow takes milliseconds for each
+hundred thousand, and a job some hundreds."""
+
+LIGHT = 64 * 1024 * 1024
+"""Bytes of files, up to which their rows are sure to fit into the memory of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,9 @@ class Hand:
 
 
 def few(blocks: Iterable[Block], rows: int) -> bool:
-    return sum(b.rows for b in blocks) <= rows
+    """Are there at most so many rows, and can the driver hold them?"""
+    found = list(blocks)
+    return sum(b.rows for b in found) <= rows and sum(b.bytes for b in found) <= LIGHT
 
 
 def read(spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> DataFrame | None:

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.algebra.declare import CHANGE
 from tidemill.algebra.fuse import fused, inlined
 from tidemill.algebra.operators import Operator
-from tidemill.algebra.program import Output, Program, Query, Way
+from tidemill.algebra.program import COLLECTED, Output, Program, Query, Way
+from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
 from tidemill.model.view import Converted, blocks_of
@@ -24,9 +25,6 @@ from tidemill.spark.session import spread
 from tidemill.spark.small import RunningSmall
 from tidemill.spark.types import column, content_schema
 from tidemill.spark.writing import fresh, kept_schema
-
-SMALL = 2_000_000
-"""Rows of a change up to which its steps are collected (docs/benchmarks.md)."""
 
 
 class Sessions(Protocol):
@@ -47,8 +45,8 @@ def refresh(
         channels = Channels(Reader(sessions.spark, locate), query, inputs)
         program = query.batch() if code.way == Way.BATCH else query.recompute()
         return Running(sessions.spark, channels, program, outputs).run()
-    rows = _change_rows(query, inputs)
-    small = rows <= SMALL and all(t.directory.startswith("/") for t in outputs.values())
+    change = _change(query, inputs)
+    small = local.few(change, COLLECTED) and all(t.directory.startswith("/") for t in outputs.values())
     spark = sessions.quick if small else sessions.spark
     hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps") if small else None
     channels = Channels(Reader(spark, locate, hand=hand), query, inputs)
@@ -56,14 +54,14 @@ def refresh(
     if hand is None:
         return Running(spark, channels, program, outputs).run()
     shorter = fused(inlined(program.over(channels.unfolded), channels.at_hand))
-    in_one = rows <= local.FEW
+    in_one = local.few(change, local.FEW)
     spread(spark, over=1 if in_one else None)
     return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
 
 
-def _change_rows(query: Query, inputs: Views) -> int:
+def _change(query: Query, inputs: Views) -> list[Block]:
     views = [inputs[c + CHANGE] for c in query.channels if c + CHANGE in inputs]
-    return sum(b.rows for view in views for b in blocks_of(view.chain if isinstance(view, Converted) else view))
+    return [b for view in views for b in blocks_of(view.chain if isinstance(view, Converted) else view)]
 
 
 class Running:

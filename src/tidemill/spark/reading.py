@@ -61,7 +61,7 @@ class Reader:
 
     def at_hand(self, view: Chain | Snapshot) -> bool:
         """Is it so small that it need not be kept to be read twice?"""
-        return local.few(blocks_of(view), local.FEW)
+        return local.few(blocks_of(view), local.HELD)
 
     def ordered(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
         """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
