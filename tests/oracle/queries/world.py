@@ -149,10 +149,11 @@ def _sized(scale: Scale) -> Iterator[None]:
     limits = (reading.changes_little, 0, None)  # of what a reader reads by itself: nothing
     with (
         patch.object(local, "FEW", 1),  # it is also how many rows a group of rows in a file has
+        patch.object(local, "HELD", 1),
         patch.object(reading, "WORTH_IT", 0),
         patch.object(reading.Reader.__init__, "__defaults__", limits),
         patch.object(local, "SEARCHED", 0),  # Spark looks up
-        patch.object(programs, "SMALL", -1 if scale is Scale.HUGE else programs.SMALL),
+        patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),
     ):
         yield
 
