@@ -34,7 +34,7 @@ def test_packing_loses_nothing(vector: Vector) -> None:
 
 @given(vectors, timelines)
 def test_starts_ends_and_consistency_agree(vector: Vector, time: Timeline) -> None:
-    ends = Clock(time).ends(vector, INPUTS)
+    ends = Clock(time, {"c": INPUTS}).ends("c", vector)
     expected = [of(vector).end_of(p, time) for p in PATHWAYS]
     assert [None if e == fast.NEVER else e for e in ends] == expected
     assert fast.end(ends) == of(vector).end(time)
@@ -44,8 +44,8 @@ def test_starts_ends_and_consistency_agree(vector: Vector, time: Timeline) -> No
 
 @given(vectors, vectors, timelines)
 def test_the_order_agrees(one: Vector, other: Vector, time: Timeline) -> None:
-    clock = Clock(time)
-    assert fast.precedes(clock.ends(one, INPUTS), clock.ends(other, INPUTS)) == of(one).precedes(of(other), time)
+    clock = Clock(time, {"c": INPUTS})
+    assert fast.precedes(clock.ends("c", one), clock.ends("c", other)) == of(one).precedes(of(other), time)
 
 
 moving = st.tuples(vectors, vectors, st.lists(st.booleans(), min_size=3, max_size=3), vectors)

@@ -69,7 +69,8 @@ def carried_out(stock: Stock, plan: Plan) -> Block:
     ],
 )
 def test_table_4(vector: Vector, starts: int, ends: int, consistent: bool) -> None:
-    found = Clock(Timeline({"crawl": CRAWLS, "score": SCORES}, NOW)).ends(vector, ("crawl", "score"))
+    clock = Clock(Timeline({"crawl": CRAWLS, "score": SCORES}, NOW), {"joined": ("crawl", "score")})
+    found = clock.ends("joined", vector)
     assert (start(vector), end(found), apart(vector, found) < 0) == (starts, ends, consistent)
 
 

@@ -174,7 +174,7 @@ class History:
                 self._add(block)
         if plan.delivers is not None:
             self.stock.deliver(plan.delivers)
-        self.stock.settle(self.stock.layout.channels, Clock(self.time))
+        self.stock.settle(self.stock.layout.channels, Clock(self.time, self.stock.layout.inputs))
 
     def _add(self, block: Block) -> None:
         self.everything.append(block)

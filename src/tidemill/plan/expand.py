@@ -27,6 +27,10 @@ class Expansion:
         self._layout, self._uses = layout, uses
         self._index = {c: Index() for c in channels}
 
+    def put(self, found: Found) -> None:
+        """Keep a block for those that come to be combined with."""
+        self._index[found.block.channel].put(found)
+
     def of(self, found: Found) -> list[Offer]:
         block = found.block
         kind = block.channel, block.shape

@@ -20,9 +20,8 @@ class Judge:
     def __init__(self, stock: Stock, goal: str, limits: Mapping[str, Limit], clock: Clock, rules: Rules) -> None:
         self.pruned: Counter[str] = Counter()
         self._stock, self._goal, self._limits, self._clock, self._rules = stock, goal, limits, clock, rules
-        self._inputs = stock.layout.inputs
         self._has = stock.delivered(goal)
-        self._has_ends = clock.ends(self._has, self._inputs[goal])
+        self._has_ends = clock.ends(goal, self._has)
         self._joints: dict[str, set[Vector]] = {}
         self._enough: dict[tuple[str, Shape], list[Ends]] = {}
         self._passed: dict[tuple[str, Shape], list[Found]] = {}
@@ -53,7 +52,7 @@ class Judge:
 
     def _effect(self, reached: Vector) -> Reason | None:
         limit = self._limits[self._goal]
-        ends = self._clock.ends(reached, self._inputs[self._goal])
+        ends = self._clock.ends(self._goal, reached)
         if not advances(self._has_ends, ends):
             return Reason.BACKWARDS
         if not limit.fresh(ends, self._clock.now):
@@ -64,6 +63,16 @@ class Judge:
         """May it be taken for what it leads to?"""
         together = not strict or apart(block.target, ends) < 0
         return together and self._limits[block.channel].holds(block.target, ends, self._clock.now)
+
+    def leads_on(self, found: Found) -> bool:
+        """Can something be made of a block that exists, or is it only there for others to start from?
+
+        What a delta becomes is no fresher and no more consistent than the delta, so of one that is not fit come supports
+        at most. Of several pathways, it is known only once it is applied whether it leads to where somebody stands.
+        """
+        block = found.block
+        mixes = len(block.target) > 1 and block.channel in self._stock.layout.supported
+        return found.fit or mixes or self.is_support(block)
 
     def is_support(self, block: Block) -> bool:
         """Does it lead to where somebody stands who needs a base there to go on from? Such a base may be stale."""
@@ -113,7 +122,7 @@ class Judge:
         passed.append(found)
 
     def ends(self, block: Block) -> Ends:
-        return self._clock.ends(block.target, self._inputs[block.channel])
+        return self._clock.ends(block.channel, block.target)
 
     def _count(self, rule: str, pruned: bool) -> bool:
         if pruned:

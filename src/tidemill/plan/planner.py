@@ -40,7 +40,7 @@ class Scope:
 
     def search(self, stock: Stock, output: str, timeline: Timeline, costs: Costs, rules: Rules) -> Search:
         limits = self.propagated if rules.propagation else self.declared
-        return Search(stock, output, limits, self.uses, Clock(timeline), costs, rules)
+        return Search(stock, output, limits, self.uses, Clock(timeline, stock.layout.inputs), costs, rules)
 
 
 class Scopes:
@@ -86,4 +86,4 @@ def due_at(stock: Stock, output: str, timeline: Timeline) -> int | None:
     delivered = stock.delivered(output)
     if not any(delivered):
         return timeline.now
-    return own(layout, output).passed_at(Clock(timeline).ends(delivered, layout.inputs[output]), timeline.now)
+    return own(layout, output).passed_at(Clock(timeline, layout.inputs).ends(output, delivered), timeline.now)

@@ -87,11 +87,19 @@ class Search:
         ready = next((f for f in blocks if f.accepted), None)
         if ready is None:
             self._best = {f.block: f for f in blocks}
-            dead_end = not self._stock.layout.channels[self._goal].conversions  # nothing is made of what it has
-            for found in blocks:
-                if not (dead_end and found.block.channel == self._goal):
-                    self._expand(found)
+            self._begin(blocks)
         return ready
+
+    def _begin(self, blocks: list[Found]) -> None:
+        """Expand what leads on; the rest is there for it to be combined with."""
+        leading = []
+        for found in blocks:
+            if self._judge.leads_on(found):
+                leading.append(found)
+            else:
+                self._expansion.put(found)
+        for found in leading:
+            self._expand(found)
 
     def _expand(self, found: Found) -> None:
         for offer in self._expansion.of(found):

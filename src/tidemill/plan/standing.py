@@ -148,7 +148,7 @@ class Question:
 
 def _due(layout: Layout, stock: Stock, goal: str, timeline: Timeline) -> Version | None:
     """When a channel is too stale, or the first of what it derives from has come; None if that is not in sight."""
-    ends = Clock(timeline).ends(stock.delivered(goal), layout.inputs[goal])
+    ends = Clock(timeline, layout.inputs).ends(goal, stock.delivered(goal))
     missing = NEVER in ends and any(
         timeline.versions.get(source) for source, e in zip(layout.inputs[goal], ends, strict=True) if e == NEVER
     )
@@ -179,5 +179,5 @@ def kept(promise: Promise, reached: Provenance, timeline: Timeline) -> Kept:
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}
     bounds = {p: lag for p in pathways if (lag := promise.lag_of(p[0])) is not None}
     vector = packed(reached, pathways)
-    far = apart(vector, Clock(timeline).ends(vector, tuple(p[0] for p in pathways))) if pathways else None
+    far = apart(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
     return Kept(stale, bounds, None if far is None else far / 1e6, promise.consistency)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from tidemill.plan.graph import Block, Size
@@ -58,7 +59,7 @@ class Rejected(NamedTuple):
     cost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Steps in an order in which they can run, and the block of the goal that is handed over after the last."""
 
@@ -67,7 +68,7 @@ class Plan:
     delivers: Block | None  # None: the steps only prepare (baselines plan one step at a time)
     cost: float
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Block, ...]:
         """What must exist before the first step."""
         made = {b for step in self.steps for b in step.makes}

@@ -2,7 +2,7 @@
 
 A stock is kept from call to call, and small: deltas that nobody tells apart any more are one; what lies before the last
 base that all outputs have passed is let go, and so is every base that is neither among the newest nor the last before a
-point from which somebody goes on, and what was handed over of an output of which nobody makes anything. So a call costs
+point from which somebody goes on, and deltas that were handed over of an output of which nobody makes anything. So a call costs
 the same however many blocks have arrived.
 
 The planner never needs to know of which parts a chain was made: whoever runs the plan finds the deltas between two
@@ -66,8 +66,12 @@ class Stock:
     def deliver(self, block: Block) -> None:
         """A block was handed to the consumer of its channel."""
         has = self._delivered[block.channel]
-        reached = block.target if block.source is None else applied(has, block.source, block.target)
-        self._delivered[block.channel] = reached
+        if block.source is None:
+            self._delivered[block.channel] = block.target
+        else:
+            self._delivered[block.channel] = applied(has, block.source, block.target)
+            if self._ends_here(block.channel):
+                self._drop(block)
 
     def pin(self, blocks: Iterable[Block]) -> None:
         """These are being read: nothing may be chained across their targets until they are unpinned."""
@@ -84,12 +88,11 @@ class Stock:
     def settle(self, channels: Iterable[str], clock: Clock) -> None:
         """Let go of what is passed and chain what nobody tells apart any more, after readers of these went on."""
         for channel in channels:
-            if self.rules.old_blocks and self._ends_here(channel):
-                self._let_go_of_delivered(channel, clock)
             if self.rules.old_blocks and not _is_tidy(self._shelves[channel]):
                 self._let_go(channel, clock)
             if self.rules.chains and len(self._shelves[channel]) > 1:
-                self._chain(channel, [b.source for b in self._shelves[channel] if b.source is not None])
+                met = {b.target for b in self._shelves[channel] if b.source is not None}
+                self._chain(channel, [b.source for b in self._shelves[channel] if b.source in met])
 
     def points(self, channel: str) -> frozenset[Vector]:
         """Where somebody stands who will go on from there: makers of derived channels, and outputs."""
@@ -105,35 +108,29 @@ class Stock:
         made = self.layout.children[channel] or self.layout.channels[channel].conversions
         return channel in self._delivered and not made
 
-    def _let_go_of_delivered(self, channel: str, clock: Clock) -> None:
-        """What the consumer has of an output is known by where he stands."""
-        inputs, shelf = self.layout.inputs[channel], self._shelves[channel]
-        has = clock.ends(self._delivered[channel], inputs)
-        for block in [b for b in shelf if _reaches(has, clock.ends(b.target, inputs))]:
-            del shelf[block]
-            self._parts.pop(block, None)
+    def _drop(self, block: Block) -> None:
+        self._shelves[block.channel].pop(block, None)
+        self._parts.pop(block, None)
 
     def _let_go(self, channel: str, clock: Clock) -> None:
-        inputs, pinned = self.layout.inputs[channel], self._pinned[channel]
-        ends = {b: clock.ends(b.target, inputs) for b in self._shelves[channel]}
+        pinned = self._pinned[channel]
+        ends = {b: clock.ends(channel, b.target) for b in self._shelves[channel]}
         bases = {b: at for b, at in ends.items() if b.shape is Shape.BASE}
         if not bases:
             return
         last = self._last_passed(channel, bases, clock)
         needed = _maximal(bases)
         for point in self.points(channel):
-            needed |= _maximal({b: at for b, at in bases.items() if _reaches(clock.ends(point, inputs), at)})
+            needed |= _maximal({b: at for b, at in bases.items() if _reaches(clock.ends(channel, point), at)})
         for block, at in ends.items():
             passed = last is not None and block is not last and _reaches(ends[last], at)
             if (passed or (block in bases and block not in needed)) and block.target not in pinned:
-                del self._shelves[channel][block]
-                self._parts.pop(block, None)
+                self._drop(block)
 
     def _last_passed(self, channel: str, bases: Mapping[Block, Ends], clock: Clock) -> Block | None:
         """The last base that all outputs have passed. Whoever needs something older can make it from there."""
-        inputs = self.layout.inputs[channel]
         parts = (self.layout.part(self._consumed[r.channel], channel, r.offset) for r in self.layout.routes[channel])
-        reached = [clock.ends(p, inputs) for p in parts]
+        reached = [clock.ends(channel, p) for p in parts]
         if not reached or any(NEVER in r for r in reached):
             return None
         behind = [b for b, at in bases.items() if all(_reaches(r, at) for r in reached)]

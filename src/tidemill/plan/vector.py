@@ -8,7 +8,8 @@ tested.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from operator import le
 
 from tidemill.model.provenance import NAMED, Pathway, Provenance
@@ -108,21 +109,21 @@ def _named(versions: Iterable[Version]) -> Entry:
 
 
 class Clock:
-    """Ends of vectors at one moment, each worked out once."""
+    """Ends of vectors at one moment, each worked out once; `inputs` says where the pathways of each channel begin."""
 
-    __slots__ = ("_known", "_timeline", "now")
+    __slots__ = ("_inputs", "_known", "_timeline", "now")
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, inputs: Mapping[str, tuple[str, ...]]) -> None:
         self.now = timeline.now
-        self._timeline = timeline
-        self._known: dict[tuple[tuple[str, ...], Vector], Ends] = {}
+        self._timeline, self._inputs = timeline, inputs
+        self._known: defaultdict[str, dict[Vector, Ends]] = defaultdict(dict)
 
-    def ends(self, vector: Vector, inputs: tuple[str, ...]) -> Ends:
-        """The smallest end on each pathway; `inputs` are the input channels at which the pathways begin."""
-        key = (inputs, vector)
-        known = self._known.get(key)
-        if known is None:
+    def ends(self, channel: str, vector: Vector) -> Ends:
+        """The smallest end on each pathway of a channel."""
+        known = self._known[channel]
+        ends = known.get(vector)
+        if ends is None:
             end = self._timeline.end  # ends ascend with versions, so the oldest has the smallest
-            entries = zip(inputs, vector, strict=True)
-            known = self._known[key] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
-        return known
+            entries = zip(self._inputs[channel], vector, strict=True)
+            ends = known[vector] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
+        return ends

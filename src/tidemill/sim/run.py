@@ -114,6 +114,10 @@ class Simulation:
         """What has arrived has arrived before now, if only just."""
         return Timeline(self._versions, self._now + 1)
 
+    @property
+    def _clock(self) -> Clock:
+        return Clock(self._timeline, self._layout.inputs)
+
     def _look(self) -> None:
         """Is something too stale, or when will it be?"""
         for output in self._layout.graph.outputs:
@@ -166,7 +170,7 @@ class Simulation:
             self._stock.deliver(plan.delivers)
         self._stock.unpin(plan.reads)
         touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
-        self._stock.settle(touched, Clock(self._timeline))
+        self._stock.settle(touched, self._clock)
 
     def _really_made(self, step: Step) -> list[Block]:
         """What a step made. A base that a delta was applied to is the size it is: noise would add up for ever."""
@@ -177,7 +181,7 @@ class Simulation:
         return max(LEAST, self._random.gauss(1.0, SPREAD))
 
     def _ends(self, output: str) -> Ends:
-        return Clock(self._timeline).ends(self._stock.delivered(output), self._layout.inputs[output])
+        return self._clock.ends(output, self._stock.delivered(output))
 
     def _measure(self, output: str, before: Ends) -> None:
         """How long each pathway that was too stale had been so."""
