@@ -24,10 +24,8 @@ class Limit:
 
     def fresh(self, ends: Ends, now: Version) -> bool:
         """Is no pathway too stale? One that contributes nothing is not."""
-        for place, bound in self._bounded:  # written out, as it is asked of every block
-            if ends[place] + bound < now and ends[place] != NEVER:
-                return False
-        return True
+        late = [place for place, bound in self._bounded if ends[place] + bound < now and ends[place] != NEVER]
+        return not late
 
     def consistent(self, vector: Vector, ends: Ends) -> bool:
         if self.inconsistency is None or (len(vector) == 1 and len(vector[0]) < 2):

@@ -90,16 +90,35 @@ def _offer(offers: list[Offer], maker: Maker, reached: Reached) -> None:
 
 
 def _converted(conversion: Conversion, found: Found, index: Index) -> list[Reached]:
-    pairs = _pairs(conversion, found, index)
+    """What comes of an old base and the block to convert, one of them being what was found."""
     if conversion.takes is Shape.BASE:
-        return [((o, n), o.block.target, n.block.target) for o, n in pairs if n.fit and precedes(o.ends, n.ends)]
-    deltas = [(old, new, new.block.source or (), new.block.target) for old, new in pairs]
-    if conversion.makes is not Shape.BASE:
-        return [((old, new), source, target) for old, new, source, target in deltas if source == old.block.target]
+        return _differences(found, index)
+    if conversion.makes is Shape.BASE and len(found.block.target) > 1:
+        return _mixtures(conversion, found, index)
+    pairs = index.meeting(found)
     return [
-        ((old, new), source, applied(old.block.target, source, target))
-        for old, new, source, target in deltas
-        if legal(old.block.target, source, target)
+        (pair, pair[0].block.target, pair[1].block.target) for pair in pairs if conversion.fits(pair[1].block.shape)
+    ]
+
+
+def _differences(found: Found, index: Index) -> list[Reached]:
+    others = [other for other in index.bases.values() if other is not found]
+    pairs = [(old, found) for old in others] + [(found, new) for new in others]
+    return [((o, n), o.block.target, n.block.target) for o, n in pairs if n.fit and precedes(o.ends, n.ends)]
+
+
+def _mixtures(conversion: Conversion, found: Found, index: Index) -> list[Reached]:
+    """Of several pathways, a delta applies to more than the base that it starts from."""
+    if found.block.source is None:
+        deltas = [delta for deltas in index.starting.values() for delta in deltas]
+        pairs = [(found, delta) for delta in deltas if conversion.fits(delta.block.shape)]
+    else:
+        pairs = [(base, found) for base in index.bases.values()]
+    moves = [(pair, pair[0].block.target, pair[1].block.source or (), pair[1].block.target) for pair in pairs]
+    return [
+        (pair, source, applied(has, source, target))
+        for pair, has, source, target in moves
+        if legal(has, source, target)
     ]
 
 
@@ -109,28 +128,3 @@ def _chains(found: Found, source: Vector, index: Index) -> list[Offer]:
     pairs += [(before, found) for before in index.ending.get(source, ())]
     wholes = [((before, after), chained(before.block, after.block)) for before, after in pairs]
     return [(parts, (whole,), None) for parts, whole in wholes if whole is not None and whole.source != whole.target]
-
-
-def _pairs(conversion: Conversion, found: Found, index: Index) -> list[tuple[Found, Found]]:
-    """The old base and the block to convert, one of them being what was found."""
-    block = found.block
-    if block.source is not None:
-        return [(old, found) for old in _old(block, index)]
-    if conversion.takes is Shape.BASE:
-        others = [other for other in index.bases.values() if other is not found]
-        return [(old, found) for old in others] + [(found, new) for new in others]
-    return [(found, new) for new in _new(block, index) if conversion.fits(new.block.shape)]
-
-
-def _old(delta: Block, index: Index) -> Iterable[Found]:
-    """The bases with which a delta could be converted; of one pathway, it applies to what it starts from alone."""
-    if len(delta.target) > 1:
-        return index.bases.values()
-    return [index.bases[delta.source]] if delta.source in index.bases else []
-
-
-def _new(base: Block, index: Index) -> Iterable[Found]:
-    """The deltas that could be converted with an old base."""
-    if len(base.target) > 1:
-        return [delta for deltas in index.starting.values() for delta in deltas]
-    return index.starting.get(base.target, ())

@@ -47,20 +47,24 @@ class Index:
         if found.fit:
             self.fit.setdefault(block.shape, []).append(found)
 
+    def meeting(self, found: Found) -> list[tuple[Found, Found]]:
+        """The pairs of a base and a delta that starts there in which this block takes part."""
+        if found.block.source is None:
+            return [(found, delta) for delta in self.starting.get(found.block.target, ())]
+        return [(self.bases[found.block.source], found)] if found.block.source in self.bases else []
+
     def fillings(self, take: Take) -> list[Filling]:
         """All ways to fill a port with something."""
         fit = [found for shape, blocks in self.fit.items() if take.fits(shape) for found in blocks]
-        return self._with_old(fit) if take.old else [(found,) for found in fit]
+        if not take.old:
+            return [(found,) for found in fit]
+        return [pair for found in fit for pair in self.meeting(found)]
 
     def fillings_with(self, found: Found, take: Take, as_old: bool) -> list[Filling]:
         """The ways to fill a port in which this block takes part."""
-        if not as_old:
-            return self._with_old([found]) if take.old else [(found,)]
-        deltas = self.starting.get(found.block.target, ())
-        return [(found, delta) for delta in deltas if delta.fit and take.fits(delta.block.shape)]
-
-    def _with_old(self, deltas: list[Found]) -> list[Filling]:
-        return [(self.bases[d.block.source], d) for d in deltas if d.block.source in self.bases]
+        if not (as_old or take.old):
+            return [(found,)]
+        return [pair for pair in self.meeting(found) if pair[1].fit and take.fits(pair[1].block.shape)]
 
 
 class Steps:

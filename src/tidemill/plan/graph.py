@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
@@ -26,12 +27,11 @@ class Shape(StrEnum):
     __hash__ = str.__hash__  # an enum's own is several times slower, and shapes are looked up all the time
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     rows: float
     bytes: float
 
-    def __add__(self, other: Size) -> Size:
+    def __add__(self, other: Size) -> Size:  # type: ignore[override]
         return Size(self.rows + other.rows, self.bytes + other.bytes)
 
 

@@ -67,8 +67,8 @@ class Judge:
     def leads_on(self, found: Found) -> bool:
         """Can something be made of a block that exists, or is it only there for others to start from?
 
-        What a delta becomes is no fresher and no more consistent than the delta, so of one that is not fit come supports
-        at most. Of several pathways, it is known only once it is applied whether it leads to where somebody stands.
+        What a delta becomes is no fresher and no more consistent than the delta: of one that is not fit, a support at
+        best. Of several pathways, it is known only once it is applied whether it leads to where somebody stands.
         """
         block = found.block
         mixes = len(block.target) > 1 and block.channel in self._stock.layout.supported

@@ -125,8 +125,7 @@ class Search:
     def _step(self, parts: Filling, blocks: tuple[Block, ...], by: Maker) -> Step:
         reads = tuple([part.block for part in parts])
         estimate = self._costs(by.task, by.variant, reads)
-        sized = zip(blocks, estimate.sizes, strict=True)
-        made = tuple([block.of_size(size) for block, size in sized])
+        made = tuple([block.of_size(size) for block, size in zip(blocks, estimate.sizes, strict=True)])
         return Step(by.task, by.variant, reads, made, estimate.cost)
 
     def _put(self, found: Found) -> None:

@@ -2,8 +2,8 @@
 
 A stock is kept from call to call, and small: deltas that nobody tells apart any more are one; what lies before the last
 base that all outputs have passed is let go, and so is every base that is neither among the newest nor the last before a
-point from which somebody goes on, and deltas that were handed over of an output of which nobody makes anything. So a call costs
-the same however many blocks have arrived.
+point from which somebody goes on, and deltas that were handed over of an output of which nobody makes anything. So a
+call costs the same however many blocks have arrived.
 
 The planner never needs to know of which parts a chain was made: whoever runs the plan finds the deltas between two
 points in the catalog.
@@ -137,22 +137,18 @@ class Stock:
         return max(behind, key=bases.__getitem__, default=None)
 
     def _chain(self, channel: str, joints: Iterable[Vector]) -> None:
-        kept, pinned = self.points(channel), self._pinned[channel]
+        """Make one delta of two that meet, where nobody stands and nothing else meets them."""
+        shelf = self._shelves[channel]
         for joint in joints:
-            if joint not in kept and joint not in pinned:
-                self._join(self._shelves[channel], joint)
-
-    def _join(self, shelf: Shelf, joint: Vector) -> None:
-        """Make one delta of the two that meet here, unless there is a base or a choice."""
-        before = [b for b in shelf if b.target == joint]
-        after = [b for b in shelf if b.source == joint]
-        if len(before) != 1 or len(after) != 1 or before == after:
-            return
-        whole = chained(before[0], after[0])
-        if whole is not None:
-            del shelf[before[0]], shelf[after[0]]
-            shelf[whole] = whole
-            self._parts[whole] = self._joined(before[0], after[0])
+            before = [b for b in shelf if b.target == joint]
+            after = [b for b in shelf if b.source == joint]
+            if len(before) != 1 or len(after) != 1 or before == after:
+                continue
+            whole = chained(before[0], after[0])
+            if whole is not None and joint not in self.points(channel) and joint not in self._pinned[channel]:
+                del shelf[before[0]], shelf[after[0]]
+                shelf[whole] = whole
+                self._parts[whole] = self._joined(before[0], after[0])
 
     def _joined(self, first: Block, second: Block) -> deque[Block]:
         parts = self._parts.pop(first, deque([first]))
