@@ -18,6 +18,7 @@ from tidemill.cli.deferred import (
     measure_merge,
     measure_modes,
     measure_overhead,
+    measure_planner,
     measure_push,
     measure_queries,
     measure_staleness,
@@ -46,6 +47,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(modes)
     bench.command()(choices)
     bench.command()(staleness)
+    bench.command()(planner)
     bench.command()(dispatch)
     bench.command()(storage)
     bench.command()(linear_road)
@@ -139,6 +141,15 @@ def choices(
     _print(as_json, document, document["points"])
     if not as_json:
         write(f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n")
+
+
+def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
+    """What planning itself costs: a call as channels and arrivals grow (`sim workflows` has ten weeks of calls)."""
+    document = measure_planner(rounds=rounds, tell=tell)
+    if as_json:
+        write(json.dumps(document) + "\n")
+        return
+    write(_markdown(document["by_channels"]) + "\n" + _markdown(document["by_blocks"]))
 
 
 def dispatch(

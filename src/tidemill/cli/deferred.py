@@ -112,6 +112,12 @@ def measure_choices(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_planner(**wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.planner import measure  # noqa: PLC0415
+
+    return measure(**wanted)
+
+
 def measure_dispatch(**wanted: Any) -> dict[str, Any]:
     from tidemill.bench.dispatch import measure  # noqa: PLC0415
 
