@@ -100,7 +100,7 @@ def _call(stock: Stock, rounds: int) -> float:
     newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.blocks(c))
     inputs = {p[0] for p in stock.layout.pathways[output]}
     arrived = next(iter(stock.layout.channels))
-    versions = {name: range(1, newest + 1) if name == arrived else [1] for name in inputs}
+    versions = {name: list(range(1, newest + 1)) if name == arrived else [1] for name in inputs}
     planner = DynamicProgram(stock.layout, _costs)
 
     def plan() -> Answer:

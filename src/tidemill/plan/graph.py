@@ -41,8 +41,9 @@ EMPTY = Size(0.0, 0.0)
 class Block:
     """A block that exists or could be made. A base has no source. Two are the same if they hold the same data.
 
-    Its size is an estimate, until it exists. Blocks do not change; the class is written out because a search makes
-    dozens of them and looks them up far more often, and a frozen dataclass takes three times as long to make.
+    Its size is an estimate until it exists, and filled in once it is known; nothing else ever changes. The class is
+    written out because a search makes dozens of blocks and looks them up far more often, and a frozen dataclass takes
+    three times as long to make.
     """
 
     __slots__ = ("_hash", "channel", "shape", "size", "source", "target")

@@ -19,9 +19,10 @@ class Judge:
 
     def __init__(self, stock: Stock, goal: str, limits: Mapping[str, Limit], clock: Clock, rules: Rules) -> None:
         self.pruned: Counter[str] = Counter()
+        self.ends = clock.ends
         self._stock, self._goal, self._limits, self._clock, self._rules = stock, goal, limits, clock, rules
         self._has = stock.delivered(goal)
-        self._has_ends = clock.ends(goal, self._has)
+        self._has_ends = self.ends(goal, self._has)
         self._joints: dict[str, set[Vector]] = {}
         self._enough: dict[tuple[str, Shape], list[Ends]] = {}
         self._passed: dict[tuple[str, Shape], list[Found]] = {}
@@ -31,7 +32,7 @@ class Judge:
 
         A derived channel's content that reflects nothing was never made: something can be applied to it, no more.
         """
-        ends = self.ends(block)
+        ends = self.ends(block.channel, block.target)
         made = any(block.target) or block.channel not in self._stock.layout.writer
         fit = made and self._limits[block.channel].holds(block.target, ends, self._clock.now)
         if fit:
@@ -52,7 +53,7 @@ class Judge:
 
     def _effect(self, reached: Vector) -> Reason | None:
         limit = self._limits[self._goal]
-        ends = self._clock.ends(self._goal, reached)
+        ends = self.ends(self._goal, reached)
         if not advances(self._has_ends, ends):
             return Reason.BACKWARDS
         if not limit.fresh(ends, self._clock.now):
@@ -120,9 +121,6 @@ class Judge:
             if precedes(other.ends, found.ends) and not other.dropped:
                 other.dropped = self._count("long_term", True)
         passed.append(found)
-
-    def ends(self, block: Block) -> Ends:
-        return self._clock.ends(block.channel, block.target)
 
     def _count(self, rule: str, pruned: bool) -> bool:
         if pruned:

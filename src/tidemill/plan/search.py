@@ -116,17 +116,18 @@ class Search:
             step = self._step(parts, blocks, by)
             cost += step.cost
             mask |= self._steps.add(step)
-            blocks = step.makes
-        for found, block in zip(wanted, blocks, strict=True):
+        for found in wanted:
             if found is not None:
-                found.block, found.cost, found.mask = block, cost, mask
+                found.cost, found.mask = cost, mask
                 self._put(found)
 
     def _step(self, parts: Filling, blocks: tuple[Block, ...], by: Maker) -> Step:
+        """The step, priced; from now on it is known how large its blocks would be."""
         reads = tuple([part.block for part in parts])
-        estimate = self._costs(by.task, by.variant, reads)
-        made = tuple([block.of_size(size) for block, size in zip(blocks, estimate.sizes, strict=True)])
-        return Step(by.task, by.variant, reads, made, estimate.cost)
+        cost, sizes = self._costs(by.task, by.variant, reads)
+        for block, size in zip(blocks, sizes, strict=True):
+            block.size = size
+        return Step(by.task, by.variant, reads, blocks, cost)
 
     def _put(self, found: Found) -> None:
         before = self._best.get(found.block)
@@ -144,7 +145,7 @@ class Search:
         known = self._best.get(block)
         if known is not None and known.cost <= cost:
             return None
-        judge, ends = self._judge, self._judge.ends(block)
+        judge, ends = self._judge, self._judge.ends(block.channel, block.target)
         fit = judge.is_fit(block, ends, by is not None and by.strict)
         if block.channel == self._goal:
             return self._as_goal(block, ends, fit, by)

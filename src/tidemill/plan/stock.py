@@ -166,6 +166,8 @@ def _is_tidy(shelf: Shelf) -> bool:
 
 def _maximal(bases: Mapping[Block, Ends]) -> set[Block]:
     """Those that no other outdoes."""
+    if len(bases) < 2:
+        return set(bases)
     return {b for b, at in bases.items() if not any(at != other and _reaches(other, at) for other in bases.values())}
 
 

@@ -66,7 +66,7 @@ class Rates:
         read = [block.size.bytes for block in reads]
         made = [sum(map(mul, yields, read)) for yields in work.yields]
         hours = sum(map(mul, work.hours, read)) + WRITE * sum(made)
-        return Estimate(START + hours / GIGABYTE, tuple(sized(m) for m in made))
+        return Estimate(START + hours / GIGABYTE, tuple([sized(m) for m in made]))
 
 
 def sized(amount: float) -> Size:
