@@ -196,8 +196,8 @@ class CatalogReader(Protocol):
     def merging(self, paid: float = 0.0) -> list[Merging]:
         """Of each channel on which anything was merged so far, and readers have paid this much at least."""
 
-    def facts(self) -> list[FlowFacts]:
-        """What is known of all bound flows."""
+    def facts(self) -> dict[str, FlowFacts]:
+        """What is known of all bound flows, by name. What did not change is the same object as at the last look."""
 
     def wished(self) -> dict[str, Any]:
         """What people wish of all dispatchers, by what it is about."""

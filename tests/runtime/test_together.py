@@ -32,7 +32,7 @@ def test_what_is_due_for_several_tables_is_one_run(tmp_path: Path) -> None:
     mill = Mill(workflow().declared(), tmp_path)
     mill.insert("events", "tide", "mill")
     (run,) = mill.due()
-    assert (run.subject, [f.priority for f in mill.catalog.facts()]) == ("words", [12.0])
+    assert (run.subject, [f.priority for f in mill.catalog.facts().values()]) == ("words", [12.0])
     attempt(mill.executor, run, chosen(mill.catalog, mill.binding("words"), {})[0], {}, None)
     assert mill.rows("counts") == {("tide", 1), ("mill", 1)}
     assert mill.rows("totals") == {(2,)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.schedule.jobs import arrived, dispatcher, job
+from tests.schedule.jobs import arrived, dispatcher, job, profile
 
 from tidemill.errors import ConfigError, Infeasible
 from tidemill.schedule.dispatcher import Dispatcher
@@ -214,10 +214,20 @@ def test_learnt_costs_place_a_job_anew() -> None:
     due(mill, long)
     assert started(mill) == {"long": 1}
     end(mill, long, 1)
-    long.profile = Profile("long", 1000.0, Cost(100, 0))
-    mill.change(1, jobs=[short, long])
+    assert mill.learn([Profile("long", 1000.0, Cost(100, 0))], 1)  # it may belong elsewhere
+    mill.change(1)
     due(mill, long, now=1)
     assert started(mill, 1) == {"long": 0}
+
+
+def test_a_little_learnt_ranks_jobs_anew_and_leaves_them_where_they_are() -> None:
+    one, other = arrived(job("one", 10, 1.0), (0, 1)), arrived(job("other", 10, 1.1), (0, 1))
+    mill = dispatcher([one, other], MaxBenefit())
+    due(mill, one, other)
+    for took in (1.1, 1.2):
+        assert not mill.learn([profile("one", 10, took)], 0)
+    assert mill.learn([profile("one", 10, 1.3)], 0)  # bit by bit it has become much, since it was placed
+    assert started(mill) == {"other": 0}
 
 
 def test_without_patience_a_dull_job_waits_for_ever_and_with_it_it_does_not() -> None:

@@ -66,7 +66,7 @@ class Load:
         for number in range(ROUNDS):
             for name in inputs():
                 self.insert(name, self.heavy if name.startswith("logs") and not number else FEW)
-            took = {facts.flow: self._seconds(facts.flow) for facts in self.mill.catalog.facts()}
+            took = {flow: self._seconds(flow) for flow in self.mill.catalog.facts()}
         seldom = sum(seconds for flow, seconds in took.items() if flow.startswith("pairs"))
         often = sum(took.values()) - seldom
         self.period = (often + seldom / SELDOM) / (CALM * self.tracks)

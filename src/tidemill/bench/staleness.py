@@ -79,7 +79,7 @@ def _busy(mill: Tidemill, began: float, ended: float) -> list[float]:
 
 
 def _weighted(mill: Tidemill, since: float, until: float) -> float:
-    priorities = {f.flow: f.priority for f in mill.catalog.facts()}
+    priorities = {name: f.priority for name, f in mill.catalog.facts().items()}
     drawn = curves(mill.history(), Measure.AGE, since, until)
     return sum(priorities.get(c.table, 0.0) * _area(c) for c in drawn) / (until - since)
 

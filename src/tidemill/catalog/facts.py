@@ -88,7 +88,7 @@ class Facts:
         self._flows: dict[str, _Flow] = {}
         self._facts: dict[str, FlowFacts] = {}
 
-    def look(self, connection: Connection) -> list[FlowFacts]:
+    def look(self, connection: Connection) -> dict[str, FlowFacts]:
         """Facts that did not change are the same objects as before. Nothing must have been read by the connection."""
         with self._lock:
             upto = connection.execute(select(func.max(events.c.id))).scalar() or 0
@@ -98,7 +98,7 @@ class Facts:
             else:
                 self._facts |= {name: self._flows[name].facts(name) for name in self._happened(connection)}
             self._upto = upto
-            return list(self._facts.values())
+            return self._facts.copy()
 
     def _happened(self, connection: Connection) -> set[str]:
         """Take note of what happened since the last look, and say to whom."""

@@ -150,7 +150,7 @@ class SqlCatalogReader:
         with self._read() as connection:
             return merging.known(connection, paid)
 
-    def facts(self) -> list[FlowFacts]:
+    def facts(self) -> dict[str, FlowFacts]:
         with self._read() as connection:
             return self._facts.look(connection)
 

@@ -163,17 +163,16 @@ class Dispatch:
         if self._dispatcher is not None and fresh and {_name(run) for run in runnable} <= self._jobs.keys():
             return
         known = self._facts(runnable)
-        before, self._known = self._known, {f.flow: f for f in known}
-        changed = [f for f in known if f is not before.get(f.flow) and f != before.get(f.flow)]
+        before, self._known = self._known, known
+        changed = [f for name, f in known.items() if f is not before.get(name) and f != before.get(name)]
         newly = {run.subject for run in runnable if run.backfill} - self._backfilled
-        others = newly or before.keys() != self._known.keys() or any(_rank(f) != _rank(before[f.flow]) for f in changed)
-        if others:
-            self._backfilled |= newly
-            self._meet(known, now)
-        else:
-            self._learn(changed)
         self._looked = time.monotonic()
-        if others or changed or self._dispatcher is None:
+        others = before.keys() != known.keys() or any(_rank(f) != _rank(before[f.flow]) for f in changed)
+        if newly or others or self._dispatcher is None:
+            self._backfilled |= newly
+            self._meet(list(known.values()), now)
+            self._arrange(now)
+        elif changed and self._dispatcher.learn(self._learnt(changed), now):
             self._arrange(now)
 
     def _meet(self, known: Sequence[FlowFacts], now: float) -> None:
@@ -188,19 +187,16 @@ class Dispatch:
                 job.fresh = job.since = begun.get(job.name) or now - job.profile.period
         self._jobs = {job.name: self._jobs.get(job.name, job) for job in jobs}
 
-    def _learn(self, changed: Iterable[FlowFacts]) -> None:
-        """Runs took longer or shorter, or were due more or less often."""
-        for facts in changed:
-            job = self._jobs[facts.flow]
-            job.profile = replace(_profile(facts), parents=job.profile.parents)
-            if facts.flow in self._backfilled:
-                self._jobs[_backfill(facts).name].profile = _backfill(facts)
+    def _learnt(self, changed: Iterable[FlowFacts]) -> list[Profile]:
+        """Of flows whose runs took longer or shorter, or were due more or less often."""
+        live = [replace(_profile(f), parents=self._jobs[f.flow].profile.parents) for f in changed]
+        return live + [_backfill(f) for f in changed if f.flow in self._backfilled]
 
-    def _facts(self, runnable: Iterable[Run]) -> list[FlowFacts]:
+    def _facts(self, runnable: Iterable[Run]) -> dict[str, FlowFacts]:
         """What is known of all flows, and of what may run and is none."""
         known = self._catalog.facts()
-        others = {run.subject for run in runnable} - {f.flow for f in known}
-        return known + [FlowFacts(name, 1.0, 0, (), None) for name in sorted(others)]
+        others = {run.subject for run in runnable if run.subject not in known}
+        return known | {name: FlowFacts(name, 1.0, 0, (), None) for name in sorted(others)}
 
     def _made(self, profiles: list[Profile]) -> list[Job]:
         try:

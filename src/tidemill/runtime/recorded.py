@@ -20,14 +20,15 @@ def recorded(catalog: CatalogReader, since: float = 0.0) -> dict[str, Recorded]:
 
     A run loads what arrived between the beginning of the one before and its own.
     """
-    ran = {f.flow: _runs(catalog, f.flow, since) for f in catalog.facts()}
-    known = {f.flow: f for f in catalog.facts() if len(ran[f.flow]) > 1}
+    facts = catalog.facts()
+    ran = {name: _runs(catalog, name, since) for name in facts}
+    known = {name: f for name, f in facts.items() if len(ran[name]) > 1}
     if not known:
         raise NotFound("no flow has run twice lately, so there is nothing to replay; let servers run for a while")
     inputs = [c.channel.name for c in catalog.channels() if c.channel.role is Role.INPUT]
     arrived = {c: [v / 1e6 for v in catalog.versions(c, int(since * 1e6))] for c in inputs}
     reads = {b.name: _read(b) for b in catalog.bindings()}
-    found = {name: _recorded(known, facts, ran[name], reads[name], arrived) for name, facts in known.items()}
+    found = {name: _recorded(known, f, ran[name], reads[name], arrived) for name, f in known.items()}
     return {name: of for name, of in found.items() if of.batches or of.parents}
 
 

@@ -30,7 +30,7 @@ class TaskStatistics:
 
 def statistics(catalog: CatalogReader, status: Status) -> list[TaskStatistics]:
     now = catalog.now()
-    priorities = {f.flow: f.priority for f in catalog.facts()}
+    priorities = {name: f.priority for name, f in catalog.facts().items()}
     found: list[TaskStatistics] = []
     for flow in status.flows:
         runs = catalog.runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)

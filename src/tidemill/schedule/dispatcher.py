@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tidemill.schedule.guard import Guard
-from tidemill.schedule.job import Job, by_name
+from tidemill.schedule.job import Job, Profile, by_name
 from tidemill.schedule.order import Order
-from tidemill.schedule.seats import Seats
+from tidemill.schedule.seats import Seats, astray
 from tidemill.schedule.state import State
 from tidemill.schedule.tracks.lane import Placement
 
@@ -46,7 +46,7 @@ class Dispatcher:
     ) -> None:
         self._jobs = by_name(jobs)
         self._order, self._placement, self._limits = order, placement, limits
-        self._seats = Seats(jobs, placement, tracks, backfill_tracks)
+        self._seats = Seats(self._jobs, placement, tracks, backfill_tracks)
         self._guard = Guard(limits.patience)
         order.setup(jobs)
 
@@ -89,6 +89,17 @@ class Dispatcher:
             started.append((job, track, grain if chop is None else min(grain, job.chopped(chop))))
         return started
 
+    def learn(self, profiles: Sequence[Profile], now: float) -> bool:
+        """Jobs take longer or shorter than thought, or are due more or less often.
+
+        True if one of them may belong on other tracks by now: then `change` should place all of them anew.
+        """
+        jobs = [self._jobs[profile.name] for profile in profiles]
+        for job, profile in zip(jobs, profiles, strict=True):
+            job.profile = profile
+        self._rank(now)
+        return any(map(astray, jobs))
+
     def change(
         self,
         now: float,
@@ -108,15 +119,14 @@ class Dispatcher:
         place = placement or self._placement
         live = self._seats.tracks if tracks is None else tracks
         behind = self._seats.backfill_tracks if backfill_tracks is None else backfill_tracks
-        self._seats.arrange(list(kept.values()), place, live, behind)
+        self._seats.arrange(kept, place, live, behind)
         for job in self._guard.jobs():
             if job.name not in kept:
                 self._order.taken(job, now)
                 self._guard.taken(job)
         self._jobs, self._placement, self._order = kept, place, order or self._order
-        self._order.setup(list(kept.values()))
+        self._rank(now)
         for job in self._guard.jobs():
-            self._order.ready(job, now)
             self._seats.waiting[job.lane] += 1
 
     def states(self, now: float) -> dict[str, State]:
@@ -125,6 +135,12 @@ class Dispatcher:
         states |= dict.fromkeys(self._guard.waiting, State.WAITING)
         states |= {job.name: State.ACTIVE for job in self._order.ranked(now)}
         return states | {name: State.RUNNING for name in self._seats.taken if name in states}
+
+    def _rank(self, now: float) -> None:
+        """Those who wait, by what is known now."""
+        self._order.setup(list(self._jobs.values()))
+        for job in self._guard.jobs():
+            self._order.ready(job, now)
 
     def _first(self, jobs: Iterable[Job]) -> tuple[Job, int] | None:
         """The first that can be placed. Jobs of a lane that has no track are passed over."""

@@ -28,7 +28,7 @@ def upward(profiles: Iterable[Profile]) -> list[Profile]:
     """Parents before their children."""
     known = {p.name: p for p in profiles}
     for profile in known.values():
-        unknown = set(profile.parents) - known.keys()
+        unknown = {parent for parent in profile.parents if parent not in known}
         if unknown:
             raise ConfigError(
                 f"table {profile.name}: expected parents among the tables, found {', '.join(sorted(unknown))}; "

@@ -36,16 +36,13 @@ class Profile:
     parents: tuple[str, ...] = ()
     selectivity: float = 1.0  # rows made for a row read
     backfill: bool = False  # loads history, on a track of its own
+    usual: float = field(init=False, compare=False)  # how long an update takes that is never late
+    load: float = field(init=False, compare=False)  # the share of a track that the job needs if it is never late
 
-    @property
-    def usual(self) -> float:
-        """How long an update takes that is never late."""
-        return self.cost(self.period)
-
-    @property
-    def load(self) -> float:
-        """The share of a track that the job needs if it is never late."""
-        return self.usual / self.period
+    def __post_init__(self) -> None:
+        """Worked out once: whoever places jobs asks all of them."""
+        object.__setattr__(self, "usual", self.cost(self.period))
+        object.__setattr__(self, "load", self.usual / self.period)
 
 
 Batch = tuple[float, float]
@@ -72,9 +69,11 @@ class Job:
     batches: deque[Batch] = field(default_factory=deque)
     name: str = field(init=False)
     lane: int = 0  # as whoever places it numbers them
+    placed: Profile = field(init=False)  # what was known when it was placed there
 
     def __post_init__(self) -> None:
         self.name = self.profile.name  # asked for at every turn, and never another
+        self.placed = self.profile
 
     @property
     def released(self) -> float:

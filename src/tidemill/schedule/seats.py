@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidemill.errors import ConfigError
 from tidemill.schedule.job import Job, Profile
-from tidemill.schedule.tracks.lane import Lane, Placement
+from tidemill.schedule.tracks.lane import Lane, Placement, Shared
+
+SLACK = 1.25
+"""How many times longer or shorter than thought a job or its period may be, and stay where it is."""
 
 
 class Seats:
@@ -15,19 +18,22 @@ class Seats:
     Jobs with equal lanes share a number, so that who has found one of them without a track has found all of them so.
     """
 
-    def __init__(self, jobs: Sequence[Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
+    def __init__(self, jobs: Mapping[str, Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         self.taken: dict[str, int] = {}  # tracks by the jobs that run there
         self.arrange(jobs, placement, tracks, backfill_tracks)
 
-    def arrange(self, jobs: Sequence[Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
+    def arrange(self, jobs: Mapping[str, Job], placement: Placement, tracks: int, backfill_tracks: int) -> None:
         """Place all jobs anew. What runs stays where it is; nobody waits until it is said so."""
         if min(tracks, backfill_tracks) < 1:
             least = min(tracks, backfill_tracks)
             raise ConfigError(f"expected at least one track, found {least}; jobs need somewhere to run")
-        lanes = _lanes([job.profile for job in jobs], placement, tracks, backfill_tracks)
-        numbers = {lane: number for number, lane in enumerate(dict.fromkeys(lanes.values()))}
-        for job in jobs:
-            job.lane = numbers[lanes[job.name]]
+        shared = _shared([job.profile for job in jobs.values()], placement, tracks, backfill_tracks)
+        numbers: dict[Lane, int] = {}
+        for lane, profiles in shared:
+            number = numbers.setdefault(lane, len(numbers))
+            for profile in profiles:
+                job = jobs[profile.name]
+                job.lane, job.placed = number, profile
         self.tracks, self.backfill_tracks = tracks, backfill_tracks
         self._lanes = list(numbers)
         self._first = [(*lane.home, *lane.free) for lane in self._lanes]
@@ -68,9 +74,19 @@ class Seats:
         return any(self.waiting[owner] for owner in self._owners[track])
 
 
-def _lanes(profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> dict[str, Lane]:
+def astray(job: Job) -> bool:
+    """By what is known now, the job may belong elsewhere."""
+    now, then = job.profile, job.placed
+    return not (_alike(now.usual, then.usual) and _alike(now.period, then.period))
+
+
+def _alike(one: float, other: float) -> bool:
+    return one <= SLACK * other and other <= SLACK * one
+
+
+def _shared(profiles: Sequence[Profile], placement: Placement, tracks: int, backfill_tracks: int) -> list[Shared]:
     """Backfills have tracks of their own, so that live tables never wait for history."""
     live = [p for p in profiles if not p.backfill]
-    lanes = dict(placement.lanes(live, tracks)) if live else {}
-    behind = Lane(tuple(range(-1, -1 - backfill_tracks, -1)))
-    return lanes | {p.name: behind for p in profiles if p.backfill}
+    behind = [p for p in profiles if p.backfill]
+    shared = list(placement.lanes(live, tracks)) if live else []
+    return [*shared, (Lane(tuple(range(-1, -1 - backfill_tracks, -1))), behind)] if behind else shared

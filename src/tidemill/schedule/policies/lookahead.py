@@ -40,10 +40,8 @@ class LookAhead(MaxBenefit):
         self._when: dict[str, float] = {}
 
     def setup(self, jobs: Sequence[Job]) -> None:
-        self._coming, self._when = [], {}
-        for job in jobs:
-            if job.name not in self._entry:
-                self._expect(job)
+        self._when = {job.name: job.expected for job in jobs if job.name not in self._entry}
+        self._coming = sorted((job.expected, job.name, job) for job in jobs if job.name in self._when)
 
     def ready(self, job: Job, now: float) -> None:
         self._forget(job)

@@ -1,12 +1,12 @@
 """The second of two interfaces: where may a job run?
 
-The answer is data: each job has a lane, and jobs with equal lanes are treated alike. Whoever dispatches reads lanes and
-knows nothing of how they came about.
+The answer is data: lanes, and who runs in each of them. Jobs with equal lanes are treated alike. Whoever dispatches
+reads lanes and knows nothing of how they came about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,9 +23,13 @@ class Lane:
     polite: bool = True  # a guest only where nobody waits for its home
 
 
+Shared = tuple[Lane, Sequence[Profile]]
+"""A lane, and jobs that run in it."""
+
+
 class Placement(Protocol):
     """Puts jobs on tracks. Asked again whenever jobs, what is known of them, or the number of tracks change."""
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Mapping[str, Lane]:
-        """A lane for each job; tracks are numbered from 0."""
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
+        """Each job has one lane; tracks are numbered from 0."""
         ...

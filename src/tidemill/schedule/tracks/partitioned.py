@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import Infeasible
 from tidemill.schedule.job import Profile
-from tidemill.schedule.tracks.lane import Lane
+from tidemill.schedule.tracks.lane import Lane, Shared
 
 TINY = 1e-9
 """Sums of loads that should be equal may differ by that."""
@@ -40,7 +40,7 @@ class Partitioned:
 
     aggressive: bool = False
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Mapping[str, Lane]:
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
         homes, used = _packed(profiles)
         if len(used) > tracks:
             raise Infeasible(
@@ -48,10 +48,10 @@ class Partitioned:
                 "add tracks, or choose proportional tracks, which need no certain number"
             )
         free = tuple(range(len(used), tracks))
-        return {
-            p.name: Lane((home,), free, tuple(_guest(p, home, used)), polite=not self.aggressive)
+        return [
+            (Lane((home,), free, tuple(_guest(p, home, used)), polite=not self.aggressive), [p])
             for p, home in zip(profiles, (homes[p.name] for p in profiles), strict=True)
-        }
+        ]
 
 
 def _packed(profiles: Sequence[Profile]) -> tuple[dict[str, int], list[_Track]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil, floor, fsum
+from operator import attrgetter
 
 from tidemill.schedule.job import Profile
-from tidemill.schedule.tracks.lane import Lane
+from tidemill.schedule.tracks.lane import Lane, Shared
 
 TINY = 1e-9
 """Sums of shares that should be whole may differ from it by that."""
@@ -34,14 +35,14 @@ class Proportional:
     k: float = 1.0
     alike: Alike = Alike.TIMES
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Mapping[str, Lane]:
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
         groups = clusters(profiles, self.k, self.alike)
         used = self._used(profiles, tracks)
         free = tuple(range(used, tracks))
         lanes = [
             Lane(home, free, tuple(range(min(home))), polite=not self.aggressive) for home in _shares(groups, used)
         ]
-        return {job.name: lane for group, lane in zip(reversed(groups), lanes, strict=True) for job in group}
+        return zip(lanes, reversed(groups), strict=True)
 
     def _used(self, profiles: Sequence[Profile], tracks: int) -> int:
         if self.spread:
@@ -51,13 +52,14 @@ class Proportional:
 
 def clusters(profiles: Sequence[Profile], k: float, alike: Alike) -> list[list[Profile]]:
     """Jobs of like length, the shortest first."""
-    measure: Callable[[Profile], float] = (lambda p: p.usual) if alike is Alike.TIMES else (lambda p: p.period)
+    measure: Callable[[Profile], float] = attrgetter("usual" if alike is Alike.TIMES else "period")
     found: list[list[Profile]] = []
     least = 0.0
-    for job in sorted(profiles, key=lambda p: (p.usual, p.name)):
+    for job in sorted(profiles, key=attrgetter("usual", "name")):
         if found and measure(job) < k * least:
             found[-1].append(job)
-            least = min(least, job.period)
+            if job.period < least:
+                least = job.period
         else:
             found.append([job])
             least = job.period

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemill.schedule.job import Profile
-from tidemill.schedule.tracks.lane import Lane
+from tidemill.schedule.tracks.lane import Lane, Shared
 
 
 @dataclass(frozen=True, slots=True)
 class SingleQueue:
     """Every job may run anywhere."""
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Mapping[str, Lane]:
-        return dict.fromkeys((p.name for p in profiles), Lane(tuple(range(tracks))))
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
+        return [(Lane(tuple(range(tracks))), profiles)]
