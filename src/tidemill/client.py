@@ -95,6 +95,13 @@ class Client:
     def trace(self, block: int) -> shapes.Trace:
         return self._at.get(shapes.Trace, "blocks", block, "trace")
 
+    def pin_block(self, block: int) -> shapes.Pinned:
+        """Keep a block, and all that it was made from, from being collected."""
+        return self._at.change(shapes.Pinned, "POST", "blocks", block, "pin")
+
+    def unpin_block(self, block: int) -> shapes.Pinned:
+        return self._at.change(shapes.Pinned, "POST", "blocks", block, "unpin")
+
     def lineage(self, channel: str, tag: str) -> explained.Lineage:
         """What an event derives from, and what was made of it, by the tag of its wave."""
         return self._at.get(explained.Lineage, "channels", channel, "lineage", tag=tag)

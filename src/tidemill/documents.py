@@ -46,6 +46,7 @@ def block(value: Block) -> Json:
         "kind": str(value.kind),
         "since": value.since,
         "state": str(value.state),
+        "pinned": value.pinned,
         "origin": str(value.origin),
         "run": value.run,
         "task": value.task,

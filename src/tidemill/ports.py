@@ -218,6 +218,9 @@ class CatalogReader(Protocol):
     def points(self, channel: str) -> set[int]:
         """Where runs that are under way read the channel: at its head when they were claimed."""
 
+    def held(self, channel: str) -> set[int]:
+        """Blocks of a channel that pins keep from being collected."""
+
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
 
@@ -354,6 +357,11 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def collect(self, blocks: Iterable[int]) -> None:
         """Hide filled blocks from every reader that starts from now on; their files stay for those that run."""
+
+    def pin(self, block: int, keeps: Collection[int]) -> None:
+        """Keep blocks from being collected, a block itself and what it was made from, until `unpin` is said of it."""
+
+    def unpin(self, block: int) -> None: ...
 
     def purge(self) -> list[str]:
         """Forget the files of blocks collected before any running run began; returns those no block names now."""

@@ -122,6 +122,14 @@ def test_trace_follows_a_block_back_and_on(busy: Program) -> None:
     assert "made from what is new in orders after 0 up to 1" in busy.well("trace", 5).out
 
 
+def test_a_pinned_block_stays_with_what_it_was_made_from(busy: Program) -> None:
+    assert {4, 5} <= set(busy.json("pin", "--block", 5)["held"])
+    assert [b["pinned"] for b in busy.json("blocks", "large_orders")["blocks"]] == [True, False]
+    assert "filled, pinned" in busy.well("blocks", "large_orders").out
+    assert busy.well("unpin", "--block", 5).out == "block 5 (large_orders at 1) is no longer pinned\n"
+    assert "either a dataset or --block" in busy("pin").err
+
+
 def test_runs_newest_first_and_by_state(busy: Program) -> None:
     assert [(r["id"], r["kind"]) for r in busy.json("runs")["runs"]] == [(3, "insert"), (2, "flow"), (1, "insert")]
     assert busy.json("runs", "--state", "failed") == {"runs": []}

@@ -56,6 +56,9 @@ def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
     assert client.explain("words") == client.explain_flow("words")[0]
     assert client.blocks("orders")[0] == client.block(inserted.block.id) == client.trace(inserted.block.id).block
     assert client.blocks(limit=1)[0].run == run
+    assert inserted.block.id in client.pin_block(inserted.block.id).held
+    assert client.block(inserted.block.id).pinned
+    assert not client.unpin_block(inserted.block.id).block.pinned
     assert client.flows() == [client.flow("words")]
     assert client.runs(kind="flow", limit=1)[0] == client.run(run).run
     assert client.log(run) == client.run(run).log

@@ -65,6 +65,8 @@ ALLOWED = {
     "GET /storage": VIEWER,
     "POST /datasets/{dataset}/pin": ADMIN,
     "POST /datasets/{dataset}/unpin": ADMIN,
+    "POST /blocks/{block}/pin": ADMIN,
+    "POST /blocks/{block}/unpin": ADMIN,
     "GET /me": VIEWER,
     "GET /users": ADMIN,
     "PUT /users/{name}": ADMIN,

@@ -17,7 +17,7 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import hold
 from tidemill.catalog.queries import find_block
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, runs
+from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, holds, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import BlockState
@@ -27,17 +27,18 @@ _AT_ONCE = 500  # databases limit the parameters of a statement
 
 
 def collect(tx: Transaction, wanted: Iterable[int]) -> None:
+    """What a pin holds by now is left."""
     parts = in_parts(wanted)
-    names = _hold_channels(tx, parts)
+    names = hold_channels(tx, parts)
     for part in parts:
-        for block in _collect(tx, part):
+        for block in _collect(tx, _free(tx, part)):
             tx.note(EventKind.BLOCK_COLLECTED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
 
 
 def purge(tx: Transaction) -> list[str]:
     """Forget files that no running run can be reading; returns the paths that no block names any longer."""
     parts = in_parts(tx.connection.execute(_purgeable()).scalars())
-    names = _hold_channels(tx, parts)
+    names = hold_channels(tx, parts)
     return [path for part in parts for path in _purge(tx, part, names)]
 
 
@@ -47,7 +48,7 @@ def in_parts(ids: Iterable[int]) -> list[list[int]]:
     return list(iter(lambda: list(islice(rest, _AT_ONCE)), []))
 
 
-def _hold_channels(tx: Transaction, parts: Iterable[list[int]]) -> dict[int, str]:
+def hold_channels(tx: Transaction, parts: Iterable[list[int]]) -> dict[int, str]:
     """Lock the channels of blocks, so that no compaction shares their files meanwhile; returns their names."""
     touched = {channel for part in parts for channel in tx.connection.execute(_channels_of(part)).scalars()}
     return {channel.id: channel.name for channel in hold(tx, channels.c.id.in_(touched))} if touched else {}
@@ -55,6 +56,11 @@ def _hold_channels(tx: Transaction, parts: Iterable[list[int]]) -> dict[int, str
 
 def _channels_of(ids: list[int]) -> Select[int]:
     return select(blocks.c.channel_id).where(blocks.c.id.in_(ids)).distinct()
+
+
+def _free(tx: Transaction, ids: list[int]) -> list[int]:
+    held = set(tx.connection.execute(select(holds.c.block_id).where(holds.c.block_id.in_(ids))).scalars())
+    return [block for block in ids if block not in held]
 
 
 def _collect(tx: Transaction, ids: list[int]) -> list[AnyRow]:

@@ -28,6 +28,8 @@ class EventKind(StrEnum):
 
     BLOCK_FILLED = "block.filled"
     BLOCK_CANCELLED = "block.cancelled"
+    BLOCK_PINNED = "block.pinned"  # never collected from now on, nor what it was made from
+    BLOCK_UNPINNED = "block.unpinned"
     BLOCK_COLLECTED = "block.collected"  # hidden from new readers
     BLOCK_PURGED = "block.purged"  # its files forgotten
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
-from tidemill.catalog import facts, merging, places, producers
+from tidemill.catalog import facts, merging, pinning, places, producers
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
@@ -208,6 +208,10 @@ class SqlCatalogReader:
             newest = select(func.max(blocks.c.seq)).where(*was_there, blocks.c.state == BlockState.FILLED)
             each = select(newest.scalar_subquery()).where(runs.c.state.in_(AT_WORK))
             return {seq for seq in connection.execute(each).scalars() if seq is not None}
+
+    def held(self, channel: str) -> set[int]:
+        with self._read() as connection:
+            return pinning.held(connection, channel)
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""

@@ -49,6 +49,7 @@ def block_of(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
         identity=row.identity,
         origin=Origin(row.origin),
         state=BlockState(row.state),
+        pinned=row.pinned,
         run=row.run_id,
         task=row.task,
         version=(row.visible or None) if row.role == Role.INPUT else None,

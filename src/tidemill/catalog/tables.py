@@ -149,6 +149,7 @@ blocks = Table(
     Column("task", Text),
     Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
     Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
+    Column("pinned", Boolean, nullable=False, default=False, server_default=false()),
     Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),
@@ -181,6 +182,14 @@ Index(
 
 IS_TO_PURGE = blocks.c.collected.is_not(None)
 Index("blocks_to_purge", blocks.c.collected, sqlite_where=IS_TO_PURGE, postgresql_where=IS_TO_PURGE)
+
+holds = Table(  # what a pinned block keeps from being collected: itself, and what it was made from
+    "holds",
+    metadata,
+    Column("pin", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
+    Column("block_id", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
+    Index("holds_block", "block_id"),
+)
 
 files = Table(
     "files",

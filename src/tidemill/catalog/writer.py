@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from tidemill.catalog import (
     history,
     merging,
     notices,
+    pinning,
     places,
     producers,
     register,
@@ -167,6 +168,12 @@ class SqlCatalog(SqlCatalogReader):
     def collect(self, blocks: Iterable[int]) -> None:
         wanted = set(blocks)
         self.transact(lambda tx: collection.collect(tx, wanted))
+
+    def pin(self, block: int, keeps: Collection[int]) -> None:
+        self.transact(lambda tx: pinning.pin(tx, block, keeps))
+
+    def unpin(self, block: int) -> None:
+        self.transact(lambda tx: pinning.unpin(tx, block))
 
     def purge(self) -> list[str]:
         return self.transact(collection.purge)

@@ -1,4 +1,4 @@
-"""`storage`, `pin` and `unpin`: which datasets are kept and why, and what would go."""
+"""`storage`, `pin` and `unpin`: which datasets are kept and why, and what would go; and blocks that stay."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table
 from tidemill.cli.values import NONE, ago, lasted, size
 from tidemill.errors import BadInput, CannotFree
+from tidemill.model.block import Block
 from tidemill.model.size import bytes_in
 from tidemill.model.submission import StoredDataset
+from tidemill.runtime import pins
 from tidemill.runtime.stored import Kept, Share, Storage
 
 
@@ -52,17 +54,48 @@ def storage(
     show(as_json, documents.storage(found, evicted=evict), *shown, *said)
 
 
-Wanted = Annotated[str, typer.Argument(metavar="DATASET", help="The beginning of its identity, or workflow/name.")]
+Wanted = Annotated[
+    str | None,
+    typer.Argument(metavar="DATASET", help="The beginning of its identity, or workflow/name.", show_default=False),
+]
+OfBlock = Annotated[
+    int | None,
+    typer.Option("--block", help="A block instead, by its number; `tidemill blocks` lists them.", show_default=False),
+]
 
 
-def pin(ctx: typer.Context, dataset: Wanted, as_json: AsJson = False) -> None:
-    """Keep a dataset from being evicted, until it is unpinned."""
-    _pin(ctx, dataset, as_json, pinned=True)
+def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
+    """Keep a dataset from being evicted, or a block and all that it was made from from being collected."""
+    _one_of(dataset, block)
+    if block is None:
+        _pin(ctx, dataset or "", as_json, pinned=True)
+        return
+    with opened(ctx) as mill:
+        held = pins.pin(mill.catalog, block)
+        found = mill.catalog.block(block)
+    said = f"{_placed(found)} is pinned: it stays, with what it was made from ({len(held)} blocks in all)"
+    show(as_json, {"block": documents.block(found), "held": sorted(held)}, said)
 
 
-def unpin(ctx: typer.Context, dataset: Wanted, as_json: AsJson = False) -> None:
-    """Let a dataset that was pinned be evicted when space is short."""
-    _pin(ctx, dataset, as_json, pinned=False)
+def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
+    """Let a dataset that was pinned be evicted when space is short, or a block be collected when nobody needs it."""
+    _one_of(dataset, block)
+    if block is None:
+        _pin(ctx, dataset or "", as_json, pinned=False)
+        return
+    with opened(ctx) as mill:
+        mill.catalog.unpin(block)
+        found = mill.catalog.block(block)
+    show(as_json, {"block": documents.block(found), "held": []}, f"{_placed(found)} is no longer pinned")
+
+
+def _one_of(dataset: str | None, block: int | None) -> None:
+    if (dataset is None) == (block is None):
+        raise BadInput("expected either a dataset or --block with a number; `tidemill storage` and `blocks` list them")
+
+
+def _placed(block: Block) -> str:
+    return f"block {block.id} ({block.channel} at {block.seq})"
 
 
 def _pin(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:

@@ -182,7 +182,7 @@ def _block(value: Block, now: float) -> list[object]:
         value.channel,
         value.seq,
         value.kind,
-        state(value.state),
+        state(value.state) + (", pinned" if value.pinned else ""),
         made_by(value),
         count(value.rows),
         size(value.bytes),

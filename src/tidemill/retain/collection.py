@@ -1,12 +1,12 @@
 """Which blocks nobody can need any more.
 
 A block must stay while somebody may read through it: whoever reads the newest content, whoever goes on from a
-cursor, and whoever asks for the content at a point that was promised to stay readable.
+cursor, and whoever asks for the content at a point that was promised to stay readable. So must what a pin holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from tidemill.errors import Collected
@@ -26,14 +26,14 @@ class Need:
     onwards: bool = False
 
 
-def collectable(blocks: Iterable[Block], head: int, needs: Iterable[Need]) -> list[Block]:
-    """The filled blocks of one channel that no need, nor a reader at the head, can ever touch again.
+def collectable(blocks: Iterable[Block], head: int, needs: Iterable[Need], held: Set[int] = frozenset()) -> list[Block]:
+    """The filled blocks of one channel that no pin holds and no need, nor a reader at the head, can ever touch again.
 
     Blocks above the head are never among them. Nor is the empty first base: whoever begins to read a
     channel begins there, and it takes no space.
     """
     known = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
-    kept = _content(known, head) | {b.id for b in known if b.origin is Origin.FIRST}
+    kept = held | _content(known, head) | {b.id for b in known if b.origin is Origin.FIRST}
     for need in needs:
         kept |= _content(known, need.since) | _change(known, need.since, head)
         kept |= {b.id for b in known if need.onwards and b.seq > need.since}

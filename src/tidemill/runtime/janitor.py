@@ -113,7 +113,7 @@ class Janitor:
             needs.append(Need(seqs[-min(points, len(seqs))], onwards=True))
         if keep_since is not None:
             needs.append(Need(self._seq_at(name, keep_since), onwards=True))
-        return collectable(blocks, channel.head.seq, needs)
+        return collectable(blocks, channel.head.seq, needs, catalog.held(name))
 
     def _consumers(self, channel: str, reading: _Readers) -> Iterator[Need]:
         """Who goes on from a cursor; a task that is no longer declared does not."""

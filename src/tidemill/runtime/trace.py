@@ -32,10 +32,11 @@ class Trace:
 def trace(catalog: CatalogReader, block: int) -> Trace:
     """Follow one block a step back and a step on."""
     traced = catalog.block(block)
-    return Trace(traced, _sources(catalog, traced), _made(catalog, traced))
+    return Trace(traced, sources(catalog, traced), _made(catalog, traced))
 
 
-def _sources(catalog: CatalogReader, block: Block) -> tuple[Source, ...]:
+def sources(catalog: CatalogReader, block: Block) -> tuple[Source, ...]:
+    """What a block was made from, one step back."""
     if block.run is None or block.origin is not Origin.RUN:
         return ()
     readings = [r for r in catalog.readings(block.run) if r.task == block.task]

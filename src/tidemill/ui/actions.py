@@ -10,7 +10,9 @@ from typing import TypeVar
 from nicegui import ui
 
 from tidemill.errors import TidemillError
+from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
+from tidemill.runtime import pins
 from tidemill.runtime.asking import ask, workflow_of, workflow_of_flow
 from tidemill.ui.desk import Desk
 from tidemill.ui.parts import Button, Text, box
@@ -55,6 +57,20 @@ class Actions:
         verb = "pin" if pinned else "unpin"
         if await self._done(f"{verb} {name}", lambda: None, lambda: shop.pin(dataset.identity, pinned=pinned)):
             ui.notify(f"Dataset {name} is {verb}ned")
+
+    async def pin_block(self, block: Block) -> None:
+        """The same for a block, or no longer."""
+        catalog, verb = self.desk.mill.catalog, "unpin" if block.pinned else "pin"
+
+        def change() -> bool:
+            if block.pinned:
+                catalog.unpin(block.id)
+            else:
+                pins.pin(catalog, block.id)
+            return True
+
+        if await self._done(f"{verb} block {block.id}", lambda: None, change):
+            ui.notify(f"Block {block.id} of {block.channel} is {verb}ned")
 
     async def _set(self, workflow: str, *, paused: bool) -> None:
         def change() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from tidemill.app import Tidemill
 from tidemill.errors import NotFound
@@ -12,6 +13,7 @@ from tidemill.model.change import Updates
 from tidemill.model.channel import Role
 from tidemill.model.run import Run
 from tidemill.ui import rows
+from tidemill.ui.actions import Actions
 from tidemill.ui.desk import Desk
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.frame import frame
@@ -19,7 +21,7 @@ from tidemill.ui.newest import Newest, newest
 from tidemill.ui.parts import Facts, Heading, box, section
 from tidemill.ui.sample import sample
 from tidemill.ui.standing import judged
-from tidemill.ui.table import Table
+from tidemill.ui.table import Cell, Table
 from tidemill.ui.threads import off_loop
 from tidemill.ui.words import count, moment, size
 
@@ -63,12 +65,15 @@ async def channel(desk: Desk, name: str) -> None:
     with frame(desk, "", name):
         snapshot = await desk.feed.snapshot()
         if await desk.found(lambda: snapshot.channel(name), f"No channel {name!r} is registered."):
-            await desk.keep(_Channel(desk, name).show)
+            pins = await off_loop(partial(desk.viewer().may, None))
+            await desk.keep(_Channel(desk, name, pins=pins).show)
 
 
 class _Channel:
-    def __init__(self, desk: Desk, name: str) -> None:
+    def __init__(self, desk: Desk, name: str, *, pins: bool) -> None:
+        """`pins`: may whoever looks pin blocks? What one keeps, others do without: that needs a right on all."""
         self._desk = desk
+        self._pins = pins
         self._name = name
         self._heading = Heading("channel", name)
         self._facts = Facts(("role", "workflow", "updates", "head", "blocks", "rows", "size", "slots held"))
@@ -85,7 +90,7 @@ class _Channel:
         self._newest = Newest()
         self._explanation = ExplanationView(desk, name)
         with section("Blocks", f"the newest {BLOCKS}"):
-            self._blocks = Table("Blocks", rows.BLOCK, empty="no block yet")
+            self._blocks = Table("Blocks", (*rows.BLOCK, ""), empty="no block yet")
         with section("Runs that write it"):
             self._runs = Table("Runs", rows.RUN, empty="no run yet")
 
@@ -112,10 +117,15 @@ class _Channel:
         self._reflects.show([rows.of_reflected(r, now) for r in known.reflects])
         self._consumers.show([rows.of_consumer(c) for c in known.consumers])
         self._newest.show(await off_loop(newest, self._desk.mill, holds.blocks))
-        self._blocks.show([rows.of_block(b, holds.visible(b), now) for b in holds.blocks])
+        self._blocks.show([(*rows.of_block(b, holds.visible(b), now), self._pin(b)) for b in holds.blocks])
         self._runs.show([rows.of_run(r, now) for r in holds.writers()])
         if declared.role is Role.DERIVED:
             await self._explanation.show()
+
+    def _pin(self, block: Block) -> Cell:
+        if not self._pins or block.state is not BlockState.FILLED:
+            return Cell("")
+        return Cell("Unpin" if block.pinned else "Pin", act=lambda: Actions(self._desk).pin_block(block))
 
 
 def _updates(value: Updates) -> str:

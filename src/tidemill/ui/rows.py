@@ -44,7 +44,7 @@ def of_block(value: Block, visible: float | None, now: float) -> Row:
     return (
         str(value.seq),
         str(value.kind),
-        Cell(str(value.state), tone=str(value.state)),
+        Cell(str(value.state) + (", pinned" if value.pinned else ""), tone=str(value.state)),
         count(value.rows),
         size(value.bytes),
         ago(visible, now),

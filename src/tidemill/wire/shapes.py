@@ -56,6 +56,7 @@ class Block(Shape):
     kind: str
     since: int | None
     state: str
+    pinned: bool
     origin: str
     run: int | None
     task: str | None
@@ -74,6 +75,11 @@ class Block(Shape):
 
 class Blocks(Shape):
     blocks: list[Block]
+
+
+class Pinned(Shape):
+    block: Block
+    held: Annotated[list[int], Field(description="Blocks that stay for it: itself, and what it was made from.")]
 
 
 class Inserted(Shape):

@@ -1,4 +1,4 @@
-"""Blocks: one of them, and where it came from."""
+"""Blocks: one of them, where it came from, and that both stay."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from fastapi import APIRouter
 from tidemill import documents
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
+from tidemill.runtime import pins
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, needs
 from tidemill.server.parameters import Limit, Number
 from tidemill.wire import shapes
+
+_ADMIN = [needs(Role.ADMIN)]
+"""As for datasets: what one keeps, others do without."""
 
 router = APIRouter(tags=["blocks"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
 
@@ -31,3 +35,17 @@ def block(mill: Mill, block: Number) -> Json:
 def trace(mill: Mill, block: Number) -> Json:
     """Show what a block was made from, and what was made from it."""
     return documents.trace(mill.trace(block))
+
+
+@router.post("/blocks/{block}/pin", response_model=shapes.Pinned, responses=answers(409), dependencies=_ADMIN)
+def pin(mill: Mill, block: Number) -> Json:
+    """Keep a block, and all that it was made from, from being collected."""
+    held = pins.pin(mill.catalog, block)
+    return {"block": documents.block(mill.catalog.block(block)), "held": sorted(held)}
+
+
+@router.post("/blocks/{block}/unpin", response_model=shapes.Pinned, dependencies=_ADMIN)
+def unpin(mill: Mill, block: Number) -> Json:
+    """Let a block that was pinned be collected when nobody needs it."""
+    mill.catalog.unpin(block)
+    return {"block": documents.block(mill.catalog.block(block)), "held": []}
