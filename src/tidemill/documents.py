@@ -275,7 +275,8 @@ def staleness(found: History, measure: Measure, since: float, now: float) -> Jso
 
 
 def _curve(value: Curve) -> Json:
-    return {"table": value.table, "points": [{"at": iso(at), "seconds": round(s, 3)} for at, s in value.points]}
+    points = [{"at": iso(at), "seconds": round(s, 3)} for at, s in value.points]
+    return {"table": value.table, "points": points, "integral": round(value.integral, 3)}
 
 
 def submission(value: Submission) -> Json:

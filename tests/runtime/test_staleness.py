@@ -79,6 +79,8 @@ def test_the_sum_is_that_of_all_tables_at_every_moment() -> None:
     assert (30.0, 20.0) in summed.points
     assert (30.0, 10.0) in summed.points
     assert summed.points[-1] == (50.0, 40.0)
+    assert summed.integral == sum(c.integral for c in drawn)
+    assert total(drawn, {"t": 3.0, "u": 0.5}).integral == 3 * drawn[0].integral + 0.5 * drawn[1].integral
 
 
 def test_the_sum_of_nothing_is_nothing() -> None:

@@ -33,3 +33,4 @@ def test_figures_of_tasks(shop: Served) -> None:
     text = shop.client().get("/metrics").text
     assert 'tidemill_task_waiting_blocks{flow="words",task="words"} 0' in text.splitlines()
     assert "# TYPE tidemill_table_staleness_seconds gauge" in text
+    assert "tidemill_weighted_staleness_seconds 0" in text.splitlines()

@@ -18,7 +18,7 @@ from tidemill.bench.mixed_load import Load, workflow
 from tidemill.bench.refresh import project, served
 from tidemill.model.run import RunKind
 from tidemill.runtime.recorded import recorded
-from tidemill.runtime.staleness import Curve, Measure, curves
+from tidemill.runtime.staleness import Measure, curves
 from tidemill.schedule.dispatcher import LIMITS
 from tidemill.settings import ServerSettings, Settings
 from tidemill.sim.staleness.replay import Recorded, replayed
@@ -81,12 +81,7 @@ def _busy(mill: Tidemill, began: float, ended: float) -> list[float]:
 def _weighted(mill: Tidemill, since: float, until: float) -> float:
     priorities = {name: f.priority for name, f in mill.catalog.facts().items()}
     drawn = curves(mill.history(), Measure.AGE, since, until)
-    return sum(priorities.get(c.table, 0.0) * _area(c) for c in drawn) / (until - since)
-
-
-def _area(curve: Curve) -> float:
-    pairs = zip(curve.points, curve.points[1:], strict=False)
-    return sum((t2 - t1) * (v1 + v2) / 2 for (t1, v1), (t2, v2) in pairs)
+    return sum(priorities.get(c.table, 0.0) * c.integral for c in drawn) / (until - since)
 
 
 def _predicted(mill: Tidemill, phases: Sequence[Phase], load: Load) -> dict[str, float]:

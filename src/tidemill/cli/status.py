@@ -45,8 +45,9 @@ def staleness(
     with opened(ctx) as mill:
         found = mill.history()
     at = time.time()
-    document = documents.staleness(found, measure, at - 60 * minutes, at)
-    show(as_json, document, tables.staleness(found, at - 60 * minutes, at))
+    since = at - 60 * minutes
+    document = documents.staleness(found, measure, since, at)
+    show(as_json, document, tables.staleness(found, since, at), tables.weighted(found, since, at))
 
 
 def flows(ctx: typer.Context, as_json: AsJson = False) -> None:

@@ -17,7 +17,7 @@ from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
 from tidemill.plan.standing import Kept
 from tidemill.ports import Event
-from tidemill.runtime.staleness import History, Measure, curves, measured
+from tidemill.runtime.staleness import History, Measure, curves, measured, total
 from tidemill.runtime.statistics import TaskStatistics
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
 
@@ -106,6 +106,15 @@ def staleness(found: History, since: float, now: float) -> RenderableType:
     worst = {c.table: max(value for _, value in c.points) for c in curves(found, Measure.STALENESS, since, now)}
     rows = ([name, *_measures(found, name, now), _seconds(worst.get(name))] for name in sorted(found.reaches))
     return table("staleness", ("table", ">staleness", ">age", ">worst lately"), rows, empty="no table yet")
+
+
+def weighted(found: History, since: float, now: float) -> str:
+    """All tables together, each by its priority: now, and on average over time."""
+    summed = total(curves(found, Measure.STALENESS, since, now), found.weights)
+    if not summed.points:
+        return "all tables by priority: nothing yet"
+    latest, mean = summed.points[-1][1], summed.integral / (now - since)
+    return f"all tables by priority: {lasted(0.0, latest)} now, {lasted(0.0, mean)} on average lately"
 
 
 def _measures(found: History, name: str, now: float) -> list[str]:

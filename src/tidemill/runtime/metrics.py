@@ -26,6 +26,8 @@ def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: f
     yield from _gauge("task_waiting_blocks", "Blocks not read yet.", [(at, float(t.queue)) for at, t in of])
     stale = [({"table": n}, measured(history, n, Measure.STALENESS, now)) for n in sorted(history.reaches)]
     yield from _gauge("table_staleness_seconds", "How long something newer has been there.", stale)
+    weighted = sum(history.weights.get(table["table"], 1.0) * (seconds or 0.0) for table, seconds in stale)
+    yield from _gauge("weighted_staleness_seconds", "The same of all tables, each by its priority.", [({}, weighted)])
     late = [
         ({"table": c.registered.channel.name}, float(c.kept.late or c.kept.inconsistent))
         for c in status.channels
@@ -42,7 +44,7 @@ def _gauge(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:
     for labels, value in samples:
         if value is not None:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            yield f"tidemill_{name}{{{shown}}} {value:g}"
+            yield f"tidemill_{name}{{{shown}}} {value:g}" if shown else f"tidemill_{name} {value:g}"
 
 
 def _escaped(text: str) -> str:

@@ -56,6 +56,16 @@ class Curve:
     table: str
     points: tuple[Point, ...]
 
+    @property
+    def integral(self) -> float:
+        """How stale it was, summed over time: seconds of staleness, times seconds.
+
+        >>> Curve("t", ((0.0, 0.0), (10.0, 10.0), (10.0, 2.0), (20.0, 12.0))).integral
+        120.0
+        """
+        pairs = zip(self.points, self.points[1:], strict=False)
+        return sum((end - begin) * (first + last) / 2 for (begin, first), (end, last) in pairs)
+
 
 def curves(history: History, measure: Measure, since: float, now: float) -> tuple[Curve, ...]:
     """One curve a table; none for a table that reflected nothing in the whole time."""

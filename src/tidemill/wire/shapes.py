@@ -281,6 +281,7 @@ class StalenessCurve(Shape):
 
     table: str
     points: list[StalenessPoint]
+    integral: Annotated[float, Field(description="Summed over time: seconds of staleness, times seconds.")]
     now: float | None = None
 
 
