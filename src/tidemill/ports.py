@@ -143,6 +143,7 @@ class FlowFacts:
     seconds: float | None  # that a run usually takes
     began: float | None = None  # when its last finished run did
     period: float | None = None  # seconds between two times that it was due, lately
+    selectivity: float | None = None  # rows that a run usually makes for each that it reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +219,7 @@ class CatalogReader(Protocol):
     def points(self, channel: str) -> set[int]:
         """Where runs that are under way read the channel: at its head when they were claimed."""
 
-    def held(self, channel: str) -> set[int]:
-        """Blocks of a channel that pins keep from being collected."""
+    def held(self, channel: str) -> set[int]: ...  # blocks that pins keep from being collected
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""

@@ -158,6 +158,18 @@ def test_a_cold_start_is_not_what_a_run_usually_takes(tmp_path: Path) -> None:
     made.close()
 
 
+def test_rates_go_by_what_runs_make_of_what_they_read(catalog: SqlCatalog) -> None:
+    for rows_out in (10, 20, 900):
+        claim = catalog.claim(ask(catalog, "quick").id, Demand(), owner="me", lease=100)
+        stats = {"tasks": {"quick": {"change": 100, "content": 1000, "rows_out": rows_out}}}
+        catalog.commit(claim, Outcome((), stats=stats))
+    assert {name: f.selectivity for name, f in catalog.facts().items() if f.selectivity is not None} == {"quick": 0.2}
+    dispatch = Dispatch(catalog, Way("rate", tracks=2, placement="single"))
+    started = {s.job.name: s for s in dispatch.starts(asked(catalog, "quick", "last"), time.time())}
+    assert {name: s.job.profile.selectivity for name, s in started.items()} == {"quick": 0.2, "last": 1.0}
+    dispatch.ended(started["quick"], time.time())
+
+
 def test_what_comes_while_a_flow_runs_is_not_loaded_by_that_run(tmp_path: Path) -> None:
     clock = FakeClock()
     made = open_catalog(f"sqlite:///{tmp_path / 'again.db'}", clock)

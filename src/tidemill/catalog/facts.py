@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from threading import Lock
@@ -52,12 +52,15 @@ class _Flow:
     learnt: float | None  # seconds of a run, as the planner has it
     began: float | None
     took: deque[float] = field(default_factory=_lately)
+    made: deque[float] = field(default_factory=_lately)  # rows for each that was read
     fired: deque[float] = field(default_factory=_lately)
     asked: deque[float] = field(default_factory=_lately)
 
     def finished(self, run: AnyRow) -> None:
-        if run.stats.get("tasks"):  # else it found nothing to do
+        tasks = run.stats.get("tasks")
+        if tasks:  # else it found nothing to do
             self.took.append(run.finished - run.started)
+            self.made.extend(_selectivity(tasks.values()))
 
     def happened(self, run: AnyRow) -> None:
         if run.kind == EventKind.RUN_FINISHED:
@@ -76,7 +79,15 @@ class _Flow:
         seconds = median(self.took) if self.took else self.learnt
         due = self.fired if len(self.fired) > 1 else self.asked
         period = (max(due) - min(due)) / (len(due) - 1) if len(due) > 1 else None
-        return FlowFacts(name, self.priority, self.urgency, self.parents, seconds, self.began, period)
+        selectivity = median(self.made) if self.made else None
+        return FlowFacts(name, self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
+
+
+def _selectivity(tasks: Iterable[Json]) -> list[float]:
+    """Of a run, as far as it read anything."""
+    known = [t for t in tasks if "rows_out" in t]
+    read = sum(t["change"] or t["content"] for t in known)
+    return [sum(t["rows_out"] for t in known) / read] if read else []
 
 
 class Facts:

@@ -125,7 +125,7 @@ class Dispatch:
             job, seconds = started.job, time.monotonic() - started.at
             job.fresh, job.since = max(job.fresh, started.upto), now
             assert self._dispatcher is not None
-            self._dispatcher.done(job, now, 1, seconds)
+            self._dispatcher.done(job, now, 1, seconds, job.profile.selectivity)
 
     def change(self, way: Way, now: float) -> None:
         """Go on in another way; what is under way goes on as it is."""
@@ -248,4 +248,5 @@ def _profile(known: FlowFacts) -> Profile:
     seconds = known.seconds or UNKNOWN
     period = max(known.period or SELDOM, seconds)
     weight = known.priority * URGENT ** max(-20, min(20, known.urgency))
-    return Profile(known.flow, period, Cost(seconds, 0.0), weight, known.parents)
+    selectivity = 1.0 if known.selectivity is None else known.selectivity
+    return Profile(known.flow, period, Cost(seconds, 0.0), weight, known.parents, selectivity)
