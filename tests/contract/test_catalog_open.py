@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -16,6 +18,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 from tests.catalog.driver import WORKFLOW
 
+from tidemill.catalog import engine as engines
 from tidemill.catalog import open_catalog
 from tidemill.catalog.engine import engine_for
 from tidemill.catalog.migrate import REVISION
@@ -111,6 +114,24 @@ def test_first_opens_by_several_processes_all_succeed(empty_url: str) -> None:
     command = [sys.executable, "-c", program, empty_url]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[0].strip() for p in started] == ["[]"] * 2
+
+
+def test_who_comes_first_waits_for_another_who_does(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    class Meanwhile(sqlite3.Connection):
+        def execute(self, statement: str, *given: Any) -> sqlite3.Cursor:
+            if statement == "BEGIN IMMEDIATE":
+                other.execute("COMMIT")
+            return super().execute(statement, *given)
+
+    first = sqlite3.connect(tmp_path / "catalog.db", factory=Meanwhile)
+    engines._prepare_sqlite(first, None)
+    assert first.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert not other.in_transaction, "it was waited for"
+    first.close()
+    other.close()
 
 
 def test_says_that_a_file_is_no_database(tmp_path: Path) -> None:
