@@ -38,9 +38,10 @@ from tidemill.plan.declared import graph_of
 from tidemill.plan.explain import Explanation
 from tidemill.plan.problems import broken_promises
 from tidemill.plan.refresh import Choice
-from tidemill.ports import BlockStore, Progress, Server
+from tidemill.ports import BlockStore, Progress
 from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
+from tidemill.records import Server
 from tidemill.retain.compaction import Limits, merging, worth_a_look
 from tidemill.runtime.chop import Portion, attempt
 from tidemill.runtime.compaction import REWRITING, Compactor, said

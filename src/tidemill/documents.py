@@ -14,7 +14,7 @@ from tidemill.model.submission import StoredDataset, Submission, SubmittedAction
 from tidemill.model.time import Version
 from tidemill.model.trigger import to_json
 from tidemill.plan.standing import Kept
-from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
+from tidemill.records import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
 from tidemill.retain.past import Figures, Resolution, Split
 from tidemill.runtime.lineage import Lineage, Relative
 from tidemill.runtime.staleness import Curve, History, Measure, curves, measured, total

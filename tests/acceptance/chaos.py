@@ -24,7 +24,7 @@ import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import TidemillError
 from tidemill.model.run import Run
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.runtime.chop import Portion, attempt
 from tidemill.runtime.dispatch import Way
 from tidemill.runtime.execute import Executor

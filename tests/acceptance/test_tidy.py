@@ -12,7 +12,7 @@ from tidemill.algebra.reference import same
 from tidemill.errors import NotFound, RunFailed
 from tidemill.model.block import Kind, Origin
 from tidemill.model.run import Demand, RunKind, RunState
-from tidemill.ports import Forgotten
+from tidemill.records import Forgotten
 from tidemill.retain.compaction import Limits
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.janitor import Collected, Janitor, Tidied

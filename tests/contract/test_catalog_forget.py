@@ -12,7 +12,7 @@ from tidemill.catalog.tables import blocks, events, files, logs, run_reads, runs
 from tidemill.errors import Collected, NotFound
 from tidemill.model.block import Kind
 from tidemill.model.run import RunKind
-from tidemill.ports import Forgotten
+from tidemill.records import Forgotten
 
 
 def counted(url: str) -> dict[str, int]:

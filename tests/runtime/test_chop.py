@@ -18,7 +18,7 @@ import tidemill as tm
 from tidemill.algebra.reference import same
 from tidemill.model.change import Rows
 from tidemill.model.run import Run, RunState
-from tidemill.ports import Link, Reading
+from tidemill.records import Link, Reading
 from tidemill.runtime.asking import ask
 from tidemill.runtime.chop import Portion, attempt, cut, stops
 from tidemill.runtime.refresh import chosen

@@ -19,7 +19,7 @@ from tidemill.model.run import Demand, Outcome, Run
 from tidemill.model.task import Mode
 from tidemill.model.trigger import Every
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.runtime.asking import ask, ask_again
 from tidemill.runtime.dispatch import Dispatch, Started, Way
 from tidemill.runtime.serve import Loop, Rhythm

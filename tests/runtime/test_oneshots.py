@@ -22,7 +22,7 @@ from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import Product
 from tidemill.model.task import Command
 from tidemill.oneshot import Sources, parsed, task_of
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.retain.past import Resolution, Split
 from tidemill.runtime.actions import Actor
 from tidemill.runtime.serve import Loop, Rhythm

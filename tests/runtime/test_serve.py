@@ -17,7 +17,7 @@ from tidemill.model.flow import Binding
 from tidemill.model.run import Run, RunKind, RunState, demand_of
 from tidemill.model.trigger import Data
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.runtime.chop import Portion
 from tidemill.runtime.serve import Execute, Loop, Rhythm
 

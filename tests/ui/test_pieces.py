@@ -13,7 +13,7 @@ from tests.catalog.driver import Driver
 
 from tidemill.errors import NotFound
 from tidemill.model.run import LOST, Run, RunKind, RunState
-from tidemill.ports import Event
+from tidemill.records import Event
 from tidemill.retain.past import Figures, Resolution, Split
 from tidemill.runtime.asking import ask
 from tidemill.runtime.staleness import Curve

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tidemill.app import Tidemill
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.runtime.serve import Loop, Rhythm
 from tidemill.server.listen import Listener
 from tidemill.server.wiring import access_of, application

@@ -18,7 +18,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
 from tidemill.model.trigger import Cron, Data, Every, Trigger
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Server
+from tidemill.records import Server
 from tidemill.runtime.chop import Portion
 from tidemill.runtime.dispatch import Dispatch, Way
 from tidemill.runtime.serve import Loop, Rhythm

@@ -17,7 +17,7 @@ from tidemill.catalog.tables import bindings, costs, events, firings, runs, wish
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.ports import FlowFacts
+from tidemill.records import FlowFacts
 
 LATELY, MOST = 20, 10_000
 """Newest runs of a flow, and of all flows at the first look, from which is learnt how long one takes and how often it

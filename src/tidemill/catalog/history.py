@@ -14,7 +14,7 @@ from tidemill.catalog.tallying import tally
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
-from tidemill.ports import Forgotten
+from tidemill.records import Forgotten
 
 AT_ONCE = 500
 """Runs forgotten in one transaction, so that nobody waits long for its locks."""

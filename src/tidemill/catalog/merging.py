@@ -11,7 +11,7 @@ from tidemill.catalog.queries import channel_ids
 from tidemill.catalog.tables import channels, merging
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
-from tidemill.ports import Merging
+from tidemill.records import Merging
 
 _NOTHING = {"reads": 0, "paid": 0.0}
 

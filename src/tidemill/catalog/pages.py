@@ -8,7 +8,7 @@ from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import event_of, run_of
 from tidemill.catalog.tables import events, runs
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.ports import Event
+from tidemill.records import Event
 
 
 def page_of_runs(

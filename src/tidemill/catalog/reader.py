@@ -55,8 +55,8 @@ from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.codec import Json
 from tidemill.model.run import AT_WORK, Run, RunState
-from tidemill.ports import (
-    Clock,
+from tidemill.ports import Clock
+from tidemill.records import (
     Cursor,
     Event,
     Firing,

@@ -13,7 +13,7 @@ from tidemill.model.codec import Json
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.trigger import AllOf, from_json
-from tidemill.ports import (
+from tidemill.records import (
     Cursor,
     Event,
     Firing,

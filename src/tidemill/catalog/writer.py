@@ -38,7 +38,8 @@ from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Clock, Forgotten, Server
+from tidemill.ports import Clock
+from tidemill.records import Forgotten, Server
 
 _TRIES = 10
 _PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again

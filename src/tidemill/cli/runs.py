@@ -16,7 +16,8 @@ from tidemill.cli.output import fields, show, table
 from tidemill.cli.values import ago, count
 from tidemill.model.instant import iso
 from tidemill.model.run import Run, RunState
-from tidemill.ports import CatalogReader, Event, Reading
+from tidemill.ports import CatalogReader
+from tidemill.records import Event, Reading
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill

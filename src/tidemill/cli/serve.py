@@ -22,7 +22,7 @@ from tidemill.cli.output import show, table
 from tidemill.cli.values import ago, count
 from tidemill.errors import BadInput
 from tidemill.model.instant import iso
-from tidemill.ports import Firing, RegisteredTrigger, RegisteredWorkflow
+from tidemill.records import Firing, RegisteredTrigger, RegisteredWorkflow
 
 if TYPE_CHECKING:
     from tidemill.app import Tidemill

@@ -16,7 +16,7 @@ from tidemill.model.channel import Channel
 from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
 from tidemill.plan.standing import Kept
-from tidemill.ports import Event
+from tidemill.records import Event
 from tidemill.runtime.staleness import History, Measure, curves, measured, total
 from tidemill.runtime.statistics import TaskStatistics
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus

@@ -16,7 +16,8 @@ from tidemill.model.flow import Binding
 from tidemill.model.run import Run
 from tidemill.model.stateful import Windowed
 from tidemill.model.task import Mode, Task
-from tidemill.ports import CatalogReader, Link
+from tidemill.ports import CatalogReader
+from tidemill.records import Link
 from tidemill.runtime.execute import ALL_THERE_IS, Executor, Upto
 from tidemill.schedule.job import Cost, Job, Profile
 

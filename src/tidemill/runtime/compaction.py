@@ -15,7 +15,8 @@ from tidemill.model.run import UNDER_WAY, Claim, Demand, RunKind
 from tidemill.model.view import Chain, Snapshot, blocks_of
 from tidemill.plan.cost import Learnt, Looked, Terms, guessed, seconds
 from tidemill.plan.graph import Size
-from tidemill.ports import CatalogReader, Merging
+from tidemill.ports import CatalogReader
+from tidemill.records import Merging
 from tidemill.retain.compaction import (
     LIMITS,
     Balance,

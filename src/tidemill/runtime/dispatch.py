@@ -16,7 +16,8 @@ from typing import Any
 
 from tidemill.errors import ConfigError, Infeasible
 from tidemill.model.run import Run
-from tidemill.ports import CatalogReader, FlowFacts
+from tidemill.ports import CatalogReader
+from tidemill.records import FlowFacts
 from tidemill.runtime.chop import Portion
 from tidemill.schedule.dispatcher import LIMITS, Dispatcher
 from tidemill.schedule.hierarchy import Inheritance, jobs_of

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from tidemill.model.channel import Role
 from tidemill.model.time import Version
-from tidemill.ports import CatalogReader, Event
+from tidemill.ports import CatalogReader
+from tidemill.records import Event
 from tidemill.runtime.staleness import History, Reach
 from tidemill.runtime.status import Status
 

@@ -9,7 +9,7 @@ from tidemill import errors
 from tidemill.errors import Conflict, TidemillError
 from tidemill.model.block import Block, Kind
 from tidemill.model.codec import Json
-from tidemill.ports import Forgotten, RegisteredBinding, RegisteredChannel
+from tidemill.records import Forgotten, RegisteredBinding, RegisteredChannel
 from tidemill.retain.collection import Need, collectable
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor

@@ -8,7 +8,8 @@ from itertools import pairwise
 from tidemill.errors import NotFound
 from tidemill.model.channel import Role
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.ports import CatalogReader, FlowFacts, RegisteredBinding
+from tidemill.ports import CatalogReader
+from tidemill.records import FlowFacts, RegisteredBinding
 from tidemill.sim.staleness.replay import Recorded
 
 RUNS = 100

@@ -17,7 +17,8 @@ from typing import Any
 
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.run import Run
-from tidemill.ports import CatalogWriter, Server
+from tidemill.ports import CatalogWriter
+from tidemill.records import Server
 from tidemill.runtime.chop import Portion
 from tidemill.runtime.dispatch import Dispatch, Started, Way
 

@@ -13,7 +13,8 @@ from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
 from tidemill.model.task import Mode
 from tidemill.model.time import Timeline, Version
 from tidemill.plan.standing import Kept, kept
-from tidemill.ports import CatalogReader, RegisteredBinding, RegisteredChannel
+from tidemill.ports import CatalogReader
+from tidemill.records import RegisteredBinding, RegisteredChannel
 
 _ENOUGH = 100
 """Newest runs of one name that are looked through for a flow's last: compactions may bear the same name."""

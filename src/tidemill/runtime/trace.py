@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.model.block import Block, Origin
-from tidemill.ports import CatalogReader, Reading
+from tidemill.ports import CatalogReader
+from tidemill.records import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from tidemill.model.block import Block, Kind
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, chain, snapshot
-from tidemill.ports import CatalogReader, RegisteredChannel
+from tidemill.ports import CatalogReader
+from tidemill.records import RegisteredChannel
 
 
 class Views:

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill import documents
 from tidemill.errors import TidemillError
-from tidemill.ports import Event
+from tidemill.records import Event
 
 log = logging.getLogger("tidemill.server")
 

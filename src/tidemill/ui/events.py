@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nicegui import ui
 
-from tidemill.ports import Event
+from tidemill.records import Event
 from tidemill.ui import rows
 from tidemill.ui.desk import Desk
 from tidemill.ui.frame import frame

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tidemill.errors import NotFound
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind
-from tidemill.ports import CatalogReader, Firing
+from tidemill.ports import CatalogReader
+from tidemill.records import Firing
 from tidemill.runtime.status import FlowStatus
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions

@@ -8,7 +8,7 @@ from tidemill.model.block import Block
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
 from tidemill.plan.explain import Weighed, Written
-from tidemill.ports import Event, Firing, Reading, RegisteredTrigger, Server
+from tidemill.records import Event, Firing, Reading, RegisteredTrigger, Server
 from tidemill.runtime.status import Consumer, Reflected, TaskStatus
 from tidemill.ui.standing import overdue
 from tidemill.ui.table import Cell, Row

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tidemill.model.block import Block
 from tidemill.model.run import TO_COME, UNDER_WAY, Run
-from tidemill.ports import CatalogReader, Reading
+from tidemill.ports import CatalogReader
+from tidemill.records import Reading
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.desk import Desk

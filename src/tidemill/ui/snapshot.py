@@ -9,7 +9,8 @@ from functools import cached_property
 
 from tidemill.model.channel import Role
 from tidemill.model.run import Run
-from tidemill.ports import CatalogReader, RegisteredTrigger, RegisteredWorkflow
+from tidemill.ports import CatalogReader
+from tidemill.records import RegisteredTrigger, RegisteredWorkflow
 from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Status, status, without_states
 
 RUNS = 200

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from tidemill.model.channel import Role
 from tidemill.model.run import UNDER_WAY, Run, RunKind, RunState
-from tidemill.ports import RegisteredTrigger
+from tidemill.records import RegisteredTrigger
 from tidemill.runtime.status import ChannelStatus, FlowStatus
 from tidemill.ui.snapshot import Snapshot
 from tidemill.ui.words import first_line, plural, span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 
-from tidemill.ports import RegisteredWorkflow
+from tidemill.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.desk import Desk
