@@ -16,6 +16,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@echo "Installing Tidemill and its locked dependencies into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/tidemill prepare
 	@touch $(STAMP)
 
 demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spark

@@ -27,7 +27,7 @@ from tidemill.model.view import Chain, Difference, View, chain, snapshot
 from tidemill.spark.local import ROWS
 from tidemill.spark.reading import Reader
 
-EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
+EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 _fresh = count()
 
 

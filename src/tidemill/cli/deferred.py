@@ -27,6 +27,12 @@ def tidemill_class() -> type[Tidemill]:
     return Tidemill
 
 
+def make_archive() -> Path:
+    from tidemill.spark.archive import make  # noqa: PLC0415
+
+    return make()
+
+
 def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
     from tidemill.cli.listening import listener  # noqa: PLC0415
 

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineError
 from tidemill.model.run import BACKFILL
+from tidemill.spark import archive
 
 JAVA_NEEDED = 17
 
@@ -110,7 +111,8 @@ def start(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
     try:
         with _weights() as weights, _stderr_kept_quiet():
-            chosen = {**DEFAULTS, **_java(), **weights, **_scratch(scratch), **(settings or {})}
+            told = {"spark.driver.extraJavaOptions": java(archive.options())}
+            chosen = {**DEFAULTS, **told, **weights, **_scratch(scratch), **(settings or {})}
             return _builder(master, chosen).getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
@@ -147,10 +149,10 @@ def running() -> SparkSession | None:
         return None
 
 
-def _java() -> dict[str, str]:
-    """No chatter, and the collector that takes the least time in all."""
+def java(more: str) -> str:
+    """What Java is told: no chatter, and the collector that takes the least time in all."""
     config = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC"}
+    return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {more}"
 
 
 def _scratch(directory: str | None) -> dict[str, str]:
