@@ -96,7 +96,9 @@ class TableDocument(_Part):
     together: str | None = Field(
         default=None, pattern=_NAME, max_length=200, description="One run refreshes all tables that say the same word"
     )
-    target_lag: _Lag | dict[str, _Lag] | None = Field(default=None, description="'1 day'; or by input channel")
+    target_lag: _Lag | dict[str, _Lag] | None = Field(
+        default=None, description="'1 day'; or by input channel, or by way of tables in between"
+    )
     consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
 
 

@@ -90,3 +90,29 @@ def test_a_promise_can_be_kept_as_json() -> None:
     promise = Promise({EVERY: 5.0, "a": 0.0}, 0.0, (Form.BASE,))
     assert promise_from_json(promise_to_json(promise)) == promise
     assert promise_to_json(Promise()) == {}
+
+
+def split(lag: object) -> tm.Workflow:
+    wf = tm.Workflow("split")
+    wf.input("log", "id bigint, news boolean")
+    wf.sql("news", "SELECT id FROM log WHERE news")
+    wf.sql("other", "SELECT id FROM log WHERE NOT news")
+    wf.sql("all", "SELECT id FROM news UNION ALL SELECT id FROM other", target_lag=lag)  # type: ignore[arg-type]
+    return wf
+
+
+def test_a_lag_may_differ_by_the_way_that_data_take() -> None:
+    declared = split({"log > news": "0s", "other": "1 day"}).declared()
+    assert declared.bindings[-1].triggers == (Lag("log", 0.0), Lag("log", 86_400.0))
+    bounds = next(c.bounds for c in graph_of(declared).channels if c.name == "all")
+    assert bounds.staleness == {("log", "news"): 0, ("log", "other"): 86_400_000_000}
+
+
+def test_of_all_that_name_a_way_the_shortest_lag_holds() -> None:
+    declared = split({"log": "1 hour", "news": "0s", "other": "1 day"}).declared()
+    assert declared.bindings[-1].triggers == (Lag("log", 0.0), Lag("log", 3_600.0))
+
+
+def test_a_way_that_no_data_take_is_refused() -> None:
+    said = why(split({"news > other": "0s"}))
+    assert "'all' is promised by way of 'news > other', and no data come that way; its inputs are log" in said

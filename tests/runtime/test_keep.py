@@ -102,6 +102,38 @@ def test_a_lag_makes_a_table_due_when_its_time_comes(tmp_path: Path) -> None:
     mill.close()
 
 
+def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(tmp_path: Path) -> None:
+    wf = tm.Workflow("feedback")
+    wf.input("log", "id bigint, news bigint")
+    for name in ("news", "other", "feedback"):
+        wf.table(name, "id bigint")
+    wf.sql("news", "SELECT id FROM log WHERE news = 1")
+    wf.sql("other", "SELECT id FROM log WHERE news = 0")
+    union = "SELECT id FROM news UNION ALL SELECT id FROM other"
+    wf.sql("feedback", union, target_lag={"news": "0s", "other": DAY})
+    mill = Mill(wf.declared(), tmp_path)
+    mill.insert("log", "1,1", "2,0")
+    mill.keep(mill.due()[0])
+    mill.now += DAY
+    mill.insert("log", "3,1", "4,0")
+    mill.keep(mill.due()[0])
+    assert mill.rows("feedback") == {(1,), (2,), (3,)}
+    mill.now += DAY  # nothing else comes
+    mill.keep(mill.due()[0])
+    assert mill.rows("feedback") == {(1,), (2,), (3,), (4,)}
+    assert mill.due() == []
+    mill.close()
+
+
+def test_what_is_to_be_looked_at_again_is_not_put_off_by_what_comes(tmp_path: Path) -> None:
+    mill = Mill(declared(target_lag=DAY), tmp_path)
+    mill.catalog.remind("ranked", mill.now + 60)
+    mill.insert("clicks", "1,a")
+    mill.now += 60
+    assert len(mill.due()) == 1
+    mill.close()
+
+
 def test_a_promise_kept_by_another_plan_asks_for_nothing_more(tmp_path: Path) -> None:
     mill = Mill(declared(target_lag={"pages": 0, "clicks": DAY}), tmp_path)
     mill.insert("clicks", "1,a")

@@ -152,7 +152,8 @@ class Flow(Streaming):
         `waves="orders"`: what it makes of each new event of that channel is part of the event's wave, and has a tag in
         the column `wave`. Then, too, the query is a programmed task: it reads what is new there, and adds to the table.
 
-        `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input.
+        `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input,
+        or by way of tables in between: `{"news": "0s", "digests > adaptive": "4 hours"}`.
         `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
         at one moment. Tables between the inputs and this one are refreshed when that needs them.
 

@@ -63,10 +63,12 @@ def arrived(tx: Transaction, channel: str, rows: int, size: int) -> None:
     since = func.coalesce(triggers.c.since, tx.now)
     any_will_do = triggers.c.least_rows.is_(None) & triggers.c.least_bytes.is_(None) & triggers.c.age.is_(None)
     enough = or_(any_will_do, more_rows >= triggers.c.least_rows, more_bytes >= triggers.c.least_bytes)
+    old_enough = since + triggers.c.age - triggers.c.lead
     due = case(
         (triggers.c.due <= tx.now, triggers.c.due),
         (enough, literal(tx.now)),
-        else_=since + triggers.c.age - triggers.c.lead,
+        (triggers.c.due < old_enough, triggers.c.due),
+        else_=old_enough,
     )
     changes = {"rows": more_rows, "bytes": more_bytes, "since": since, "due": due}
     tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
@@ -87,9 +89,10 @@ def reached(tx: Transaction, run: AnyRow, what: Reached) -> None:
 def _promise_again(tx: Transaction, flow: str) -> None:
     """What a failed run was to keep is still to be kept."""
     its = _promises(tx, flow)
-    again = (triggers.c.id.in_(its), triggers.c.due.is_(None))
+    soon = tx.now + AGAIN
+    later = or_(triggers.c.due.is_(None), triggers.c.due > soon)
     if its:
-        tx.connection.execute(update(triggers).where(*again).values(due=tx.now + AGAIN))
+        tx.connection.execute(update(triggers).where(triggers.c.id.in_(its), later).values(due=soon))
 
 
 def remind(tx: Transaction, flow: str, at: float) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidemill.model.provenance import Pathway
+
 EVERY = "*"
-"""In a promise, all inputs that it does not name."""
+"""In a promise, all pathways that it does not name."""
 
 
 class Form(StrEnum):
@@ -27,20 +29,32 @@ class Form(StrEnum):
 class Promise:
     """What is promised of a channel; nothing, unless said."""
 
-    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by input channel, or for EVERY other one
+    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by way (see `goes`), or for EVERY other one
     consistency: float | None = None  # seconds; 0: all that is reflected was there at one moment; None: any
     accepts: tuple[Form, ...] = ()  # none: any
 
-    def lag_of(self, channel: str) -> float | None:
-        """How stale the channel may be by any pathway from this input; None: as stale as it may happen.
+    def lag_of(self, pathway: Pathway) -> float | None:
+        """How stale the channel may be by a pathway; None: as stale as it may happen. All that is promised holds.
 
-        >>> Promise({"pages": 0.0, EVERY: 60.0}).lag_of("clicks")
-        60.0
+        >>> promise = Promise({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
+        >>> [promise.lag_of(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
+        [60.0, 0.0, 3600.0]
         """
-        return self.lag.get(channel, self.lag.get(EVERY))
+        named = [lag for way, lag in self.lag.items() if goes(pathway, way)]
+        return min(named, default=self.lag.get(EVERY))
 
     def __bool__(self) -> bool:
         return bool(self.lag) or self.consistency is not None or bool(self.accepts)
+
+
+def goes(pathway: Pathway, way: str) -> bool:
+    """Does a pathway go by way of these channels, in this order?
+
+    >>> [goes(("fetched", "successful", "top"), way) for way in ("fetched", "successful > top", "top > successful")]
+    [True, True, False]
+    """
+    rest = iter(pathway)
+    return all(channel.strip() in rest for channel in way.split(">"))
 
 
 NONE = Promise()

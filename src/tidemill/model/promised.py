@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tidemill.model.channel import Role
 from tidemill.model.location import Location
-from tidemill.model.promise import EVERY, Promise
+from tidemill.model.promise import EVERY, Promise, goes
+from tidemill.model.provenance import Pathway
 from tidemill.model.trigger import Lag, Trigger
 from tidemill.model.workflow import Workflow
 
@@ -24,26 +25,24 @@ def with_promises(workflow: Workflow, promises: Promises) -> Workflow:
 
 
 def misplaced(workflow: Workflow, promises: Promises) -> Iterator[str]:
-    """What is wrong with promises in themselves: where they stand, and which inputs they name."""
+    """What is wrong with promises in themselves: where they stand, and which ways they name."""
     for name, (promise, where) in promises.items():
         channel = workflow.channel(name)
         if channel is None or channel.role is Role.INPUT:
             yield f"{where}: {name!r} is fed from outside, so nothing can be promised of it; promise it of a table"
             continue
-        known = sorted(inputs_of(workflow, name))
-        for stray in sorted(set(promise.lag) - {*known, EVERY}):
+        pathways = pathways_of(workflow, name)
+        known = ", ".join(sorted({p[0] for p in pathways}))
+        for stray in sorted(w for w in promise.lag if w != EVERY and not any(goes(p, w) for p in pathways)):
             yield (
                 f"{where}: a lag of {name!r} is promised by way of {stray!r}, and no data come that way; "
-                f"its inputs are {', '.join(known) or 'none'}"
+                f"its inputs are {known or 'none'}"
             )
 
 
 def inputs_of(workflow: Workflow, channel: str) -> frozenset[str]:
     """The input channels from which a channel is derived."""
-    reads: dict[str, set[str]] = {}
-    for task in workflow.tasks():
-        for write in task.writes:
-            reads.setdefault(write.port, set()).update(r.port for r in task.reads)
+    reads = _reads(workflow)
     found, unseen = {channel}, [channel]
     while unseen:
         new = reads.get(unseen.pop(), set()) - found
@@ -52,12 +51,36 @@ def inputs_of(workflow: Workflow, channel: str) -> frozenset[str]:
     return frozenset(c.name for c in workflow.channels if c.role is Role.INPUT and c.name in found)
 
 
+def pathways_of(workflow: Workflow, channel: str) -> tuple[Pathway, ...]:
+    """The ways that data take from inputs to a channel."""
+    reads = _reads(workflow)
+    inputs = {c.name for c in workflow.channels if c.role is Role.INPUT}
+
+    def ways(name: str, passed: frozenset[str]) -> Iterator[Pathway]:
+        for read in sorted(reads.get(name, set()) - passed):
+            if read in inputs:
+                yield (read,)
+            yield from ((*way, read) for way in ways(read, passed | {read}))
+
+    return tuple(ways(channel, frozenset([channel])))
+
+
+def _reads(workflow: Workflow) -> dict[str, set[str]]:
+    """By channel, what those who write it read."""
+    reads: dict[str, set[str]] = {}
+    for task in workflow.tasks():
+        for write in task.writes:
+            reads.setdefault(write.port, set()).update(r.port for r in task.reads)
+    return reads
+
+
 def _lags(workflow: Workflow, written: frozenset[str]) -> Iterator[Trigger]:
-    """One trigger an input: of several channels that a flow writes, the one that must be freshest decides."""
-    least: dict[str, float] = {}
-    for channel in (c for c in workflow.channels if c.name in written and c.promise.lag):
-        for source in inputs_of(workflow, channel.name):
-            lag = channel.promise.lag_of(source)
-            if lag is not None:
-                least[source] = min(lag, least.get(source, lag))
-    return (Lag(source, lag) for source, lag in sorted(least.items()))
+    """A trigger for each time within which something of an input must be reflected."""
+    promised = {
+        (pathway[0], lag)
+        for channel in workflow.channels
+        if channel.name in written and channel.promise.lag
+        for pathway in pathways_of(workflow, channel.name)
+        if (lag := channel.promise.lag_of(pathway)) is not None
+    }
+    return (Lag(source, lag) for source, lag in sorted(promised))

@@ -82,7 +82,7 @@ def bound(channel: Channel, promise: Promise, pathways: tuple[tuple[str, ...], .
     """A channel with its promise; `lead` seconds before one would be broken, or half its time, it counts as broken."""
     if not promise:
         return channel
-    lags = {p: promise.lag_of(p[0]) for p in pathways}
+    lags = {p: promise.lag_of(p) for p in pathways}
     staleness = {p: int((lag - min(lag / 2, lead)) * MICROSECONDS) for p, lag in lags.items() if lag is not None}
     apart = None if promise.consistency is None else int(promise.consistency * MICROSECONDS)
     accepts = frozenset(s for form in promise.accepts or (Form.BASE, Form.DELTA) for s in _SHAPES[form])

@@ -112,6 +112,7 @@ class Decision:
     goal: str
     due: Version | None  # from when on it is too stale if nothing is done
     answer: Answer | None  # None: nothing needs to be done
+    again: Version | None  # from when on it is too stale if no more than that is done
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -136,9 +137,12 @@ class Question:
         stock = stock_of(layout, self.standing)
         due = _due(layout, stock, goal, self.standing.timeline)
         if due is None or due > self.standing.now:
-            return Decision(goal, due, None)
+            return Decision(goal, due, None, due)
         costs = LearntCosts(graph, self.standing, self.learnt)
-        return Decision(goal, due, DynamicProgram(layout, costs).plan(stock, goal, self.standing.timeline))
+        answer = DynamicProgram(layout, costs).plan(stock, goal, self.standing.timeline)
+        if answer.plan is not None and answer.plan.delivers is not None:
+            stock.deliver(answer.plan.delivers)
+        return Decision(goal, due, answer, _due(layout, stock, goal, self.standing.timeline))
 
     def _with(self, goal: str, promise: Promise, lead: float) -> Graph:
         pathways = Layout(self.graph).pathways
@@ -177,7 +181,7 @@ def kept(promise: Promise, reached: Provenance, timeline: Timeline) -> Kept:
     pathways = tuple(reached.pathways)
     ends = {p: reached.end_of(p, timeline) for p in pathways}
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}
-    bounds = {p: lag for p in pathways if (lag := promise.lag_of(p[0])) is not None}
+    bounds = {p: lag for p in pathways if (lag := promise.lag_of(p)) is not None}
     vector = packed(reached, pathways)
     far = apart(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
     return Kept(stale, bounds, None if far is None else far / 1e6, promise.consistency)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from tidemill.model.promised import inputs_of
+from tidemill.model.channel import Channel
+from tidemill.model.promised import pathways_of
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.workflow import Workflow
 from tidemill.ports import CatalogReader
@@ -17,31 +18,23 @@ REMEMBERED = 10
 def doubts(catalog: CatalogReader, workflow: Workflow) -> Iterator[str]:
     """For each promise whose flows, one after another, usually take longer than promised, what speaks against it."""
     for channel in workflow.channels:
-        for source in sorted(inputs_of(workflow, channel.name)):
-            lag = channel.promise.lag_of(source)
-            if lag:  # nothing is faster than at once
-                expected = sum(_usual(catalog, flow) for flow in _between(workflow, source, channel.name))
-                if expected > lag:
-                    yield (
-                        f"{channel.name} must reflect {source} within {lag:g} s, but refreshing it and what it derives "
-                        f"from has taken about {expected:.1f} s lately; allow it more time, or refresh less of it"
-                    )
+        for (source, lag), passed in sorted(_promised(workflow, channel).items()):
+            expected = sum(_usual(catalog, b.name) for b in workflow.bindings if b.written & passed)
+            if expected > lag:
+                yield (
+                    f"{channel.name} must reflect {source} within {lag:g} s, but refreshing it and what it derives "
+                    f"from has taken about {expected:.1f} s lately; allow it more time, or refresh less of it"
+                )
 
 
-def _between(workflow: Workflow, source: str, channel: str) -> Iterator[str]:
-    """The flows by way of which an input reaches a channel."""
-    for binding in workflow.bindings:
-        reached = any(source in inputs_of(workflow, written) for written in binding.written)
-        leads = channel in binding.written or any(_leads(workflow, written, channel) for written in binding.written)
-        if reached and leads:
-            yield binding.name
-
-
-def _leads(workflow: Workflow, source: str, channel: str) -> bool:
-    """Is one channel derived from the other?"""
-    readers = [t for t in workflow.tasks() if any(r.port == source for r in t.reads) and source not in t.states]
-    written = {w.port for t in readers for w in t.writes}
-    return channel in written or any(_leads(workflow, w, channel) for w in written - {source})
+def _promised(workflow: Workflow, channel: Channel) -> dict[tuple[str, float], set[str]]:
+    """By input and lag, the channel and those by way of which data come to it. Nothing is faster than at once."""
+    found: dict[tuple[str, float], set[str]] = {}
+    for pathway in pathways_of(workflow, channel.name) if channel.promise.lag else ():
+        lag = channel.promise.lag_of(pathway)
+        if lag:
+            found.setdefault((pathway[0], lag), {channel.name}).update(pathway[1:])
+    return found
 
 
 def _usual(catalog: CatalogReader, flow: str) -> float:

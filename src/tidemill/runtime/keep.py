@@ -60,9 +60,9 @@ class Keeper:
             except (Conflict, ChannelBusy):
                 executor.catalog.release(run.id, taken.fence, seconds=AGAIN)
                 return None
+        self._remind(binding, decision)
         if last is None:
             self._nothing(taken, decision)
-            self._remind(binding, decision)
             return None
         told = _told(decision)
         made = executor.attempt(run, last.binding, self.updates, upto=upto, told=told, fence=taken.fence)
@@ -118,15 +118,15 @@ class Keeper:
         return not fired or not all(isinstance(trigger, Lag) for trigger in fired)
 
     def _remind(self, binding: Binding, decision: Decision) -> None:
-        """Nothing was done, and what comes next may not make the flow due in time: other plans may have done its work.
+        """What comes next may not make the flow due in time: what this plan leaves for later may never fire again.
 
-        Where there is no plan, it is looked for again after a while.
+        Where there is nothing to run though something is due, a plan is looked for again after a while.
         """
         now = self.executor.catalog.now()
-        if decision.answer is not None:
+        if decision.answer is not None and not decision.steps:
             self.executor.catalog.remind(binding.name, now + LATER)
-        elif decision.due is not None:
-            self.executor.catalog.remind(binding.name, decision.due / 1_000_000)
+        elif decision.again is not None:
+            self.executor.catalog.remind(binding.name, decision.again / 1_000_000)
 
     def _nothing(self, taken: Run, decision: Decision) -> None:
         """End a run for which nothing is to do."""
