@@ -56,7 +56,7 @@ class Application:
         return sorted(tuple(row[n] for n in names) for row in self.mill.rows(channel))
 
 
-def _module(application: str, name: str) -> ModuleType:
+def module(application: str, name: str) -> ModuleType:
     spec = spec_from_file_location(f"{application}_{name}", EXAMPLES / application / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -70,11 +70,11 @@ def application(spark: SparkSession, tmp_path: Path) -> Iterator[Opened]:
     opened: list[Tidemill] = []
 
     def start(name: str) -> Application:
-        workflow = _module(name, "workflow").wf.declared()
+        workflow = module(name, "workflow").wf.declared()
         deliver = load_settings(EXAMPLES / name, {}).deliver
         opened.append(Tidemill(tmp_path, Settings(deliver=deliver), Project((workflow,))))
         opened[-1].apply()
-        return Application(opened[-1], _module(name, "simulate"), tmp_path)
+        return Application(opened[-1], module(name, "simulate"), tmp_path)
 
     yield start
     for mill in opened:
@@ -128,7 +128,7 @@ class Server:
 
 
 def test_people_of_the_supply_chain_push_and_follow() -> None:
-    people = _module("supply_chain", "simulate")
+    people = module("supply_chain", "simulate")
     (customer,), (house, *_) = people.customers(1, seed=1), people.warehouses(seed=1)
     row = {"customer": customer.name, "items": ["tea"], "item": "tea", "warehouse": house.name, "wave": "17.1!"}
     server = Server(row)
@@ -143,7 +143,7 @@ def test_people_of_the_supply_chain_push_and_follow() -> None:
 
 
 def test_people_of_the_sky_survey_push_and_follow() -> None:
-    people = _module("sky_survey", "simulate")
+    people = module("sky_survey", "simulate")
     (one,) = people.astronomers(1, seed=1)
     server = Server({"astronomer": one.name, "object": "S1", "author": "survey"})
     night = people.Night(server, seconds=1e-9, wait=lambda _: None)

@@ -1,8 +1,9 @@
-"""A workflow on a catalog whose clock is set by hand, with plain Python in place of Spark."""
+"""A workflow on a catalog whose clock is set by hand, with plain Python in place of Spark unless said otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tidemill.model.run import Run, RunState
 from tidemill.model.time import Timeline
 from tidemill.model.workflow import Workflow
 from tidemill.plan.standing import Kept, kept
+from tidemill.ports import Engine
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.insert import Inserter
 from tidemill.runtime.keep import Keeper
@@ -26,14 +28,16 @@ from tidemill.storage import open_store
 class Mill:
     """Inserts, fires what is due, and keeps what is promised."""
 
-    def __init__(self, workflow: Workflow, directory: Path) -> None:
+    def __init__(
+        self, workflow: Workflow, directory: Path, engine: Callable[[Callable[[str], str]], Engine] = QueryEngine
+    ) -> None:
         self.now = 1_000_000.0
         self.directory = directory
         self.workflow = workflow
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}", clock=lambda: self.now)
         self.catalog.apply(workflow)
         store = open_store(str(directory / "blocks"))
-        self.executor = Executor(self.catalog, store, QueryEngine(store.locate), "me")
+        self.executor = Executor(self.catalog, store, engine(store.locate), "me")
 
     def insert(self, channel: str, *lines: str) -> None:
         declared = self.workflow.channel(channel)
@@ -41,6 +45,11 @@ class Mill:
         assert declared.schema is not None
         path = self.directory / "new.csv"
         path.write_text("\n".join([",".join(declared.schema.names), *lines]) + "\n")
+        Inserter(self.executor, load).file(channel, path)
+
+    def insert_rows(self, channel: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        path = self.directory / "new.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         Inserter(self.executor, load).file(channel, path)
 
     def due(self) -> list[Run]:

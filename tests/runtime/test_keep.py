@@ -102,7 +102,8 @@ def test_a_lag_makes_a_table_due_when_its_time_comes(tmp_path: Path) -> None:
     mill.close()
 
 
-def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refresh", ["batch", "incremental"])
+def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(refresh: str, tmp_path: Path) -> None:
     wf = tm.Workflow("feedback")
     wf.input("log", "id bigint, news bigint")
     for name in ("news", "other", "feedback"):
@@ -110,7 +111,7 @@ def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(tmp_path
     wf.sql("news", "SELECT id FROM log WHERE news = 1")
     wf.sql("other", "SELECT id FROM log WHERE news = 0")
     union = "SELECT id FROM news UNION ALL SELECT id FROM other"
-    wf.sql("feedback", union, target_lag={"news": "0s", "other": DAY})
+    wf.sql("feedback", union, refresh=refresh, target_lag={"news": "0s", "other": DAY})
     mill = Mill(wf.declared(), tmp_path)
     mill.insert("log", "1,1", "2,0")
     mill.keep(mill.due()[0])
@@ -118,6 +119,7 @@ def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(tmp_path
     mill.insert("log", "3,1", "4,0")
     mill.keep(mill.due()[0])
     assert mill.rows("feedback") == {(1,), (2,), (3,)}
+    assert {flow for flow, _ in mill.ran()[3:]} == {"news", "feedback"}
     mill.now += DAY  # nothing else comes
     mill.keep(mill.due()[0])
     assert mill.rows("feedback") == {(1,), (2,), (3,), (4,)}

@@ -17,9 +17,11 @@ from tidemill.app import Tidemill
 from tidemill.bench.cost import measured
 from tidemill.bench.refresh import project, served
 from tidemill.bench.search import CLICKS, PAGES, RANKED, SCORES, Web
+from tidemill.model.block import Block
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.time import Timeline
 from tidemill.plan.standing import kept
+from tidemill.ports import CatalogReader
 from tidemill.settings import PlannerSettings, Settings
 
 DAY = 60.0
@@ -95,14 +97,11 @@ def _settle(mill: Tidemill) -> None:
 
 def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
     """From the catalog, after the fact: how long each crawl waited, and whether any block broke a promise."""
-    arrivals = {c: mill.catalog.versions(c, 0) for c in ("pages", "clicks")}
-    timeline = Timeline(arrivals, int(time.time() * 1_000_000))
+    crawls = mill.catalog.versions("pages", 0)[_WARM_UP:]
     made = mill.catalog.slots("ranked", since, mill.catalog.channel("ranked").head.seq)
     ended = {b.seq: mill.catalog.run(b.run).finished for b in made if b.run is not None}
-    promise = mill.catalog.channel("ranked").channel.promise
-    broken = sum(kept(promise, b.reached, timeline).inconsistent for b in made)
     waits = []
-    for version in arrivals["pages"][_WARM_UP:]:
+    for version in crawls:
         first = next((b for b in made if min(b.reached[_PATHWAY], default=0) >= version), None)
         moment = None if first is None else ended.get(first.seq)
         if moment is not None:
@@ -113,6 +112,16 @@ def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
         "worst_lag": round(max(waits), 2),
         "blocks": len(made),
         "runs": sum(1 for r in runs if r.stats.get("tasks")),
-        "broken": broken,
-        "unranked": len(arrivals["pages"]) - _WARM_UP - len(waits),
+        "broken": len(broken(mill.catalog, "ranked", since)),
+        "unranked": len(crawls) - len(waits),
     }
+
+
+def broken(catalog: CatalogReader, channel: str, since: int = 0) -> list[Block]:
+    """From the catalog, after the fact: the blocks of a channel that broke its bound on inconsistency."""
+    known = catalog.channel(channel)
+    made = catalog.slots(channel, since, known.head.seq)
+    arrivals = {p[0]: catalog.versions(p[0], 0) for b in made for p in b.reached.pathways}
+    newest = max((versions[-1] for versions in arrivals.values()), default=0)
+    timeline = Timeline(arrivals, newest + 1)
+    return [b for b in made if kept(known.channel.promise, b.reached, timeline).inconsistent]

@@ -54,15 +54,23 @@ def stock_of(layout: Layout, standing: Standing) -> Stock:
         target = packed(head.reached, pathways)
         points = [p for (_, c), p in standing.cursors.items() if c == channel]
         deltas = {packed(p.reached, pathways): p.size for p in points}
+        shape = _changing(layout, channel)
         stock.add(Block(channel, Shape.BASE, None, target, head.size))
         for source, size in deltas.items():
-            stock.add(Block(channel, Shape.STRONG, source, source, EMPTY))  # to leave the channel where it stands
+            stock.add(Block(channel, shape, source, source, EMPTY))  # to leave the channel where it stands
             if source != target:
-                stock.add(Block(channel, Shape.STRONG, source, target, size))
+                stock.add(Block(channel, shape, source, target, size))
     for output in layout.graph.outputs:
         head = standing.heads[output]
         stock.deliver(Block(output, Shape.BASE, None, packed(head.reached, layout.pathways[output])))
     return stock
+
+
+def _changing(layout: Layout, channel: str) -> Shape:
+    """The shape of a channel's changes: as its task makes them, or what is new enough would not outdo what is newer."""
+    task = layout.writer.get(channel)
+    made = () if task is None else {v.makes[task.writes.index(channel)] for v in task.variants}
+    return Shape.MONOTONE if Shape.MONOTONE in made else Shape.STRONG
 
 
 class LearntCosts:

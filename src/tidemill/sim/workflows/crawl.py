@@ -1,10 +1,10 @@
 """Crawl selection (section 4.2): which pages to fetch next, from what was fetched so far.
 
              ┌ log → successful ─────────────┬─ top ──────┐
-    fetched ─┼ shingle → digests ────────────┼─ adaptive ─┼ union → queue
+    fetched ─┼ shingle → shingles ───────────┼─ adaptive ─┼ union → queue
              └ extract → links ─ count → indegrees ┴─ periodic ─┘
 
-`top` and `periodic` read what was fetched, `adaptive` the digests, and all three the indegrees. None of them can be
+`top` and `periodic` read what was fetched, `adaptive` the shingles, and all three the indegrees. None of them can be
 done incrementally. Every half hour 25 GB of fetched pages arrive, after four weeks of them.
 """
 
@@ -44,7 +44,7 @@ GRAPH = Graph(
     channels=(
         Channel("fetched", conversions=(APPLY,)),
         Channel("successful", Bounds({("fetched",): 0}), conversions=(APPLY,)),
-        Channel("digests", Bounds({("fetched",): 0}), conversions=(APPLY,)),
+        Channel("shingles", Bounds({("fetched",): 0}), conversions=(APPLY,)),
         Channel("links", conversions=(APPLY_WEAK, STRENGTHEN)),
         Channel("indegrees", conversions=(APPLY_WEAK,)),
         *(Channel(name, conversions=(DIFFERENCE,)) for name in SELECTIONS),
@@ -54,7 +54,7 @@ GRAPH = Graph(
                 {
                     ("fetched", "successful", "top"): HOUR,
                     ("fetched", "successful", "periodic"): DAY,
-                    ("fetched", "digests", "adaptive"): 4 * HOUR,
+                    ("fetched", "shingles", "adaptive"): 4 * HOUR,
                 },
                 inconsistency=WEEK,
             ),
@@ -63,12 +63,12 @@ GRAPH = Graph(
     ),
     tasks=(
         Task("log", ("fetched",), ("successful",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
-        Task("shingle", ("fetched",), ("digests",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
+        Task("shingle", ("fetched",), ("shingles",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
         Task("extract", ("fetched",), ("links",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (W,)))),
         Task("count", ("links",), ("indegrees",), (Variant("batch", (BASE,), (B,)), Variant("new", (DELTA,), (W,)))),
         _selection("top", "successful"),
         _selection("periodic", "successful"),
-        _selection("adaptive", "digests"),
+        _selection("adaptive", "shingles"),
         Task(
             "union",
             SELECTIONS,

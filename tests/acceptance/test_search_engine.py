@@ -1,0 +1,264 @@
+"""The three workflows of examples/search_engine: the same as the simulator's, and right on Spark, kept by plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
+from math import log
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.acceptance.test_applications import EXAMPLES, module
+from tests.runtime.mill import Mill
+
+from tidemill.bench.modes import broken
+from tidemill.model.provenance import Pathway
+from tidemill.model.workflow import Workflow
+from tidemill.plan.declared import graph_of
+from tidemill.plan.graph import Graph
+from tidemill.plan.layout import Layout
+from tidemill.settings import load_settings
+from tidemill.sim.scenario import Scenario
+from tidemill.sim.workflows import CRAWL, FEEDBACK, SEARCH
+from tidemill.spark.engine import SparkEngine
+
+SCENARIOS = {"search": SEARCH, "feedback": FEEDBACK, "crawl": CRAWL}
+HOUR = 3600.0
+Rows = list[tuple[Any, ...]]
+
+
+def declared(name: str) -> Workflow:
+    found: Workflow = module("search_engine", name).wf.declared()
+    return found
+
+
+@pytest.mark.parametrize(("name", "scenario"), SCENARIOS.items(), ids=str)
+def test_what_is_simulated_is_what_runs(name: str, scenario: Scenario) -> None:
+    """The same channels, made of the same by tasks, with the same bounds on the same ways."""
+    live, simulated = graph_of(declared(name)), scenario.graph
+    assert _made_of(live) == _made_of(simulated)
+    assert _ways(live) == _ways(simulated)
+    assert {c.name: c.bounds for c in live.channels} == {c.name: c.bounds for c in simulated.channels}
+    accepted = {c.name: c.accepts for c in live.channels}
+    assert all(set(accepted[output.name]) >= output.accepts for output in simulated.channels)
+
+
+def test_all_three_are_one_project() -> None:
+    files = load_settings(EXAMPLES / "search_engine", {}).workflows
+    assert [Path(file).stem for file in files] == list(SCENARIOS)
+    names = Counter(c.name for name in SCENARIOS for c in declared(name).channels)
+    assert max(names.values()) == 1
+
+
+def _made_of(graph: Graph) -> dict[str, list[str]]:
+    return {channel: sorted(task.reads) for task in graph.tasks for channel in task.writes}
+
+
+def _ways(graph: Graph) -> dict[str, list[Pathway]]:
+    return {channel: sorted(pathways) for channel, pathways in Layout(graph).pathways.items()}
+
+
+# What each table is, over rows of the channels that its arguments are named after.
+
+
+def digest(body: str) -> int:
+    words = body.split(" ")
+    return min(crc32(" ".join(words[n : n + 3]).encode()) for n in range(max(1, len(words) - 2)))
+
+
+def site(url: str) -> str:
+    return url.split("/")[0]
+
+
+def digests(pages: Rows) -> Rows:
+    return [(url, site(url), digest(body)) for url, body in dict(pages).items()]  # a later one takes its url's place
+
+
+def pairs(clicks: Rows) -> Rows:
+    return list({(user, site(url)) for user, url in clicks})
+
+
+def users(pairs: Rows) -> Rows:
+    return list(Counter(where for _, where in pairs).items())
+
+
+def scores(users: Rows) -> Rows:
+    return [(where, round(log(1 + n), 9)) for where, n in users]
+
+
+def index(digests: Rows, scores: Rows) -> Rows:
+    known = dict(scores)
+    return [(url, made, known[where]) for url, where, made in digests if where in known]
+
+
+def is_news(links: list[str]) -> bool:
+    return any(link.startswith("news") for link in links)
+
+
+def news(log: Rows) -> Rows:
+    return [row for row in log if is_news(row[1])]
+
+
+def other(log: Rows) -> Rows:
+    return [row for row in log if not is_news(row[1])]
+
+
+def feedback(news: Rows, other: Rows) -> Rows:
+    return news + other
+
+
+def successful(fetched: Rows) -> Rows:
+    return [(url, at) for url, at, error, _ in fetched if error is None]
+
+
+def shingles(fetched: Rows) -> Rows:
+    return [(url, at, digest(body)) for url, at, error, body in fetched if error is None]
+
+
+def links(fetched: Rows) -> Rows:
+    newest = {url: body for url, _, error, body in fetched if error is None}
+    return [(url, word) for url, body in newest.items() for word in body.split(" ") if "/" in word]
+
+
+def indegrees(links: Rows) -> Rows:
+    return list(Counter(target for _, target in links).items())
+
+
+def top(successful: Rows, indegrees: Rows) -> Rows:
+    fetched = {url for url, _ in successful}
+    return [(url,) for _, url in sorted((-n, url) for url, n in indegrees if url not in fetched)[:5]]
+
+
+def periodic(successful: Rows, indegrees: Rows) -> Rows:
+    last, degree = dict(successful), dict(indegrees)
+    latest = max(last.values())
+    return [(url,) for url, at in last.items() if url in degree and (latest - at) * (1 + degree[url]) > 86_400]
+
+
+def adaptive(shingles: Rows, indegrees: Rows) -> Rows:
+    degree, fetches = dict(indegrees), Counter(url for url, _, _ in shingles)
+    contents = Counter(url for url, _ in {(url, made) for url, _, made in shingles})
+    return [(url,) for url, n in contents.items() if (n - 1) * degree.get(url, 0) > fetches[url]]
+
+
+def queue(top: Rows, periodic: Rows, adaptive: Rows) -> Rows:
+    return [(url, why) for why, of in (("top", top), ("periodic", periodic), ("adaptive", adaptive)) for (url,) in of]
+
+
+_OF_SEARCH = (digests, pairs, users, scores, index)
+_OF_FEEDBACK = (news, other, feedback)
+_OF_CRAWL = (successful, shingles, links, indegrees, top, periodic, adaptive, queue)
+TABLES: dict[str, Callable[..., Rows]] = {t.__name__: t for t in (*_OF_SEARCH, *_OF_FEEDBACK, *_OF_CRAWL)}
+
+
+class Engine:
+    """A workflow of the search engine on Spark, with a clock set by hand; what arrived is remembered."""
+
+    def __init__(self, name: str, spark: SparkSession, directory: Path) -> None:
+        self.mill = Mill(declared(name), directory, lambda locate: SparkEngine(lambda: spark, locate))
+        self._web = module("search_engine", "simulate").Web()
+        self._inputs = [c.name for c in self.mill.workflow.channels if c.role == "input"]
+        self._arrived: dict[str, list[tuple[int, Rows]]] = {name: [] for name in self._inputs}
+        self._rounds = 0
+        self._checked: dict[str, int] = {}
+
+    def arrive(self) -> None:
+        batches = self._web.round(self._rounds, int(self.mill.now))
+        self._rounds += 1
+        for channel in self._inputs:
+            self.mill.insert_rows(channel, batches[channel])
+            version = self.mill.catalog.versions(channel, 0)[-1]
+            self._arrived[channel].append((version, [tuple(row.values()) for row in batches[channel]]))
+
+    def keep(self) -> list[str]:
+        """Do what a server would do now; the flows that ran."""
+        before = len(self.mill.ran())
+        while due := self.mill.due():
+            for run in due:
+                self.mill.keep(run)
+        return [flow for flow, _ in self.mill.ran()[before:]]
+
+    def check(self) -> None:
+        """Every table is its meaning over what it reflects, and no promise is broken."""
+        for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
+            assert not self.mill.kept(table).late, table
+            assert broken(self.mill.catalog, table) == []
+            head = self.mill.catalog.channel(table).head
+            if head.reached and self._checked.get(table) != head.seq:
+                self._checked[table] = head.seq
+                found = Counter(map(_plain, self.mill.content(table)))
+                assert found == Counter(map(repr, self._meant(table, head.reached.pathways))), table
+
+    def reflects(self, table: str, *ways: Pathway) -> list[bool]:
+        """Is the newest of the input reflected, by each of the ways?"""
+        reached = self.mill.reflected(table)
+        return [self._arrived[way[0]][-1][0] in reached[way] for way in ways]
+
+    def _meant(self, channel: str, reached: Mapping[Pathway, frozenset[int]]) -> Rows:
+        if channel in self._arrived:
+            (version,) = reached[channel,]
+            return [row for came, rows in self._arrived[channel] if came <= version for row in rows]
+        reads = signature(TABLES[channel]).parameters
+        return TABLES[channel](*(self._meant(read, self._before(read, reached)) for read in reads))
+
+    def _before(self, read: str, reached: Mapping[Pathway, frozenset[int]]) -> dict[Pathway, frozenset[int]]:
+        """What a table reflects of one that it reads, as that one has it."""
+        drop = 0 if read in self._arrived else 1
+        return {way[: len(way) - drop]: versions for way, versions in reached.items() if way[-1] == read}
+
+
+def _plain(row: Mapping[str, Any]) -> str:
+    return repr(tuple(round(value, 9) if isinstance(value, float) else value for value in row.values()))
+
+
+@pytest.fixture
+def engine(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    opened = Engine(request.param, spark, tmp_path)
+    opened.arrive()
+    opened.keep()
+    opened.check()
+    yield opened
+    opened.mill.close()
+
+
+def later(engine: Engine, hours: float, *, arrives: bool = True) -> set[str]:
+    """So much later something arrives, or nothing does; what ran then."""
+    engine.mill.now += hours * HOUR
+    if arrives:
+        engine.arrive()
+    ran = engine.keep()
+    engine.check()
+    return set(ran)
+
+
+@pytest.mark.parametrize("engine", ["search"], indirect=True)
+def test_pages_are_indexed_at_once_and_scores_follow(engine: Engine) -> None:
+    ways = (("pages", "digests"), ("clicks", "pairs", "users", "scores"))
+    assert later(engine, 0.5) == {"digests", "index"}
+    assert later(engine, 24) == {"digests", "index", "pairs", "users", "scores"}
+    assert engine.reflects("index", *ways) == [True, True]
+    assert later(engine, 7 * 24) == {"digests", "index"}
+    assert engine.reflects("index", *ways) == [True, False]
+
+
+@pytest.mark.parametrize("engine", ["feedback"], indirect=True)
+def test_news_are_learnt_at_once_and_the_rest_within_a_day(engine: Engine) -> None:
+    ways = (("log", "news"), ("log", "other"))
+    assert later(engine, 0.5) == {"news", "feedback"}
+    assert later(engine, 0.5) == {"news", "feedback"}
+    assert engine.reflects("feedback", *ways) == [True, False]
+    assert later(engine, 24, arrives=False) == {"other", "feedback"}
+    assert engine.reflects("feedback", *ways) == [True, True]
+
+
+@pytest.mark.parametrize("engine", ["crawl"], indirect=True)
+def test_pages_are_selected_at_three_paces_by_indegrees_of_the_week(engine: Engine) -> None:
+    assert later(engine, 1) == {table.__name__ for table in _OF_CRAWL}
+    assert later(engine, 1) == {"successful", "shingles"}
+    assert later(engine, 1, arrives=False) == {"top", "queue"}
+    assert later(engine, 3, arrives=False) == {"adaptive", "queue"}
+    assert later(engine, 7 * 24) >= {"successful", "shingles", "links", "indegrees", "periodic", "queue"}
