@@ -38,13 +38,16 @@ wf.sql(
 )
 wf.sql("indegrees", "SELECT target AS url, count(*) AS indegree FROM links GROUP BY target")
 
+for selection in ("top", "periodic", "adaptive"):
+    wf.table(selection, "url string")
+
 wf.sql(
     "top",
     """
     SELECT i.url FROM indegrees i LEFT ANTI JOIN successful s ON i.url = s.url
     ORDER BY i.indegree DESC, i.url LIMIT 5
     """,
-    refresh="batch",
+    writes=tm.Base,
 )
 
 wf.sql(
@@ -56,7 +59,7 @@ wf.sql(
     CROSS JOIN (SELECT max(at) AS at FROM successful) latest
     WHERE (latest.at - s.at) * (1 + i.indegree) > 86400
     """,
-    refresh="batch",
+    writes=tm.Base,
 )
 
 wf.sql(
@@ -67,7 +70,7 @@ wf.sql(
     JOIN indegrees i ON d.url = i.url
     WHERE d.changes * i.indegree > d.fetches
     """,
-    refresh="batch",
+    writes=tm.Base,
 )
 
 wf.sql(
