@@ -27,14 +27,19 @@ QUERIES, STEPS = (24, 6) if CAMPAIGN else (12, 3)
 
 
 @pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
-def test_declared_queries_stay_fresh(spark: SparkSession, record_property: Callable[[str, object], None]) -> None:
+def test_declared_queries_stay_fresh(
+    spark: SparkSession, record_property: Callable[[str, object], None], pytestconfig: pytest.Config
+) -> None:
     tally = Tally()
+    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
 
     @settings(max_examples=EXAMPLES, derandomize=not CAMPAIGN, phases=(Phase.explicit, Phase.reuse, Phase.generate))
     @given(seed=st.integers(0, 2**64))
     def search(seed: int) -> None:
         made = case(seed, QUERIES, STEPS)
         tally.add(made, world.search(spark, made))
+        if CAMPAIGN and terminal is not None:  # which workers have not
+            terminal.write_line(tally.lines[0])
 
     try:
         search()
