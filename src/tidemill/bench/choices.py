@@ -28,6 +28,12 @@ QUERIES: Mapping[str, str] = {
     "latest": "SELECT k, id, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY id DESC) AS r FROM events) "
     "WHERE r <= 2",
     "joined sums": "SELECT d.name, sum(e.v) AS total FROM events e JOIN things d ON e.k = d.k GROUP BY d.name",
+    "averages": "SELECT k % 100 AS g, avg(v) AS mean, stddev(v) AS spread FROM events GROUP BY k % 100",
+    "frequent": "SELECT k, count(*) AS n FROM events GROUP BY k HAVING count(*) > 12",
+    "left join": "SELECT e.id, d.name FROM events e LEFT JOIN things d ON e.k = d.k AND d.k % 2 = 0",
+    "known": "SELECT id, v FROM events e WHERE EXISTS (SELECT 1 FROM things d WHERE d.k = e.k AND d.name < 'thing2')",
+    "pairs": "SELECT DISTINCT k, v % 10 AS digit FROM events",
+    "running": "SELECT id, k, sum(v) OVER (PARTITION BY k ORDER BY id) AS so_far FROM events",
 }
 
 SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.3, 1.0)
