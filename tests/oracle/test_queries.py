@@ -31,15 +31,16 @@ def test_declared_queries_stay_fresh(
     spark: SparkSession, record_property: Callable[[str, object], None], pytestconfig: pytest.Config
 ) -> None:
     tally = Tally()
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
     @settings(max_examples=EXAMPLES, derandomize=not CAMPAIGN, phases=(Phase.explicit, Phase.reuse, Phase.generate))
     @given(seed=st.integers(0, 2**64))
     def search(seed: int) -> None:
         made = case(seed, QUERIES, STEPS)
         tally.add(made, world.search(spark, made))
-        if CAMPAIGN and terminal is not None:  # which workers have not
-            terminal.write_line(tally.lines[0])
+        if CAMPAIGN:
+            with capture.global_and_fixture_disabled():
+                print(tally.lines[0], flush=True)
 
     try:
         search()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
+from tests.oracle.queries.case import Scale
 from tests.oracle.queries.histories import Input, Insert
 from tests.oracle.queries.world import check
 
@@ -83,7 +85,8 @@ def test_a_changed_row_is_compared_with_one_value_for_all(spark: SparkSession) -
     assert check(spark, queries, inputs, history) == {"batch": 1, "incremental": 2}
 
 
-def test_two_joins_with_one_table_under_one_name(spark: SparkSession) -> None:
+@pytest.mark.parametrize("scale", Scale)
+def test_two_joins_with_one_table_under_one_name(spark: SparkSession, scale: Scale) -> None:
     near = "SELECT a.id, a.k, a.j, b.s FROM t a {kind} u b ON a.k = b.k"
     queries = {
         name: f"SELECT c.id, c.s, b.s AS s2 FROM ({near.format(kind=kind)}) c {kind} u b ON c.j = b.k"
@@ -98,4 +101,4 @@ def test_two_joins_with_one_table_under_one_name(spark: SparkSession) -> None:
         [Insert("t", [{"id": 1, "k": 2, "j": 1}])],
         [Insert("u", [{"k": 1, "s": "c"}]), Insert("t", [{"id": 3, "k": 1, "j": 1}])],
     ]
-    assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}
+    assert check(spark, queries, inputs, history, scale) == {"batch": 2, "incremental": 4}

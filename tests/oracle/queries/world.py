@@ -32,6 +32,7 @@ from tidemill.model.schema import Schema
 from tidemill.project import Project
 from tidemill.settings import Settings
 from tidemill.spark import local, programs, reading
+from tidemill.spark import search as looking
 
 THREADS = 4
 """A refresh of a few rows is mostly planning, which Spark does in one thread."""
@@ -152,7 +153,7 @@ def _sized(scale: Scale) -> Iterator[None]:
         patch.object(local, "HELD", 1),
         patch.object(reading, "WORTH_IT", 0),
         patch.object(reading.Reader.__init__, "__defaults__", limits),
-        patch.object(local, "SEARCHED", 0),  # Spark looks up
+        patch.object(looking, "SEARCHED", 0),  # Spark looks up
         patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),
     ):
         yield
