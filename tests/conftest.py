@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from tidemill.spark import session
 
-# Java processes that live for seconds, on few cores: compiling well would take longer than it saves.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# Java processes that live for seconds, on few cores: compiling well would take longer than it saves. What is compiled
+# quickly gets 48 MB unless told otherwise, which the tests fill, so that it would be thrown away and compiled again.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 settings.register_profile(
     "tidemill",
