@@ -18,6 +18,12 @@ def tidemill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Program:
     return Program(tmp_path / "shop", capsys)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a module's tests keep the project that they begin with."""
+    return tmp_path_factory.mktemp("made") / "shop"
+
+
 @pytest.fixture
 def started(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program in the starter project, without Spark."""

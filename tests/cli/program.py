@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +71,13 @@ class Program:
         """The same, with the starter project made and applied."""
         self.well("init", self.project)
         self.well("apply")
+        return self
+
+    def as_in(self, made: Path, make: Callable[[Program], None]) -> Program:
+        """The same, in a copy of a project that the first who wants one makes for all."""
+        if not made.exists():
+            make(Program(made, self.capsys))
+        shutil.copytree(made, self.project)
         return self
 
     def insert_sample(self) -> None:

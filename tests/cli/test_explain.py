@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cli.program import FakeEngine, Program
 
@@ -23,13 +25,16 @@ def copied(orders: tm.New) -> tm.Delta:
 
 
 @pytest.fixture
-def shop(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+def shop(tidemill: Program, made: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.setattr("tidemill.app.SparkEngine", FakeEngine)
-    tidemill.well("init", tidemill.project)
-    (tidemill.project / "workflow.py").write_text(WORKFLOW)
-    tidemill.well("apply")
-    tidemill.insert_sample()
-    return tidemill
+    return tidemill.as_in(made, applied_and_inserted)
+
+
+def applied_and_inserted(program: Program) -> None:
+    program.well("init", program.project)
+    (program.project / "workflow.py").write_text(WORKFLOW)
+    program.well("apply")
+    program.insert_sample()
 
 
 def test_explain_for_people(shop: Program) -> None:

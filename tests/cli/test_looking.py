@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.program import Program
+from tests.cli.program import FakeEngine, Program
 
 
 @pytest.fixture
-def busy(started: Program) -> Program:
-    """Two inserts, and a run between them."""
-    started.insert_sample()
-    started.well("run", "report")
-    started.insert_sample()
-    return started
+def busy(tidemill: Program, made: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.setattr("tidemill.app.SparkEngine", FakeEngine)
+    return tidemill.as_in(made, inserted_run_and_inserted)
+
+
+def inserted_run_and_inserted(program: Program) -> None:
+    program.started()
+    program.insert_sample()
+    program.well("run", "report")
+    program.insert_sample()
 
 
 def channel(program: Program, name: str) -> Any:
@@ -87,7 +92,7 @@ def test_flows_show_tasks_with_their_modes(busy: Program) -> None:
     ]
     out = busy.well("flows").out
     assert "orders (new)" in out
-    assert f"{busy.project / 'workflow.py'}:" in out
+    assert "/shop/workflow.py:" in out
 
 
 def test_one_channel_in_full(busy: Program) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -83,7 +84,7 @@ def step(driver: Driver, random: Random) -> None:
                 driver.fold(channel, first.since or 0, second.seq)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("TIDEMILL_EXAMPLES", "60")) // 30))
 def test_collection_takes_what_nobody_needs_and_nothing_that_a_pin_reaches(
     driver: Driver, janitor: Janitor, seed: int
 ) -> None:
