@@ -58,6 +58,7 @@ def block(value: Block) -> Json:
         "source": value.source.to_json(),
         "target": value.target.to_json(),
         "reached": value.reached.to_json(),
+        "edge": iso(moment(value.edge)),
         "identity": value.identity,
         "updates": updates_to_json(value.updates),
         "schema": schema(value.schema),
@@ -137,6 +138,7 @@ def channel(value: ChannelStatus) -> Json:
         "reserved": registered.reserved,
         "provenance": registered.head.reached.to_json(),
         "reflects": [reflected(r) for r in value.reflects],
+        "edge": iso(moment(value.edge)),
         "promise": None if value.kept is None else promise(registered.channel.promise, value.kept),
         "consumers": [consumer(c) for c in value.consumers],
     }

@@ -346,6 +346,9 @@ class BlockStore(Protocol):
     def open(self, path: str) -> BinaryIO:
         """A published file, to be read here."""
 
+    def greatest(self, files: Sequence[File], column: str) -> int | None:
+        """The latest moment in a column of published files, in microseconds since the epoch; None if there is none."""
+
     def check(self, files: Sequence[File]) -> None:
         """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""
 

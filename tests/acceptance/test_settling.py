@@ -11,6 +11,9 @@ from tests.acceptance.conftest import Open
 import tidemill as tm
 from tidemill.app import Tidemill
 from tidemill.errors import WorkflowError
+from tidemill.runtime.metrics import exposition
+from tidemill.runtime.staleness import Measure, measured
+from tidemill.runtime.status import status
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "id bigint, at timestamp, last boolean"
@@ -60,6 +63,53 @@ def test_punctuation_says_where_the_edge_is(open_mill: Open) -> None:
     assert ids(mill, "settled") == []
     arrive(mill, (3, 7, True))
     assert (ids(mill, "settled"), ids(mill, "settled.held")) == ([1, 3], [2])
+
+
+def counted(**how: object) -> tm.Workflow:
+    """A table over what is settled, and one over all that came."""
+    wf = workflow(**how)
+    wf.sql("counts", "SELECT count(*) AS n FROM settled", priority=5.0)
+    wf.sql("everything", "SELECT count(*) AS n FROM events")
+    return wf
+
+
+def edges(mill: Tidemill, *channels: str) -> list[float | None]:
+    """In seconds after the epoch of these tests."""
+    known = {c.registered.channel.name: c.edge for c in status(mill.catalog).channels}
+    return [None if known[c] is None else known[c] / 1e6 - EPOCH.timestamp() for c in channels]
+
+
+def test_a_table_is_as_fresh_as_the_trailing_edge_that_it_reflects(open_mill: Open) -> None:
+    mill = open_mill(counted(disorder="10s"))
+    arrive(mill, (1, 0, False), (2, 30, False), (3, 25, False))
+    mill.run("counts")
+    mill.run("everything")
+    assert edges(mill, "settled", "settled.late", "counts", "events", "everything") == [20, 20, 20, None, None]
+    arrive(mill, (4, 22, False), (5, 50, False))
+    assert edges(mill, "settled", "counts") == [40, 20]  # it has not read on
+    arrive(mill, (6, 5, False))
+    mill.run("counts")
+    assert edges(mill, "settled", "counts") == [40, 40]  # what is late moves nothing
+    found, now = mill.history(), EPOCH.timestamp() + 1e9
+    stale = {t: measured(found, t, Measure.STALENESS, now) for t in ("settled", "counts", "everything")}
+    assert (stale["settled"], stale["counts"]) == (1e9 - 40, 1e9 - 40)
+    assert 0 < (stale["everything"] or 0) < 1e9  # of what came since, by when it came
+    text = exposition(status(mill.catalog), (), found, now)
+    assert f'tidemill_table_staleness_seconds{{table="counts"}} {1e9 - 40:g}' in text
+
+
+def test_without_punctuation_nobody_can_say_how_fresh_a_table_is(open_mill: Open) -> None:
+    mill = open_mill(counted(punctuation="last"))
+    arrive(mill, (1, 5, False), (2, 9, False))
+    mill.run("counts")
+    assert edges(mill, "settled", "counts") == [None, None]
+    assert measured(mill.history(), "settled", Measure.STALENESS, EPOCH.timestamp() + 1e9) is None
+    arrive(mill, (3, 7, True))
+    mill.run("counts")
+    arrive(mill, (4, 20, False))
+    assert edges(mill, "settled", "counts") == [7, 7]
+    last = mill.catalog.runs(subject="settled", limit=1)[0]
+    assert last.stats["tasks"]["settled"]["edge"] == EPOCH.timestamp() + 7
 
 
 def test_what_has_no_event_time_is_refused() -> None:

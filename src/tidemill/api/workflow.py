@@ -91,8 +91,11 @@ class Workflow(Flow):
         self._declare(late, Role.DERIVED, schema, None, None)
         self._declare(held, Role.DERIVED, f"{schema}, {EDGE} timestamp", None, None)
         reads = (Read("rows", channel, Mode.NEW), Read("held", held, Mode.ALL))
-        outputs = (("settled", name, Kind.DELTA), ("late", late, Kind.DELTA), ("held", held, Kind.BASE))
-        writes = tuple(Write(*output) for output in outputs)
+        writes = (
+            Write("settled", name, Kind.DELTA),
+            Write("late", late, Kind.DELTA),
+            Write("held", held, Kind.BASE, edge=EDGE),
+        )
         code = Function(settling(at, seconds(disorder), punctuation))
         task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
         self._promise(name, parts.promise(target_lag, None, (), where), where)

@@ -93,6 +93,7 @@ def _filled_values(filled: Filled) -> Json:
         "identity": filled.identity,
         "source": filled.source,
         "target": filled.target,
+        "edge": filled.edge,
         **_size(filled.files),
     }
 
@@ -197,6 +198,7 @@ def _beside(run: AnyRow, made: Block, at: AnyRow) -> Json:
         "reached": at.reached,
         "content": at.content,
         "visible": at.visible,
+        "edge": at.edge,
         "run_id": run.id,
         **_size(made.files),
     }

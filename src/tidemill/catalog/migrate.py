@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from tidemill.catalog.engine import exclusively, for_writing, shown, translated
 from tidemill.errors import CatalogError
 
-REVISION = "0011"  # the newest in `migrations/versions`, written here so that opening need not load them
+REVISION = "0012"  # the newest in `migrations/versions`, written here so that opening need not load them
 
 _LOCK = 0x71DE0001
 _VERSION = select(column("version_num", Text)).select_from(table("alembic_version"))

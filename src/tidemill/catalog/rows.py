@@ -55,6 +55,7 @@ def block_of(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
         version=(row.visible or None) if row.role == Role.INPUT else None,
         reached=row.reached,
         content=row.content,
+        edge=row.edge,
     )
 
 

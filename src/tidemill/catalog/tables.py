@@ -150,6 +150,7 @@ blocks = Table(
     Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
     Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
     Column("pinned", Boolean, nullable=False, default=False, server_default=false()),
+    Column("edge", BigInteger),  # of event time, in microseconds since the epoch
     Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),

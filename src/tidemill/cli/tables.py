@@ -15,6 +15,7 @@ from tidemill.model.change import Updates
 from tidemill.model.channel import Channel
 from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
+from tidemill.model.time import Version
 from tidemill.plan.standing import Kept
 from tidemill.records import Event
 from tidemill.runtime.staleness import History, Measure, curves, measured, total
@@ -61,9 +62,13 @@ def _channel(value: ChannelStatus, now: float) -> list[object]:
         count(known.blocks),
         count(known.rows),
         size(known.bytes),
-        [reflected(r, now) for r in value.reflects],
+        [reflected(r, now) for r in value.reflects] + _settled(value.edge, now),
         [consumer(c) for c in value.consumers],
     ]
+
+
+def _settled(edge: Version | None, now: float) -> list[str]:
+    return [] if edge is None else [f"event time: settled up to {ago(moment(edge), now)}"]
 
 
 def promises(values: Iterable[ChannelStatus]) -> RenderableType:

@@ -70,6 +70,7 @@ class Block:
     version: Version | None = None  # input channels only: when it became visible
     reached: Provenance = NOTHING  # what the channel reflects at `seq`
     content: Identity = EMPTY  # identity of the channel's content at `seq`
+    edge: Version | None = None  # event time up to which all is there at `seq`; None: it has none, or nobody can say
     pinned: bool = False  # it stays, with what it was made from, until somebody unpins it
 
     @property

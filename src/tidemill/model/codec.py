@@ -75,6 +75,7 @@ def task_to_json(task: Task) -> Json:
         "reads": _once({"channel": r.port, "mode": Mode(r.mode).value} for v in task.variants for r in v.reads),
         "writes": _once({"channel": w.port, "kind": Kind(w.kind).value} for v in task.variants for w in v.writes),
         "variants": [v.name for v in task.variants],
+        "settles": task.edge is not None,
         "location": str(task.location),
     }
 

@@ -16,6 +16,7 @@ from tidemill.model.identity import Identity, identity
 from tidemill.model.provenance import NOTHING, Provenance, union
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Task
+from tidemill.model.time import Version
 
 
 class RunState(StrEnum):
@@ -167,6 +168,7 @@ class Filled:
     identity: Identity
     source: Provenance = NOTHING
     target: Provenance = NOTHING
+    edge: Version | None = None  # of event time, if it has any and somebody knows
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Write:
     kind: Kind
     updates: Updates | None = None
     void: bool = False  # nothing is written, and what was there counts no more
+    edge: str | None = None  # its column whose largest value is the trailing edge of all that the task writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,11 @@ class Task:
     @property
     def writes(self) -> tuple[Write, ...]:
         return self.variant.writes
+
+    @property
+    def edge(self) -> Write | None:
+        """The output that says how far event time is settled; None if what the task writes has none."""
+        return next((w for w in self.writes if w.edge is not None), None)
 
     @property
     def states(self) -> frozenset[str]:

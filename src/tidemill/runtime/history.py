@@ -8,32 +8,33 @@ from collections.abc import Iterable
 from tidemill.model.channel import Role
 from tidemill.model.time import Version
 from tidemill.ports import CatalogReader
-from tidemill.records import Event
+from tidemill.records import Event, RegisteredBinding
+from tidemill.runtime.edges import BLOCKS, edges, newest_of
 from tidemill.runtime.staleness import History, Reach
 from tidemill.runtime.status import Status
 
 ADVANCED = "channel.advanced"
 EVENTS = 5000
 """Newest events that are looked at."""
-BLOCKS = 200
-"""Newest blocks of a channel that are looked at."""
 
 
 def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> History:
     """When a derived channel advanced only its events say; what it reflected then, its blocks."""
     advanced = _advanced(events)
     inputs, tables = _names(status, Role.INPUT), _names(status, Role.DERIVED)
+    bindings = catalog.bindings()
     return History(
         {name: _arrivals(catalog, name) for name in inputs},
         {name: _reaches(catalog, name, advanced[name]) for name in tables},
-        _weights(catalog, set(tables)),
+        _weights(bindings, set(tables)),
+        edges(catalog, bindings),
     )
 
 
-def _weights(catalog: CatalogReader, tables: set[str]) -> dict[str, float]:
+def _weights(bindings: Iterable[RegisteredBinding], tables: set[str]) -> dict[str, float]:
     """What tables count for, by name: those that one flow writes share its priority."""
     weights: dict[str, float] = {}
-    for binding in catalog.bindings():
+    for binding in bindings:
         written = {w["channel"] for t in binding.spec["tasks"] for w in t["writes"]} & tables
         weights |= {table: binding.spec.get("priority", 1.0) / len(written) for table in written}
     return weights
@@ -57,10 +58,6 @@ def _arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
 
 
 def _reaches(catalog: CatalogReader, channel: str, advanced: dict[int, Version]) -> list[Reach]:
-    reached = {b.seq: b.reached.pathways for b in catalog.blocks(channel, BLOCKS)} if advanced else {}
-    found = [
-        Reach(visible, {pathway: max(versions) for pathway, versions in reached[seq].items()})
-        for seq, visible in advanced.items()
-        if seq in reached
-    ]
+    reached = {b.seq: b.reached for b in catalog.blocks(channel, BLOCKS)} if advanced else {}
+    found = [Reach(visible, newest_of(reached[seq])) for seq, visible in advanced.items() if seq in reached]
     return sorted(found, key=lambda r: r.visible)

@@ -25,7 +25,7 @@ def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: f
     yield from _gauge("task_output_rows", "Rows written a second.", [(at, t.output_rate) for at, t in of])
     yield from _gauge("task_waiting_blocks", "Blocks not read yet.", [(at, float(t.queue)) for at, t in of])
     stale = [({"table": n}, measured(history, n, Measure.STALENESS, now)) for n in sorted(history.reaches)]
-    yield from _gauge("table_staleness_seconds", "How long something newer has been there.", stale)
+    yield from _gauge("table_staleness_seconds", "Since when it lacks something, or might.", stale)
     weighted = sum(history.weights.get(table["table"], 1.0) * (seconds or 0.0) for table, seconds in stale)
     yield from _gauge("weighted_staleness_seconds", "The same of all tables, each by its priority.", [({}, weighted)])
     late = [

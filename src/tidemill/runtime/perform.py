@@ -33,6 +33,7 @@ from tidemill.model.run import (
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
+from tidemill.model.time import Version
 from tidemill.model.view import Converted, Snapshot, View, blocks_of
 from tidemill.plan.cost import Learnt, Looked, times
 from tidemill.plan.graph import Size
@@ -102,6 +103,7 @@ class Performance:
         began = time.monotonic()
         schemas = self._invoke(task, inputs, targets)
         files = self._published(task)
+        edge = self._edge(task, files)
         for write in task.writes:
             slot = self.claim.slots[task.name, write.port]
             source, target = provenance(task, write.kind, consumed)
@@ -110,10 +112,10 @@ class Performance:
                 filled = Filled(slot, schema, (), VOID, source, target)
             else:
                 identity = output_identity(task, write.argument, consumed)
-                filled = Filled(slot, schemas[write.argument], files[write.argument], identity, source, target)
+                filled = Filled(slot, schemas[write.argument], files[write.argument], identity, source, target, edge)
             self._fill(task, filled, views)
         self._consume(task, consumed)
-        self._count(task, inputs, time.monotonic() - began)
+        self._count(task, inputs, time.monotonic() - began, edge)
 
     def _inputs(self, task: Task, views: Views, consumed: tuple[Consumed, ...]) -> _Inputs:
         """What is asked for all of it comes first: it holds the rest. Of a step's own state often nothing is needed."""
@@ -133,6 +135,11 @@ class Performance:
             return dict(zip(slots, map(self.store.publish, directories), strict=True))
         with ThreadPoolExecutor(PUBLISHERS) as pool:
             return dict(zip(slots, pool.map(self.store.publish, directories), strict=True))
+
+    def _edge(self, task: Task, files: Mapping[str, tuple[File, ...]]) -> Version | None:
+        """How far event time is settled now."""
+        tells = task.edge
+        return None if tells is None else self.store.greatest(files[tells.argument], tells.edge or "")
 
     def _invoke(self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, Target]) -> Mapping[str, Schema]:
         tag = tag_of(self.claim.run)
@@ -210,13 +217,14 @@ class Performance:
             held = read.mode is Mode.OLD and read.port not in new
             self.consumed.append(Consumption(task.name, read.port, since, read.span.since if held else read.span.upto))
 
-    def _count(self, task: Task, inputs: Mapping[str, View], seconds: float) -> None:
+    def _count(self, task: Task, inputs: Mapping[str, View], seconds: float, edge: Version | None) -> None:
         read = {b.id: b.rows for view in inputs.values() for b in blocks_of(view)}
         rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
         looked = _looked_at(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
         rows = {"content": int(looked.content), "change": int(looked.change)}
-        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows}
+        told = {} if edge is None else {"edge": edge / 1e6}
+        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **told}
         self._learn(task, looked, seconds, _merging(task, inputs))
 
     def _learn(self, task: Task, looked: Looked, seconds: float, merging: Mapping[str, float]) -> None:

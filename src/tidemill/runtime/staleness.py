@@ -3,6 +3,9 @@
 A table reflects, by each pathway, some version of an input. Its *age* is how old the newest version is that it
 reflects. Its *staleness* is what constraints bound (ARCHITECTURE section 3): how long ago the first version came that
 it does not reflect yet; nothing, while it reflects all there is. Of several pathways the worst counts.
+
+What comes by way of a channel with event time is as old and as stale as its safe trailing edge: the edge alone says
+that nothing is missing. While a source is silent its edge stands still, and staleness grows.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from enum import StrEnum
 
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
+from tidemill.runtime.edges import NO_EDGES, Edges
 
 _SECOND = 1_000_000
 
@@ -38,6 +42,7 @@ class History:
     arrivals: Mapping[str, Sequence[Version]]
     reaches: Mapping[str, Sequence[Reach]]
     weights: Mapping[str, float] = field(default_factory=dict)  # of tables that count for more or less than one
+    edges: Edges = NO_EDGES
 
     def begin(self) -> float | None:
         """When the first table reflected anything; None if none does."""
@@ -89,11 +94,11 @@ def measured(history: History, table: str, measure: Measure, moment: float) -> f
 
 
 def _moments(history: History, since: float, now: float) -> list[Version]:
-    """The ends of the time looked at, and whenever anything became visible between."""
+    """The ends of the time looked at, and whenever anything became visible between, or an edge lay ahead until then."""
     first, last = int(since * _SECOND), int(now * _SECOND)
     arrived = {v for versions in history.arrivals.values() for v in versions}
     reached = {r.visible for reaches in history.reaches.values() for r in reaches}
-    return sorted({first, last} | {v for v in arrived | reached if first < v < last})
+    return sorted({first, last} | {v for v in arrived | reached | history.edges.moments() if first < v < last})
 
 
 def _points(history: History, table: str, measure: Measure, moments: Sequence[Version]) -> Iterable[Point]:
@@ -112,7 +117,12 @@ def _value(history: History, table: str, measure: Measure, moment: Version, *, b
     if not at or not reaches[at - 1].newest:
         return None
     newest = reaches[at - 1].newest
-    return max(_behind(history, measure, p, v, moment, before=before) for p, v in newest.items()) / _SECOND
+    timed = {p for p in newest if history.edges.timed(table, p)}
+    edge = history.edges.of(table, newest)
+    if timed and edge is None:
+        return None
+    behind = [_behind(history, measure, p, v, moment, before=before) for p, v in newest.items() if p not in timed]
+    return max([*behind, *([] if edge is None else [moment - edge]), 0]) / _SECOND
 
 
 def _behind(

@@ -15,6 +15,7 @@ from tidemill.model.time import Timeline, Version
 from tidemill.plan.standing import Kept, kept
 from tidemill.ports import CatalogReader
 from tidemill.records import RegisteredBinding, RegisteredChannel
+from tidemill.runtime.edges import Edges, edges, newest_of
 
 _ENOUGH = 100
 """Newest runs of one name that are looked through for a flow's last: compactions may bear the same name."""
@@ -53,6 +54,7 @@ class ChannelStatus:
     registered: RegisteredChannel
     reflects: tuple[Reflected, ...]
     consumers: tuple[Consumer, ...]
+    edge: Version | None = None  # event time up to which all is there; None: it has none, or nobody can say
     kept: Kept | None = None  # how what is promised of it is kept; None: nothing is promised
 
 
@@ -91,9 +93,9 @@ def status(catalog: CatalogReader) -> Status:
     channels, bindings = catalog.channels(), catalog.bindings()
     consumers = _consumers(catalog, channels, bindings)
     active = [r for state in (*UNDER_WAY, *TO_COME) for r in catalog.runs(state=state)]
-    time = _timeline(catalog, channels)
+    time, known = _timeline(catalog, channels), edges(catalog, bindings)
     return Status(
-        channels=tuple(_channel(c, consumers, time) for c in channels),
+        channels=tuple(_channel(c, consumers, time, known) for c in channels),
         flows=tuple(_flow(catalog, b, consumers) for b in bindings),
         active=tuple(active),
     )
@@ -120,10 +122,13 @@ def _timeline(catalog: CatalogReader, channels: list[RegisteredChannel]) -> Time
     return Timeline(arrivals, max(int(catalog.now() * 1_000_000), newest + 1) if arrivals else newest)
 
 
-def _channel(registered: RegisteredChannel, consumers: tuple[Consumer, ...], time: Timeline) -> ChannelStatus:
-    mine = tuple(c for c in consumers if c.channel == registered.channel.name)
-    promise, reached = registered.channel.promise, registered.head.reached
-    return ChannelStatus(registered, reflected(reached), mine, kept(promise, reached, time) if promise else None)
+def _channel(
+    registered: RegisteredChannel, consumers: tuple[Consumer, ...], time: Timeline, known: Edges
+) -> ChannelStatus:
+    name, promise, reached = registered.channel.name, registered.channel.promise, registered.head.reached
+    mine = tuple(c for c in consumers if c.channel == name)
+    edge = known.of(name, newest_of(reached))
+    return ChannelStatus(registered, reflected(reached), mine, edge, kept(promise, reached, time) if promise else None)
 
 
 def _flow(catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[Consumer, ...]) -> FlowStatus:

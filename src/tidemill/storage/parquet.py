@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import IO, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 
@@ -18,6 +19,12 @@ def footer_rows(file: IO[bytes]) -> int:
         return cast(int, pq.read_metadata(file).num_rows)
     except (pa.ArrowException, OSError) as error:
         raise _judged(error) from error
+
+
+def greatest(file: IO[bytes], column: str) -> int | None:
+    """The latest moment in a column of timestamps, in microseconds since the epoch; None if there is none."""
+    latest = pc.max(pq.read_table(file, columns=[column])[column])
+    return cast(int | None, latest.cast(pa.timestamp("us")).value)
 
 
 def read_through(file: IO[bytes]) -> int:

@@ -12,7 +12,7 @@ from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, StorageError
 from tidemill.model.block import File
-from tidemill.storage.parquet import Unreadable, footer_rows, read_through
+from tidemill.storage.parquet import Unreadable, footer_rows, greatest, read_through
 from tidemill.storage.paths import PATTERN_CHARACTERS, inside, is_marker, readable
 from tidemill.storage.trouble import explained
 
@@ -51,6 +51,10 @@ class FileBlockStore(ABC):
     def open(self, path: str) -> BinaryIO:
         with explained("read", self._shown(path)):
             return cast(BinaryIO, self._fs.open(self._at(path), "rb"))
+
+    def greatest(self, files: Sequence[File], column: str) -> int | None:
+        found = (self._greatest(f.path, column) for f in files)
+        return max((moment for moment in found if moment is not None), default=None)
 
     def check(self, files: Sequence[File]) -> None:
         for file in files:
@@ -100,6 +104,10 @@ class FileBlockStore(ABC):
                     "write Parquet only, or run it again"
                 ) from error
         return File(path, rows, self._fs.size(self._at(path)))
+
+    def _greatest(self, path: str, column: str) -> int | None:
+        with self.open(path) as file, explained("read", self._shown(path)):
+            return greatest(file, column)
 
     def _check(self, file: File) -> None:
         size = self._size(file.path)

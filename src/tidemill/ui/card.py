@@ -77,7 +77,7 @@ def _eyebrow(channel: ChannelStatus, flow: str | None) -> str:
 
 
 def _facts(snapshot: Snapshot, channel: ChannelStatus, node: Node, now: float) -> Iterator[str]:
-    newest = max((r.latest for r in channel.reflects), default=None)
+    newest = channel.edge or max((r.latest for r in channel.reflects), default=None)
     age = f" · {ago(moment(newest), now)}" if newest is not None else ""
     yield f"{count(channel.registered.rows)} rows{age}"
     flow = snapshot.flow(node.flow) if node.flow is not None else None

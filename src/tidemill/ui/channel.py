@@ -12,6 +12,7 @@ from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
 from tidemill.model.channel import Role
 from tidemill.model.run import Run
+from tidemill.model.time import Version
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.desk import Desk
@@ -23,7 +24,7 @@ from tidemill.ui.sample import sample
 from tidemill.ui.standing import judged
 from tidemill.ui.table import Cell, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.words import count, moment, size
+from tidemill.ui.words import NONE, ago, clock, count, moment, size
 
 BLOCKS = 50
 """Newest blocks that are shown."""
@@ -76,7 +77,9 @@ class _Channel:
         self._pins = pins
         self._name = name
         self._heading = Heading("channel", name)
-        self._facts = Facts(("role", "workflow", "updates", "head", "blocks", "rows", "size", "slots held"))
+        self._facts = Facts(
+            ("role", "workflow", "updates", "head", "blocks", "rows", "size", "slots held", "event time")
+        )
         with box("columns"):
             with section("Schema"):
                 self._schema = Table("Schema", rows.SCHEMA, empty="known once the first block is written")
@@ -112,6 +115,7 @@ class _Channel:
             rows=count(registered.rows),
             size=size(registered.bytes),
             slots_held=registered.reserved,
+            event_time=_settled(known.edge, now),
         )
         self._schema.show(rows.of_schema(declared.schema))
         self._reflects.show([rows.of_reflected(r, now) for r in known.reflects])
@@ -126,6 +130,10 @@ class _Channel:
         if not self._pins or block.state is not BlockState.FILLED:
             return Cell("")
         return Cell("Unpin" if block.pinned else "Pin", act=lambda: Actions(self._desk).pin_block(block))
+
+
+def _settled(edge: Version | None, now: float) -> str:
+    return NONE if edge is None else f"settled up to {clock(moment(edge))}, {ago(moment(edge), now)}"
 
 
 def _updates(value: Updates) -> str:

@@ -19,8 +19,9 @@ from tidemill.ui.window import window
 from tidemill.ui.words import NONE, span
 
 MEANING = {
-    Measure.STALENESS: "how long ago the first version came that a table does not reflect yet",
-    Measure.AGE: "how old the newest version is that a table reflects",
+    Measure.STALENESS: "how long ago the first version came that a table does not reflect yet; "
+    "by event time, how long ago the moment was up to which nothing is missing",
+    Measure.AGE: "how old the newest version is that a table reflects; by event time, as for staleness",
 }
 COLOURS = ("#2b8aa6", "#b07c1e", "#7a6fb5", "#4f9a6b", "#b65f74", "#6f8791", "#a0672f", "#3d6fb0")
 GREY = "#7c8b93"

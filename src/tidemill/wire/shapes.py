@@ -68,6 +68,7 @@ class Block(Shape):
     source: Provenance
     target: Provenance
     reached: Provenance
+    edge: Annotated[Moment | None, Field(description="Event time up to which all is in the channel at this block.")]
     identity: str
     updates: dict[str, Any]
     columns: Annotated[list[ColumnShape] | None, Field(alias="schema")]
@@ -188,6 +189,10 @@ class Channel(Shape):
     reserved: int
     provenance: Provenance
     reflects: list[Reflected]
+    edge: Annotated[
+        Moment | None,
+        Field(description="Event time up to which nothing is missing; null: it has none, or nobody can say."),
+    ]
     promise: Promise | None
     consumers: list[Consumer]
 
