@@ -117,6 +117,23 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How event time gets on: what had come by `at` settled it up to `edge`; and by how much each second, lately."""
+
+    at: float
+    edge: float
+    rate: float
+
+    def edge_at(self, moment: float) -> float:
+        """Where the edge should be once all that came by then is loaded.
+
+        >>> Pace(100.0, 40.0, 0.5).edge_at(120.0)
+        50.0
+        """
+        return self.edge + self.rate * (moment - self.at)
+
+
+@dataclass(frozen=True, slots=True)
 class FlowFacts:
     """What is known of a bound flow that matters for when it runs."""
 
@@ -128,6 +145,7 @@ class FlowFacts:
     began: float | None = None  # when its last finished run did
     period: float | None = None  # seconds between two times that it was due, lately
     selectivity: float | None = None  # rows that a run usually makes for each that it reads
+    pace: Pace | None = None  # of the event time that it settles
 
 
 @dataclass(frozen=True, slots=True)

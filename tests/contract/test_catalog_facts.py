@@ -32,7 +32,11 @@ def end(driver: Driver, run: Run, random: Random) -> None:
         return
     claim = driver.claim(run.id, Demand())
     driver.clock.now += random.choice((0.5, 2.0, 30.0))
-    driver.catalog.commit(claim, Outcome((), stats=random.choice(({"tasks": {"t": {}}}, {}))))
+    driver.catalog.commit(claim, Outcome((), stats=random.choice(({"tasks": {"t": {}}}, _settled(driver, random), {}))))
+
+
+def _settled(driver: Driver, random: Random) -> dict[str, object]:
+    return {"tasks": {"t": {"edge": driver.clock.now - random.choice((5.0, 60.0))}}}
 
 
 def step(driver: Driver, random: Random) -> None:

@@ -19,9 +19,10 @@ from tidemill.model.run import Demand, Outcome, Run
 from tidemill.model.task import Mode
 from tidemill.model.trigger import Every
 from tidemill.model.workflow import Workflow
-from tidemill.records import Server
+from tidemill.records import FlowFacts, Pace, Server
 from tidemill.runtime.asking import ask, ask_again
 from tidemill.runtime.dispatch import Dispatch, Started, Way
+from tidemill.runtime.pace import paces
 from tidemill.runtime.serve import Loop, Rhythm
 
 
@@ -183,6 +184,37 @@ def test_what_comes_while_a_flow_runs_is_not_loaded_by_that_run(tmp_path: Path) 
     dispatch.ended(first, clock.now)
     assert names(dispatch.starts(runs, clock.now)) == ["dear"]
     made.close()
+
+
+def test_event_time_is_what_jobs_are_fresh_up_to(tmp_path: Path) -> None:
+    clock = FakeClock()
+    made = open_catalog(f"sqlite:///{tmp_path / 'edges.db'}", clock)
+    made.apply(Workflow("w", CHANNELS, BINDINGS))
+    began = clock.now
+    for edge in (100.0, 150.0):  # half of the time that passes
+        claim = made.claim(ask(made, "quick").id, Demand(), owner="me", lease=1000)
+        clock.now += 100.0
+        made.commit(claim, Outcome((), stats={"tasks": {"quick": {"edge": edge}}}))
+    assert made.facts()["quick"].pace == Pace(began + 100.0, 150.0, 0.5)
+    dispatch = Dispatch(made, Way(tracks=3, placement="single"), often=0.0)
+    started = {s.run.subject: s for s in dispatch.starts(asked(made, "quick", "last", "slow"), clock.now)}
+    assert (started["quick"].job.fresh, started["quick"].upto) == (150.0, 200.0)
+    assert started["last"].upto == 200.0  # it is made of `quick`
+    assert started["slow"].upto == clock.now  # it goes by what has come
+    dispatch.ended(started["quick"], clock.now)
+    assert started["quick"].job.fresh == 200.0  # as was thought
+    claim = made.claim(started["quick"].run.id, Demand(), owner="me", lease=1000)
+    made.commit(claim, Outcome((), stats={"tasks": {"quick": {"edge": 160.0}}}))
+    dispatch.starts(asked(made, "dear"), clock.now)
+    assert started["quick"].job.fresh == 160.0  # as it is
+    made.close()
+
+
+def test_flows_that_read_of_each_other_reflect_no_event_time_of_their_own() -> None:
+    one, other = (FlowFacts(name, 1.0, 0, (parent,), None) for name, parent in (("one", "other"), ("other", "one")))
+    timed = FlowFacts("timed", 1.0, 0, (), None, pace=Pace(0.0, 0.0, 1.0))
+    assert paces({"one": one, "other": other, "timed": timed}) == {"one": (), "other": (), "timed": (timed.pace,)}
+    assert paces({"one": one, "other": other}) == {}
 
 
 def learnt(dispatch: Dispatch) -> dict[str, tuple[object, float, int]]:

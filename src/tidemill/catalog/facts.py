@@ -17,7 +17,7 @@ from tidemill.catalog.tables import bindings, costs, events, firings, runs, wish
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.records import FlowFacts
+from tidemill.records import FlowFacts, Pace
 
 LATELY, MOST = 20, 10_000
 """Newest runs of a flow, and of all flows at the first look, from which is learnt how long one takes and how often it
@@ -55,12 +55,14 @@ class _Flow:
     made: deque[float] = field(default_factory=_lately)  # rows for each that was read
     fired: deque[float] = field(default_factory=_lately)
     asked: deque[float] = field(default_factory=_lately)
+    settled: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATELY))  # when, and up to where
 
     def finished(self, run: AnyRow) -> None:
         tasks = run.stats.get("tasks")
         if tasks:  # else it found nothing to do
             self.took.append(run.finished - run.started)
             self.made.extend(_selectivity(tasks.values()))
+            self.settled.extend((run.started, t["edge"]) for t in tasks.values() if "edge" in t)
 
     def happened(self, run: AnyRow) -> None:
         if run.kind == EventKind.RUN_FINISHED:
@@ -80,7 +82,16 @@ class _Flow:
         due = self.fired if len(self.fired) > 1 else self.asked
         period = (max(due) - min(due)) / (len(due) - 1) if len(due) > 1 else None
         selectivity = median(self.made) if self.made else None
-        return FlowFacts(name, self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
+        known = (self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
+        return FlowFacts(name, *known, _pace(self.settled))
+
+
+def _pace(settled: Sequence[tuple[float, float]]) -> Pace | None:
+    """From the first of them to the last; a lone one should go on as time does."""
+    if not settled:
+        return None
+    (first, before), (last, edge) = settled[0], settled[-1]
+    return Pace(last, edge, max(0.0, (edge - before) / (last - first)) if last > first else 1.0)
 
 
 def _selectivity(tasks: Iterable[Json]) -> list[float]:

@@ -19,6 +19,7 @@ from tidemill.model.run import Run
 from tidemill.ports import CatalogReader
 from tidemill.records import FlowFacts
 from tidemill.runtime.chop import Portion
+from tidemill.runtime.pace import Paces, data_time, paces
 from tidemill.schedule.dispatcher import LIMITS, Dispatcher
 from tidemill.schedule.hierarchy import Inheritance, jobs_of
 from tidemill.schedule.job import Cost, Job, Profile
@@ -98,6 +99,7 @@ class Dispatch:
         self._often = often
         self._looked = float("-inf")
         self._known: dict[str, FlowFacts] = {}  # at the last look
+        self._paces: Paces = {}
         self._jobs: dict[str, Job] = {}
         self._runs: dict[str, Run] = {}
         self._backfilled: set[str] = set()  # flows of which a backfill was seen
@@ -155,8 +157,18 @@ class Dispatch:
             if job is None:
                 continue
             self._runs[job.name] = run
-            _fill(job, run)
+            self._fill(job, run)
             self._dispatcher.ready(job, now)
+
+    def _fill(self, job: Job, run: Run) -> None:
+        """What waits for a job is one batch: from when the run was first due to when it was last asked for."""
+        due, asked = run.due or run.created, run.asked or run.created
+        job.fresh = min(job.fresh, self._data_time(job, due))  # what was chopped off is older than what was asked for
+        job.batches.clear()
+        job.arrive((due, max(self._data_time(job, asked), job.fresh)))
+
+    def _data_time(self, job: Job, moment: float) -> float:
+        return data_time(self._paces.get(job.name, ()), moment)
 
     def _know(self, runnable: Sequence[Run], now: float) -> None:
         """Learn of flows: of new ones at once, of all now and then."""
@@ -164,7 +176,7 @@ class Dispatch:
         if self._dispatcher is not None and fresh and {_name(run) for run in runnable} <= self._jobs.keys():
             return
         known = self._facts(runnable)
-        before, self._known = self._known, known
+        before, self._known, self._paces = self._known, known, paces(known)
         changed = [f for name, f in known.items() if f is not before.get(name) and f != before.get(name)]
         newly = {run.subject for run in runnable if run.backfill} - self._backfilled
         self._looked = time.monotonic()
@@ -175,6 +187,9 @@ class Dispatch:
             self._arrange(now)
         elif changed and self._dispatcher.learn(self._learnt(changed), now):
             self._arrange(now)
+        for facts in changed:
+            if facts.pace is not None:  # what was thought of its last run may have been wrong
+                self._jobs[facts.flow].fresh = facts.pace.edge
 
     def _meet(self, known: Sequence[FlowFacts], now: float) -> None:
         """There are other flows, or they count for more or less: so may those that they are made of."""
@@ -185,7 +200,8 @@ class Dispatch:
             if old is not None:
                 old.profile, old.weight = job.profile, job.weight
             else:
-                job.fresh = job.since = begun.get(job.name) or now - job.profile.period
+                job.since = begun.get(job.name) or now - job.profile.period
+                job.fresh = self._data_time(job, job.since)
         self._jobs = {job.name: self._jobs.get(job.name, job) for job in jobs}
 
     def _learnt(self, changed: Iterable[FlowFacts]) -> list[Profile]:
@@ -221,14 +237,6 @@ class Dispatch:
             self._dispatcher.change(
                 now, jobs=jobs, placement=placement, tracks=way.tracks, backfill_tracks=way.backfill_tracks
             )
-
-
-def _fill(job: Job, run: Run) -> None:
-    """What waits for a job is one batch: from when the run was first due to when it was last asked for."""
-    due, asked = run.due or run.created, run.asked or run.created
-    job.fresh = min(job.fresh, due)  # what was chopped off is older than what was asked for before
-    job.batches.clear()
-    job.arrive((due, max(asked, job.fresh)))
 
 
 def _rank(known: FlowFacts) -> tuple[float, int, tuple[str, ...]]:
