@@ -146,6 +146,7 @@ class FlowFacts:
     period: float | None = None  # seconds between two times that it was due, lately
     selectivity: float | None = None  # rows that a run usually makes for each that it reads
     pace: Pace | None = None  # of the event time that it settles
+    start: float | None = None  # of the seconds, those that a run takes besides its tasks
 
 
 @dataclass(frozen=True, slots=True)

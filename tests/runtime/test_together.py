@@ -13,6 +13,7 @@ from tidemill.model.run import RunState
 from tidemill.registry import built, parsed
 from tidemill.runtime.chop import Portion, attempt
 from tidemill.runtime.refresh import chosen
+from tidemill.runtime.together import together_with
 
 COUNTS = "SELECT word, count(*) AS n FROM events GROUP BY word"
 TOTALS = "SELECT count(*) AS n FROM events"
@@ -75,3 +76,40 @@ def test_a_document_says_it_too() -> None:
     document = {"name": "w", "inputs": [{"name": "events", "columns": "word string"}], "tables": tables}
     (binding,) = built(parsed(document)).bindings
     assert (binding.name, [t.name for t in binding.tasks]) == ("words", ["counts", "totals"])
+
+
+def separately(*, other: tuple[tm.Trigger, ...] = ()) -> tm.Workflow:
+    made = tm.Workflow("w")
+    made.input("events", "word string")
+    made.table("counts", "word string, n bigint")
+    made.table("totals", "n bigint")
+    made.table("later", "word string, n bigint")
+    made.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")])
+    made.sql("totals", TOTALS, refresh="incremental", triggers=[*(other or [tm.on("events")])])
+    made.sql("later", "SELECT e.word, c.n FROM events e JOIN counts c ON e.word = c.word", triggers=[tm.on("events")])
+    return made
+
+
+def ran(mill: Mill) -> str | None:
+    """What is said of `counts` once all that was due has run."""
+    mill.insert("events", "tide")
+    for run in mill.due():
+        binding = chosen(mill.catalog, mill.binding(run.subject), {})[0]
+        attempt(mill.executor, run, binding, {}, None)
+    return together_with(mill.catalog, [mill.workflow], mill.binding("counts"))
+
+
+def test_tables_that_are_due_together_are_weighed(tmp_path: Path) -> None:
+    mill = Mill(separately().declared(), tmp_path)
+    assert together_with(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # nothing ran yet
+    said = ran(mill)
+    assert said is not None
+    assert said.startswith("one run for counts, totals would take")  # `later` comes after one of them
+    assert together_with(mill.catalog, [mill.workflow], mill.binding("later")) is None
+    mill.close()
+
+
+def test_tables_that_are_due_at_other_times_are_not(tmp_path: Path) -> None:
+    mill = Mill(separately(other=(tm.every("1 hour"),)).declared(), tmp_path)
+    assert ran(mill) is None
+    mill.close()

@@ -52,6 +52,7 @@ class _Flow:
     learnt: float | None  # seconds of a run, as the planner has it
     began: float | None
     took: deque[float] = field(default_factory=_lately)
+    besides: deque[float] = field(default_factory=_lately)  # seconds of a run that its tasks did not take
     made: deque[float] = field(default_factory=_lately)  # rows for each that was read
     fired: deque[float] = field(default_factory=_lately)
     asked: deque[float] = field(default_factory=_lately)
@@ -61,6 +62,7 @@ class _Flow:
         tasks = run.stats.get("tasks")
         if tasks:  # else it found nothing to do
             self.took.append(run.finished - run.started)
+            self.besides.append(self.took[-1] - sum(t.get("seconds", 0.0) for t in tasks.values()))
             self.made.extend(_selectivity(tasks.values()))
             self.settled.extend((run.started, t["edge"]) for t in tasks.values() if "edge" in t)
 
@@ -83,7 +85,7 @@ class _Flow:
         period = (max(due) - min(due)) / (len(due) - 1) if len(due) > 1 else None
         selectivity = median(self.made) if self.made else None
         known = (self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
-        return FlowFacts(name, *known, _pace(self.settled))
+        return FlowFacts(name, *known, _pace(self.settled), median(self.besides) if self.besides else None)
 
 
 def _pace(settled: Sequence[tuple[float, float]]) -> Pace | None:

@@ -24,6 +24,7 @@ from tidemill.cli.deferred import (
     measure_staleness,
     measure_storage,
     measure_tick,
+    measure_together,
 )
 from tidemill.cli.linear_road import linear_road
 from tidemill.cli.options import AsJson
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
     bench.command()(join)
     bench.command()(queries)
     bench.command()(tick)
+    bench.command()(together)
     bench.command()(load)
     bench.command()(push)
     bench.command()(modes)
@@ -64,6 +66,18 @@ def overhead(
     """A Tidemill run against the same PySpark code by hand."""
     with scratch() as directory:
         point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
+    _print(as_json, point, [point])
+
+
+def together(
+    tables: Annotated[int, typer.Option(min=2, help="That the same input feeds.")] = 5,
+    rows: Annotated[int, typer.Option(min=1, help="Of each insert, after which all tables are refreshed.")] = 1000,
+    rounds: Rounds = 9,
+    as_json: AsJson = False,
+) -> None:
+    """One run for several tables against a run for each."""
+    with scratch() as directory:
+        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, tell=tell)
     _print(as_json, point, [point])
 
 

@@ -69,6 +69,12 @@ def measure_growth(directory: Path, **wanted: Any) -> dict[str, Any]:
     return measure(directory, **wanted)
 
 
+def measure_together(directory: Path, **wanted: Any) -> dict[str, Any]:
+    from tidemill.bench.together import measure  # noqa: PLC0415
+
+    return measure(directory, **wanted)
+
+
 def measure_tick(directory: Path, **wanted: Any) -> dict[str, Any]:
     from tidemill.bench.tick import measure  # noqa: PLC0415
 

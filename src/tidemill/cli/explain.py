@@ -79,6 +79,7 @@ def _head(found: Explanation, writer: Written) -> RenderableType:
             ("refresh", writer.refresh or "programmed"),
             ("runs now", f"{writer.way or 'unknown'}: {writer.why}"),
             ("compaction", found.compaction or "nothing was written yet"),
+            *([] if found.together is None else [("together", found.together)]),
         ]
     )
 

@@ -104,6 +104,7 @@ class Explanation:
     writers: tuple[Written, ...]
     plan: Plan | None = None
     compaction: str | None = None  # whether it is due, and why; None: nothing was written yet
+    together: str | None = None  # whether one run for it and what is due with it would be better; None: nobody can say
 
 
 def plan_of(decision: Decision, otherwise: Decision, now: Version) -> Plan:

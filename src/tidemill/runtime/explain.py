@@ -15,6 +15,7 @@ from tidemill.ports import CatalogReader
 from tidemill.runtime.compaction import said
 from tidemill.runtime.outlook import Outlook
 from tidemill.runtime.refresh import chosen
+from tidemill.runtime.together import together_with
 
 
 def explain(
@@ -29,7 +30,8 @@ def explain(
     writers = tuple(written(b.name, t, choices[b.name].get(t.name)) for b, t in found)
     plan = _plan(catalog, workflows, updates, table)
     registered = any(c.channel.name == table for c in catalog.channels())
-    return Explanation(table, writers, plan, said(catalog, updates, table) if registered else None)
+    compaction = said(catalog, updates, table) if registered else None
+    return Explanation(table, writers, plan, compaction, together_with(catalog, workflows, found[0][0]))
 
 
 def _plan(

@@ -44,6 +44,8 @@ class ExplanationView:
                     _writer(writer, self._desk.place(writer.location))
                 if found.compaction is not None:
                     Text(f"Compaction is {found.compaction}.", "p", "muted")
+                if found.together is not None:
+                    Text(_sentence(found.together), "p", "muted")
 
 
 def _plan(plan: Plan) -> None:

@@ -72,6 +72,7 @@ class Explanation(Shape):
     writers: list[Written]
     plan: Plan | None
     compaction: str | None
+    together: str | None
 
 
 class Explanations(Shape):
