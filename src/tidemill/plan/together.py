@@ -48,7 +48,7 @@ class Together:
 
 
 def together(parts: Sequence[Part], others: float) -> Together:
-    """`others`: the priorities of those who wait for the same track, if all do; else as many of them as usually do."""
+    """`others`: the priorities of those who wait for the same track, added up."""
     starts = [p.start for p in parts]
     apart = sum(p.seconds for p in parts)
     seconds = apart - (sum(starts) - max(starts))

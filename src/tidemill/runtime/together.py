@@ -43,7 +43,7 @@ def _part(facts: FlowFacts | None) -> Iterable[Part]:
 
 
 def _waiting(catalog: CatalogReader, known: Mapping[str, FlowFacts], these: set[str]) -> float:
-    """The priorities of others who wait for the same track, usually: the busier tracks are, the more of them."""
+    """The priorities of all others who wait for the same track; none, as long as tracks keep up with what is due."""
     tracks = max(1, sum(s.tracks for s in catalog.servers() if s.state == "serving"))
     busy = sum(f.seconds / max(f.period, f.seconds) for f in known.values() if f.seconds and f.period) / tracks
-    return min(1.0, busy) * sum(f.priority for f in known.values() if f.flow not in these) / tracks
+    return 0.0 if busy < 1 else sum(f.priority for f in known.values() if f.flow not in these) / tracks
