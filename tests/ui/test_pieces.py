@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.catalog.driver import Driver
 
 from tidemill.errors import NotFound
+from tidemill.model.block import BlockState
 from tidemill.model.run import LOST, Run, RunKind, RunState
 from tidemill.records import Event
 from tidemill.retain.past import Figures, Resolution, Split
@@ -24,6 +27,7 @@ from tidemill.ui.events import SHOWN, matching
 from tidemill.ui.freshness import options
 from tidemill.ui.history import Asked
 from tidemill.ui.policy import Policy
+from tidemill.ui.standing import Standing
 from tidemill.ui.strip import strip
 from tidemill.ui.words import cell
 
@@ -149,3 +153,9 @@ def test_what_is_asked_for_is_in_the_address_and_reaches_back_so_many_periods() 
     assert asked.url == "/history?by=month&per=user&workflow=a+b"
     year = 366 * 86_400
     assert asked.period(10 * year).since == pytest.approx(6 * year, abs=year)
+
+
+@pytest.mark.parametrize("state", [*RunState, *BlockState, *Standing])
+def test_every_state_has_a_colour(state: str) -> None:
+    style = Path(bars.__file__).with_name("style.css").read_text()
+    assert re.search(rf"\.tone-{state}\b[^{{]*{{ --tone:", style)
