@@ -6,13 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidemill.retain.eviction.waits import EDGES, LENGTHS, WIDTHS, Waits, _densities, mood
+from tidemill.retain.eviction.standing import Standing
+from tidemill.retain.eviction.waits import EDGES, LENGTHS, MOODS, WIDTHS, Waits, _densities, mood
 
 
 def rate(waits: Waits, waited: float, kind: int = 0, popularity: int = 0) -> float:
     one = np.array([waited])
-    found = waits.rates(np.array([kind]), np.array([popularity]), one, np.array([False]))
+    found = waits.rates(np.array([kind]), np.array([popularity]), np.zeros(1), one, np.array([False]))
     return float(found[0])
 
 
@@ -21,9 +24,9 @@ def seen(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = (
     for _ in range(kinds):
         waits.add_kind()
     for length in lengths:
-        waits.ended(kind, 0, length, demanded=True)
+        waits.spent(kind, 0, 0, length, demanded=True)
     for length in lost:
-        waits.ended(kind, 0, length, demanded=False)
+        waits.spent(kind, 0, 0, length, demanded=False)
     return waits
 
 
@@ -45,10 +48,28 @@ def test_a_lull_before_a_demand_that_always_comes_does_not_count_as_the_end() ->
 
 def test_waits_that_last_count_as_time() -> None:
     waits = seen(*[5] * 10)
-    lasting, kind = np.full(1000, 50.0), np.zeros(1000, dtype=np.int32)
-    with_all = waits.rates(kind, kind, lasting, np.ones(1000, dtype=np.bool_))
-    without = waits.rates(kind, kind, lasting, np.zeros(1000, dtype=np.bool_))
+    lasting, kind, before = np.full(1000, 50.0), np.zeros(1000, dtype=np.int32), np.zeros(1000)
+    with_all = waits.rates(kind, kind, before, lasting, np.ones(1000, dtype=np.bool_))
+    without = waits.rates(kind, kind, before, lasting, np.zeros(1000, dtype=np.bool_))
     assert with_all[0] < without[0]
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_wait_in_two_moods_takes_as_long_as_one_in_one(first: int, second: int) -> None:
+    whole, parted = seen(), seen()
+    whole.spent(0, 0, 0, first + second, demanded=True)
+    parted.spent(0, 0, 0, first, demanded=False)
+    parted.spent(0, 0, first, first + second, demanded=True)
+    assert rate(parted, 0) == pytest.approx(rate(whole, 0))
+    assert rate(parted, first) == pytest.approx(rate(whole, first))
+
+
+def test_what_changes_its_mood_is_judged_by_how_long_it_has_waited_in_all() -> None:
+    waits = seen()
+    for _ in range(200):
+        waits.spent(0, 0, 0, 30, demanded=False)
+        waits.spent(0, 1, 30, 40, demanded=True)  # never sooner than after 30
+    assert rate(waits, 35, popularity=1) > 2 * rate(waits, 0, popularity=1)
 
 
 def test_a_kind_of_which_little_is_known_is_judged_by_the_others() -> None:
@@ -56,8 +77,8 @@ def test_a_kind_of_which_little_is_known_is_judged_by_the_others() -> None:
     assert rate(waits, 0, kind=1) == pytest.approx(rate(waits, 0, kind=0), rel=0.5)
 
 
-def test_popularity_and_the_latest_graph_make_moods_of_their_own() -> None:
-    assert len({mood(n, latest) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for latest in (True, False)}) == 12
+def test_popularity_and_standing_make_moods_of_their_own() -> None:
+    assert {mood(n, s) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for s in Standing} == {*range(MOODS)}
 
 
 def test_densities_are_those_of_holding_on_for_the_best_time() -> None:

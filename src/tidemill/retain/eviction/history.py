@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tidemill.model.identity import Identity
 from tidemill.retain.eviction.series import Series
+from tidemill.retain.eviction.standing import Standing, Standings
 from tidemill.retain.eviction.waits import Waits, mood
 
 HALF_LIFE = 150
@@ -36,14 +37,16 @@ class Kinds:
     names: dict[str, int] = field(default_factory=dict)
     births: array[float] = field(default_factory=lambda: array("d"))
     demands: array[float] = field(default_factory=lambda: array("d"))
-    departures: array[float] = field(default_factory=lambda: array("d"))  # from the latest graph of their series
-    returns: array[float] = field(default_factory=lambda: array("d"))  # to it
+    departures: list[array[float]] = field(default_factory=list)  # from the latest graphs, to each standing
+    returns: list[array[float]] = field(default_factory=list)  # to them, from each standing
 
     def number(self, name: str) -> int:
         if name not in self.names:
             self.names[name] = len(self.names)
-            for counts in (self.births, self.demands, self.departures, self.returns):
+            for counts in (self.births, self.demands):
                 counts.append(0.0)
+            for table in (self.departures, self.returns):
+                table.append(array("d", [0.0] * len(Standing)))
         return self.names[name]
 
 
@@ -64,12 +67,12 @@ class History:
         self.demanded_at = array("d")  # the last one, or the birth
         self.uses = array("d")  # how often it was made or read
         self.used_at = array("d")
-        self.graphs = array("i")  # of how many series it is in the latest graph
+        self.standings = Standings(self.parents, self.children)
         self.mood = array("i")  # in which it waits for the next demand
-        self.since = array("d")  # when it began to, in submissions of its homes
+        self.since = array("d")  # when it began to wait, in submissions of its homes
+        self.before = array("d")  # how long it had waited when it got into that mood
         self.series = Series()
         self.waits = Waits()
-        self._latest: dict[str, frozenset[int]] = {}
 
     def __len__(self) -> int:
         return len(self.identities)
@@ -98,6 +101,7 @@ class History:
         self.children.append([])
         for parent in self.parents[number]:
             self.children[parent].append(number)
+        self.standings.add(number)
         if made.kind not in self.kinds.names:
             self.waits.add_kind()
         kind = self.kinds.number(made.kind)
@@ -105,11 +109,10 @@ class History:
         self.kind.append(kind)
         self.seconds.append(made.seconds)
         self.bytes.append(made.bytes)
-        for zero in (self.demands, self.uses, self.graphs, self.mood):
+        for zero in (self.demands, self.uses, self.mood, self.since, self.before):
             zero.append(0)
         for moment in (self.demanded_at, self.used_at):
             moment.append(self.now)
-        self.since.append(0.0)
         return number
 
     def _demand(self, number: int) -> None:
@@ -121,26 +124,23 @@ class History:
 
     def _follow(self, series: str, members: frozenset[int], known: int) -> None:
         """The latest graph of the series is another one now."""
-        before = self._latest.get(series, frozenset())
-        for number in before - members:
-            self.graphs[number] -= 1
-            if not self.graphs[number]:
-                self.kinds.departures[self.kind[number]] += 1
-                self._turn(number)
-        for number in members - before:
-            self.graphs[number] += 1
-            if self.graphs[number] == 1:
-                self.kinds.returns[self.kind[number]] += number < known
-                self._turn(number)
-        self._latest[series] = members
+        for number, before in self.standings.follow(series, members).items():
+            kind, now = self.kind[number], self.standings.of[number]
+            if now == Standing.LATEST:
+                self.kinds.returns[kind][before] += number < known
+            else:
+                self.kinds.departures[kind][now] += 1
+            self._turn(number)
 
     def _turn(self, number: int, *, demanded: bool = False) -> None:
-        """One wait ends, and another begins."""
+        """It is in another mood from now on, and goes on waiting in that; after a demand it begins to wait anew."""
         passed = self.series.passed(number)
         waited = max(passed - self.since[number], float(demanded))
-        self.waits.ended(self.kind[number], self.mood[number], waited, demanded=demanded)
-        self.since[number] = passed
-        self.mood[number] = mood(self.demands[number], self.graphs[number] > 0)
+        self.waits.spent(self.kind[number], self.mood[number], self.before[number], waited, demanded=demanded)
+        if demanded:
+            self.since[number] = passed
+        self.before[number] = passed - self.since[number]
+        self.mood[number] = mood(self.demands[number], self.standings.of[number])
 
     def used(self, number: int) -> None:
         """It was made, or read by something that ran."""

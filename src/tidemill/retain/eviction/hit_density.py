@@ -26,6 +26,7 @@ def foretold_rates(history: History) -> Figures:
     """Only what something was made from is learnt from: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
     waited = history.series.all_passed(len(history)) - figures(history.since)
-    own = history.waits.rates(np.array(history.kind), np.array(history.mood), waited, inner)
+    kind, mood, before = np.array(history.kind), np.array(history.mood), figures(history.before)
+    own = history.waits.rates(kind, mood, before, waited, inner)
     rates: Figures = own * history.series.rates(len(history))
     return rates

@@ -1,8 +1,8 @@
 """How soon a dataset will be demanded again, learnt from the history.
 
 A dataset that was demanded often and lately will be again. One that is new is judged by its kind: how often datasets
-that such tasks made were demanded. And one that is no longer in the latest graph of its series has been replaced; such
-come back as often as others of their kind did.
+that such tasks made were demanded. And one that is no longer in the latest graph of its series counts as often as
+others of its kind, which stood as it does, came back.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.retain.eviction.history import HALF_LIFE, History
+from tidemill.retain.eviction.standing import Standing
 from tidemill.retain.eviction.store import Figures, figures
 
 PRIOR = 3.0
@@ -22,13 +23,14 @@ def reuse_rates(history: History) -> Figures:
     age = history.now - figures(history.demanded_at)
     demands = figures(history.demands) * 0.5 ** (age / HALF_LIFE)
     rates: Figures = (demands + _usual(history.kinds.demands, history.kinds.births)[kind]) / (PRIOR + age)
-    replaced = np.array(history.graphs) == 0
-    return np.where(replaced, rates * _usual(history.kinds.returns, history.kinds.departures)[kind], rates)
+    standing = np.array(history.standings.of)
+    returning = _usual(history.kinds.returns, history.kinds.departures)[kind, standing]
+    return np.where(standing == Standing.LATEST, rates, rates * returning)
 
 
 def _usual(events: object, chances: object) -> Figures:
     """The ratio of each kind, drawn towards that of all; never nothing, however little has been seen."""
     many, of = figures(events), figures(chances)
-    overall = (many.sum() + 1) / (of.sum() + 1)
+    overall = (many.sum(axis=0) + 1) / (of.sum(axis=0) + 1)
     ratio: Figures = (many + PRIOR * overall) / (of + PRIOR)
     return ratio

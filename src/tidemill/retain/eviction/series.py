@@ -11,6 +11,7 @@ from array import array
 
 import numpy as np
 
+from tidemill.retain.eviction.standing import Standing
 from tidemill.retain.eviction.waits import Figures, Waits, mood
 
 HALF_LIFE = 150
@@ -40,11 +41,11 @@ class Series:
             self._add()
         else:
             gone = self.now - self._at[number]
-            self._waits.ended(0, self._mood[number], gone, demanded=True)
+            self._waits.spent(0, self._mood[number], 0.0, gone, demanded=True)
             self._popular[number] = self._popular[number] * 0.5 ** (gone / HALF_LIFE) + 1
         self._submitted[number] += 1
         self._at[number] = self.now
-        self._mood[number] = mood(self._popular[number], False)
+        self._mood[number] = mood(self._popular[number], Standing.LATEST)
         return number
 
     def _add(self) -> None:
@@ -73,8 +74,8 @@ class Series:
     def rates(self, datasets: int) -> Figures:
         """Submissions to be expected, at each submission of anybody, of the homes of each dataset."""
         waited = self.now - np.array(self._at)
-        kind = np.zeros(len(waited), dtype=np.int32)
-        own = self._waits.rates(kind, np.array(self._mood), waited, np.ones(len(waited), dtype=np.bool_))
+        kind, before = np.zeros(len(waited), dtype=np.int32), np.zeros(len(waited))
+        own = self._waits.rates(kind, np.array(self._mood), before, waited, np.ones(len(waited), dtype=np.bool_))
         return self._summed(own, datasets)
 
     def _summed(self, figures: Figures, datasets: int) -> Figures:

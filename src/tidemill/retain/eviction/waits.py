@@ -1,28 +1,32 @@
 """How long datasets wait for the next demand: learnt from all waits so far, those that still last included.
 
-A wait begins with a birth, a demand, or when a dataset leaves the latest graph of its series or comes back to it. It is
-of a *mood*: how popular the dataset was by then, and whether it is in such a graph. For each kind of task, mood and
-length of waiting the *hazard* is learnt: of those that waited so long, the share that the next submission demands. What
-is seldom seen is judged by what is seen more often: a cell by its mood over all kinds, times how the kind does.
+A wait begins with a birth or a demand. Who waits is in a *mood*: how popular the dataset was at the beginning, and how
+it stands (`standing.py`), which can change while it waits. For each kind of task, mood and length of waiting the
+*hazard* is learnt: of those that waited so long, the share that the next submission demands. What is seldom seen is
+judged by what is seen more often: a cell by its mood over all kinds, times how the kind does.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tidemill.retain.eviction.standing import Standing
 
 Figures = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
 EDGES = (1, 2, 3, 4, *(edge for power in range(2, 14) for edge in (3 << (power - 1), 4 << (power - 1))))
 """Lengths of waiting, in submissions of those waited for, at which another hazard begins: two to each doubling."""
+ENDS = (*EDGES[1:], inf)
 LENGTHS = len(EDGES)
 POPULAR = (0.75, 1.5, 3.0, 6.0, 12.0)
 """Decayed demands from which on a dataset is more popular than those below."""
-MOODS = 2 * (len(POPULAR) + 1)
+MOODS = len(Standing) * (len(POPULAR) + 1)
 WEIGHT = 2.0
 """Demands that the judgement by others counts for."""
 
@@ -32,12 +36,12 @@ AT_ONCE = 500
 """Cells whose densities are computed together: each takes some kilobytes meanwhile."""
 
 
-def mood(demands: float, latest: bool) -> int:
-    return 2 * bisect_right(POPULAR, demands) + latest
+def mood(demands: float, standing: int) -> int:
+    return len(Standing) * bisect_right(POPULAR, demands) + standing
 
 
 class Waits:
-    """Demands and waiting time by kind, mood and length. What ended otherwise than by a demand counts as time alone."""
+    """Demands and waiting time by kind, mood and length. What did not end by a demand counts as time alone."""
 
     def __init__(self) -> None:
         self._demands: list[array[float]] = []
@@ -47,33 +51,39 @@ class Waits:
         for table in (self._demands, self._time):
             table += [array("d", bytes(8 * LENGTHS)) for _ in range(MOODS)]
 
-    def ended(self, kind: int, mood: int, length: float, *, demanded: bool) -> None:
-        if length < 1:
+    def spent(self, kind: int, mood: int, before: float, waited: float, *, demanded: bool) -> None:
+        """A dataset was in a mood since it had waited `before`, and has waited so long now; perhaps it was demanded."""
+        if waited < 1:
             return
         cell = kind * MOODS + mood
-        last = bisect_right(EDGES, length) - 1
-        for at in range(last):
-            self._time[cell][at] += EDGES[at + 1] - EDGES[at]
-        self._time[cell][last] += length - EDGES[last] + 1
+        last = bisect_right(EDGES, waited) - 1
+        for at in range(bisect_right(EDGES, before + 1) - 1, last + 1):
+            self._time[cell][at] += _within(at, waited) - _within(at, before)
         self._demands[cell][last] += demanded
 
-    def rates(self, kind: Numbers, mood: Numbers, waited: Figures, counts: NDArray[np.bool_]) -> Figures:
+    def rates(
+        self, kind: Numbers, mood: Numbers, before: Figures, waited: Figures, counts: NDArray[np.bool_]
+    ) -> Figures:
         """Demands to be expected a submission for each dataset that waits; `counts`: is it one to learn from?"""
         cells = kind * MOODS + mood
-        lasting = self._lasting(cells[counts], waited[counts])
+        lasting = self._lasting(cells[counts], before[counts], waited[counts])
         table = _densities(_hazards(_figures(self._demands), _figures(self._time) + lasting))
         at = np.searchsorted(EDGES, waited + 1, side="right") - 1
         rates: Figures = table[cells, at]
         return rates
 
-    def _lasting(self, cells: Numbers, waited: Figures) -> Figures:
+    def _lasting(self, cells: Numbers, before: Figures, waited: Figures) -> Figures:
         """The time of waits that have not ended."""
         parts = []
-        for at, edge in enumerate(EDGES):
-            width = EDGES[at + 1] - edge if at + 1 < LENGTHS else np.inf
-            spent = np.clip(waited - edge + 1, 0.0, width)
+        for edge, end in zip(EDGES, ENDS, strict=True):
+            spent = np.clip(waited + 1, edge, end) - np.clip(before + 1, edge, end)
             parts.append(np.bincount(cells, spent, minlength=len(self._time)))
         return np.stack(parts, axis=1)
+
+
+def _within(at: int, waited: float) -> float:
+    """How much of a wait that lasted so long fell between an edge and the next."""
+    return min(max(waited + 1, EDGES[at]), ENDS[at]) - EDGES[at]
 
 
 def _figures(table: list[array[float]]) -> Figures:
