@@ -42,9 +42,9 @@ from tidemill.ports import BlockStore, Progress
 from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.records import Server
-from tidemill.retain.compaction import Limits, merging, worth_a_look
+from tidemill.retain.compaction import Limits, merging
 from tidemill.runtime.chop import Portion, attempt
-from tidemill.runtime.compaction import REWRITING, Compactor, said
+from tidemill.runtime.compaction import said
 from tidemill.runtime.dispatch import Way
 from tidemill.runtime.doubts import doubts
 from tidemill.runtime.evict import Evictor
@@ -64,6 +64,7 @@ from tidemill.runtime.status import status
 from tidemill.runtime.stored import Budget, Budgets
 from tidemill.runtime.tap import Tap
 from tidemill.runtime.trace import Trace, trace
+from tidemill.runtime.upkeep import Rules, Upkeep
 from tidemill.runtime.views import Views
 from tidemill.runtime.workshop import Workshop
 from tidemill.settings import (
@@ -71,6 +72,7 @@ from tidemill.settings import (
     MailSettings,
     Settings,
     StorageSettings,
+    UpkeepSettings,
     WebhookSettings,
     find_project,
     load_settings,
@@ -111,6 +113,7 @@ class Tidemill:
         self.executor = Executor(
             self.catalog, self.store, self.engine, _owner(), lease=settings.runs.lease, busy=settings.runs.busy
         )
+        self.upkeep = Upkeep(self.executor, self._updates, _rules(settings.upkeep))
         self.workshop = self._workshop()
         """Submits one-shot workflows, runs their actions and keeps what they make."""
 
@@ -226,7 +229,7 @@ class Tidemill:
         applied = self._applied(name)
         if variant is None and (keeper := self._keeper(applied)) is not None:
             done = keeper.run(applied, progress)
-            self._upkeep(done[1])
+            self.upkeep.after(done[1])
             return done
         binding, choices = chosen(self.catalog, applied, updates, variant=variant)
         if variant is not None and not choices:
@@ -234,7 +237,7 @@ class Tidemill:
         if tell is not None:
             tell(choices)
         done = self.executor.flow(binding, updates, progress)
-        self._upkeep(done[1])
+        self.upkeep.after(done[1])
         return done
 
     def execute(self, run: Run, portion: Portion | None = None) -> None:
@@ -263,7 +266,7 @@ class Tidemill:
             return
         if made is not None:
             log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
-            self._upkeep(made)
+            self.upkeep.after(made)
 
     def _act(self, run: Run) -> None:
         try:
@@ -290,6 +293,7 @@ class Tidemill:
     def loop(self, role: str, tracks: int | None = None) -> Loop:
         """A server of this project."""
         chosen = self.settings.server
+        self.upkeep = replace(self.upkeep, stopping=threading.Event())
         server = Server(self.executor.owner, role, tracks or chosen.tracks)
         way = replace(self.way, tracks=server.tracks)
         notifier = Notifier(self.catalog, receivers(_receiver(n, s) for n, s in self.settings.notify.items()))
@@ -303,7 +307,7 @@ class Tidemill:
         out = deliveries(self.settings.deliver, self.catalog, self.store.open, self.gatherer)
         chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
         rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
-        return Loop(self.catalog, server, self.execute, chores, rhythm, way)
+        return Loop(self.catalog, server, self.execute, chores, rhythm, way, self.upkeep.stopping)
 
     def sources(self, wake: Callable[[], None]) -> Sources:
         """What brings in data by itself, while it is entered; `wake` is called when some came."""
@@ -313,8 +317,7 @@ class Tidemill:
         return held.start(arrivals.sources(self.settings.sources))
 
     def _keep_house(self) -> None:
-        self.tidy()
-        Janitor(self.executor).sweep()
+        self.upkeep.keep_house()
         Accounts(self.catalog).forget(seconds(self.settings.upkeep.audit))
         if self.settings.push.forget is not None:
             self.catalog.forget_producers(seconds(self.settings.push.forget))
@@ -327,15 +330,6 @@ class Tidemill:
             log.warning("datasets hold more than their budget allows: %s", problem)
         if done is not None and done.going:
             log.info("evicted %d datasets with %d bytes", len(done.going), done.freed)
-
-    def _upkeep(self, made: Iterable[Block]) -> None:
-        """Look where something may be due: on channels written, and where reading has become dear."""
-        if not self.settings.upkeep.automatic:
-            return
-        due = {b.channel for b in made if worth_a_look(b)}
-        due |= {m.channel for m in self.catalog.merging(paid=REWRITING.start)}
-        if due:
-            self.tidy(sorted(due))
 
     def explain(self, table: str) -> Explanation:
         """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
@@ -386,7 +380,7 @@ class Tidemill:
 
     def compact(self, channel: str) -> Block | None:
         """Merge a channel's deltas into a base, so that reading it becomes cheap; None if nothing is to do."""
-        return self._compactor().rebase(channel)
+        return self.upkeep.compactor.rebase(channel)
 
     def compaction(self, channel: str) -> str | None:
         """Whether a compaction is due on a channel, and why; None if nothing was written to it yet."""
@@ -401,16 +395,7 @@ class Tidemill:
 
         It costs a few queries a channel if nothing is due, and never fails for a compaction that did.
         """
-        upkeep = self.settings.upkeep
-        names = [c.channel.name for c in self.catalog.channels()] if channels is None else channels
-        janitor = Janitor(self.executor)
-        return janitor.tidy(
-            names, self._compactor(), history=upkeep.history, points=upkeep.points, keep_since=_since(upkeep.keep)
-        )
-
-    def _compactor(self) -> Compactor:
-        limits = Limits(small_file=self.settings.upkeep.small_file)
-        return Compactor(self.executor, self._updates(), limits)
+        return self.upkeep.tidy(channels)
 
     def _difference(self, workflow: Workflow) -> tuple[Step, ...]:
         channels = [c.channel for c in self.catalog.channels() if c.workflow == workflow.name]
@@ -451,6 +436,11 @@ class Tidemill:
         """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
         custom = any(c.channel.updates.name == "custom" for c in self.catalog.channels())
         return self.project.updates() if custom else {}
+
+
+def _rules(upkeep: UpkeepSettings) -> Rules:
+    keep = None if upkeep.keep is None else seconds(upkeep.keep)
+    return Rules(upkeep.automatic, upkeep.history, upkeep.points, keep, Limits(small_file=upkeep.small_file))
 
 
 def _budgets(storage: StorageSettings) -> Budgets:

@@ -59,7 +59,7 @@ class CatalogReader(Protocol):
         """What is known of all bound flows, by name. What did not change is the same object as at the last look."""
 
     def wished(self) -> dict[str, Any]:
-        """What people wish of all dispatchers, by what it is about."""
+        """What people wish of all servers, by what it is about."""
 
     def versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
@@ -213,8 +213,11 @@ class CatalogWriter(CatalogReader, Protocol):
     def resign(self, server: Server) -> None:
         """The server leaves: somebody else may lead at once."""
 
-    def collect(self, blocks: Iterable[int]) -> None:
-        """Hide filled blocks from every reader that starts from now on; their files stay for those that run."""
+    def collect(self, blocks: Iterable[int]) -> int:
+        """Hide filled blocks from every reader that starts from now on; their files stay for those that run.
+
+        What pins hold is left; returns how many were hidden.
+        """
 
     def pin(self, block: int, keeps: Collection[int]) -> None:
         """Keep blocks from being collected, a block itself and what it was made from, until `unpin` is said of it."""

@@ -205,7 +205,7 @@ DeliverySettings = Annotated[WebhookDelivery | MailDelivery | ChannelDelivery, F
 class UpkeepSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
-    automatic: bool = True  # tidy the channels of a flow after its runs, where something may be due
+    automatic: bool = True  # tidy: the channels of a flow after its runs, and all of them as a server's chore
     history: int = Field(default=100, ge=1)  # runs remembered per channel and bound flow
     points: int = Field(default=50, ge=0)  # so many of the newest contents of a channel stay readable
     keep: str | None = None  # and those of so long, such as "7 days"

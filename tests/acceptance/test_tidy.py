@@ -94,7 +94,7 @@ def test_a_compaction_that_fails_is_a_problem_and_no_more(
 
     monkeypatch.setattr(type(mill.executor.engine), "write_view", fail)
     done = mill.tidy("events", "firsts")
-    assert done.problems == ("no space left", "no space left")
+    assert done.problems == ("events was not compacted: no space left", "firsts was not compacted: no space left")
     assert len(mill.catalog.runs(subject="events", state=RunState.FAILED)) == 1
     assert len(mill.content("events")) == 8
 

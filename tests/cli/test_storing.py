@@ -29,3 +29,25 @@ def test_gc_can_keep_the_past(started: Program) -> None:
     started.insert_sample()
     assert started.json("gc", "--keep", "7 days")["files"] == 0
     assert started("gc", "--keep", "long").code == 5
+
+
+def test_upkeep_is_paused_and_resumed(started: Program) -> None:
+    started.insert_sample()
+    document = started.json("upkeep")
+    assert (document["automatic"], document["paused"], document["under_way"]) == (True, False, [])
+    (orders,) = (c for c in document["channels"] if c["channel"] == "orders")
+    assert orders["compaction"].startswith("not due: ")
+    assert started.json("upkeep", "--pause")["paused"]
+    assert "upkeep is paused; go on with: tidemill upkeep --resume" in started.well("upkeep").out
+    assert started.json("dispatching")["wished"] == {}
+    assert started.json("dispatching", "--reset")["wished"] == {}
+    assert started.json("upkeep")["paused"]
+    assert not started.json("upkeep", "--resume")["paused"]
+    assert started.well("upkeep").out.startswith("upkeep is automatic\n")
+    assert started("upkeep", "--pause", "--resume").code == 2
+
+
+def test_upkeep_says_that_the_settings_stop_it(started: Program) -> None:
+    settings = started.project / "tidemill.toml"
+    settings.write_text(settings.read_text() + "\n[upkeep]\nautomatic = false\n")
+    assert "the settings say so" in started.well("upkeep").out

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from tests.server.mill import Served, served
 
+from tidemill.model.run import RunKind
+from tidemill.runtime.upkeep import PAUSED, WISH
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -34,3 +37,14 @@ def test_figures_of_tasks(shop: Served) -> None:
     assert 'tidemill_task_waiting_blocks{flow="words",task="words"} 0' in text.splitlines()
     assert "# TYPE tidemill_table_staleness_seconds gauge" in text
     assert "tidemill_weighted_staleness_seconds 0" in text.splitlines()
+
+
+def test_what_upkeep_keeps_down_is_among_the_figures(shop: Served) -> None:
+    catalog = shop.mill.catalog
+    catalog.request(RunKind.COMPACTION, "words")
+    lines = shop.client().get("/metrics").text.splitlines()
+    assert 'tidemill_active_runs{kind="compaction",state="ready"} 1' in lines
+    assert f'tidemill_channel_blocks{{channel="words"}} {catalog.channel("words").blocks}' in lines
+    assert "tidemill_upkeep_paused 0" in lines
+    catalog.wish({WISH: PAUSED})
+    assert "tidemill_upkeep_paused 1" in shop.client().get("/metrics").text.splitlines()

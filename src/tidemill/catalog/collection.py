@@ -26,13 +26,14 @@ from tidemill.model.run import AT_WORK
 _AT_ONCE = 500  # databases limit the parameters of a statement
 
 
-def collect(tx: Transaction, wanted: Iterable[int]) -> None:
-    """What a pin holds by now is left."""
+def collect(tx: Transaction, wanted: Iterable[int]) -> int:
+    """What a pin holds by now is left; returns how many were not."""
     parts = in_parts(wanted)
     names = hold_channels(tx, parts)
-    for part in parts:
-        for block in _collect(tx, _free(tx, part)):
-            tx.note(EventKind.BLOCK_COLLECTED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
+    collected = [block for part in parts for block in _collect(tx, _free(tx, part))]
+    for block in collected:
+        tx.note(EventKind.BLOCK_COLLECTED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
+    return len(collected)
 
 
 def purge(tx: Transaction) -> list[str]:

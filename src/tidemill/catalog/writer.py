@@ -166,9 +166,9 @@ class SqlCatalog(SqlCatalogReader):
     def refused(self, notice: int, error: str) -> None:
         self.transact(lambda tx: notices.refused(tx, notice, error))
 
-    def collect(self, blocks: Iterable[int]) -> None:
+    def collect(self, blocks: Iterable[int]) -> int:
         wanted = set(blocks)
-        self.transact(lambda tx: collection.collect(tx, wanted))
+        return self.transact(lambda tx: collection.collect(tx, wanted))
 
     def pin(self, block: int, keeps: Collection[int]) -> None:
         self.transact(lambda tx: pinning.pin(tx, block, keeps))

@@ -45,7 +45,7 @@ def dispatching(
     }
     with opened(ctx) as mill:
         wanted = {name: value for name, value in given.items() if value is not None}
-        wished = {} if reset else {**mill.catalog.wished(), **wanted}
+        wished = {} if reset else {**mill.way.concerned(mill.catalog.wished()), **wanted}
         way = mill.way.wishing(wished)
         if reset or wanted:
             mill.catalog.wish(dict.fromkeys(given) | wished)

@@ -74,8 +74,12 @@ class Way:
 
     def wishing(self, wished: Mapping[str, Any]) -> Way:
         """The same, but for what people wish while it runs."""
+        return replace(self, **self.concerned(wished)).checked()
+
+    def concerned(self, wished: Mapping[str, Any]) -> dict[str, Any]:
+        """Those wishes that are about dispatching."""
         known = {f.name for f in fields(self)}
-        return replace(self, **{name: value for name, value in wished.items() if name in known}).checked()
+        return {name: value for name, value in wished.items() if name in known}
 
 
 @dataclass(slots=True)

@@ -1,8 +1,12 @@
-"""Keeping house: compaction where it is due, collection, forgetting, and sweeping what crashed runs left behind."""
+"""Keeping house: compaction where it is due, collection, forgetting, and sweeping what crashed runs left behind.
+
+All of it is done in small steps, each of which can be the last: before one begins, `go_on` is asked. What is left then
+is as due as before, and done the next time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill import errors
@@ -14,8 +18,18 @@ from tidemill.retain.collection import Need, collectable
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
 
+GoOn = Callable[[], bool]
+
+FILES = 500
+"""So many files are deleted at most before it is asked again whether to go on."""
+
 _Readers = frozenset[tuple[str, str, str]]
 """Which task of which bound flow reads which channel."""
+
+
+def to_the_end() -> bool:
+    """Whoever asked for it waits for it, too."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,7 @@ class Janitor:
     """Does what nobody waits for. Every step leaves the store readable, wherever it is interrupted."""
 
     executor: Executor
+    go_on: GoOn = to_the_end
 
     def tidy(
         self,
@@ -59,7 +74,7 @@ class Janitor:
         """
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.channels() if c.channel.name in names and c.head.seq > 0]
-        made = [block for c in written for block in _compacted(c.channel.name, compactor, problems)]
+        made = [block for c in written for block in self._compacted(c.channel.name, compactor, problems)]
         collected = self._collect(written, keep_since, points)
         return Tidied(
             folded=tuple(b for b in made if b.kind is Kind.DELTA),
@@ -84,21 +99,42 @@ class Janitor:
         active = self.executor.catalog.active_directories()
         named = self.executor.catalog.named_files()
         orphans = [p for p in present if p not in named and not any(p.startswith(f"{d}/") for d in active)]
-        return self.executor.store.delete(orphans)
+        return self._delete(orphans)
 
     def forget(self, channels: Iterable[str], history: int) -> Forgotten:
         """Forget all but the newest runs that are about these channels: inserts, compactions, and flows on them."""
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.bindings() if names & _channels_of(b)}
-        forgotten = (self.executor.catalog.forget(s, keep=history) for s in sorted(names | flows))
+        forgotten = (self.executor.catalog.forget(s, keep=history) for s in sorted(names | flows) if self.go_on())
         return sum(forgotten, start=Forgotten())
+
+    def _compacted(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
+        """Compact until nothing is due: folding may complete the next level. Who else does it is left to it."""
+        try:
+            while (due := compactor.judged(channel)).wanted and not compactor.under_way(channel) and self.go_on():
+                yield compactor.make(due.wanted, due.why)
+        except Conflict:
+            return
+        except TidemillError as error:
+            problems.append(f"{channel} was not compacted: {error}")
 
     def _collect(self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0) -> Collected:
         catalog = self.executor.catalog
         reading = _readers(catalog.bindings())
-        gone = [b for c in channels for b in self._superseded(c, reading, keep_since, points)]
-        catalog.collect(b.id for b in gone)
-        return Collected(len(gone), self.executor.store.delete(catalog.purge()))
+        gone = sum(self._hidden(self._superseded(c, reading, keep_since, points)) for c in channels)
+        return Collected(gone, self._delete(catalog.purge()) if self.go_on() else 0)
+
+    def _hidden(self, blocks: list[Block]) -> int:
+        """Collect blocks of one channel; somebody else may do the same."""
+        try:
+            return self.executor.catalog.collect(b.id for b in blocks) if blocks and self.go_on() else 0
+        except Conflict:
+            return 0
+
+    def _delete(self, paths: Sequence[str]) -> int:
+        """What is left, because it was not to go on, no block names any longer: sweeping finds it."""
+        parts = (paths[at : at + FILES] for at in range(0, len(paths), FILES))
+        return sum(self.executor.store.delete(part) for part in parts if self.go_on())
 
     def _superseded(
         self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None, points: int
@@ -139,14 +175,3 @@ def _channels_of(binding: RegisteredBinding) -> set[str]:
 def _ports(task: Json) -> Iterator[Mapping[str, str]]:
     yield from task["reads"]
     yield from task["writes"]
-
-
-def _compacted(channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
-    """Compact until nothing is due: folding may complete the next level. Who else does it is left to it."""
-    try:
-        while (verdict := compactor.judged(channel)).wanted is not None and not compactor.under_way(channel):
-            yield compactor.make(verdict.wanted, verdict.why)
-    except Conflict:
-        return
-    except TidemillError as error:
-        problems.append(str(error))

@@ -12,9 +12,10 @@ from tidemill.runtime.status import Status
 Sample = tuple[Mapping[str, str], float | None]
 
 
-def exposition(status: Status, tasks: Iterable[TaskStatistics], history: History, now: float) -> str:
-    """All figures. What is not known yet is left out."""
-    return "".join(f"{line}\n" for line in _lines(status, list(tasks), history, now))
+def exposition(status: Status, tasks: Iterable[TaskStatistics], history: History, now: float, *, paused: bool) -> str:
+    """All figures. What is not known yet is left out; `paused`: is upkeep?"""
+    lines = (*_lines(status, list(tasks), history, now), *_upkeep(status, paused))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: float) -> Iterator[str]:
@@ -34,8 +35,17 @@ def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: f
         if c.kept is not None
     ]
     yield from _gauge("promise_broken", "1 while a table is staler or less consistent than promised.", late)
-    states = Counter(str(run.state) for run in status.active)
-    yield from _gauge("active_runs", "Runs that have not ended.", [({"state": s}, float(n)) for s, n in states.items()])
+    active = Counter((str(run.kind), str(run.state)) for run in status.active)
+    runs: list[Sample] = [({"kind": kind, "state": state}, float(n)) for (kind, state), n in sorted(active.items())]
+    yield from _gauge("active_runs", "Runs that have not ended.", runs)
+
+
+def _upkeep(status: Status, paused: bool) -> Iterator[str]:
+    """What grows until it is compacted and collected."""
+    of = [({"channel": c.registered.channel.name}, c.registered) for c in status.channels]
+    yield from _gauge("channel_blocks", "Blocks that can be read.", [(at, float(c.blocks)) for at, c in of])
+    yield from _gauge("channel_bytes", "What their files hold.", [(at, float(c.bytes)) for at, c in of])
+    yield from _gauge("upkeep_paused", "1 while compaction and collection are paused.", [({}, float(paused))])
 
 
 def _gauge(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:

@@ -74,7 +74,10 @@ class Chore:
 
 
 class Loop:
-    """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end."""
+    """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end.
+
+    `stopping` is set once it drains: what nobody waits for need not go on to its end.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Loop:
         chores: Sequence[Chore],
         rhythm: Rhythm,
         way: Way | None = None,
+        stopping: threading.Event | None = None,
     ) -> None:
         self.server = server
         self._way = way or Way(tracks=server.tracks)
@@ -97,7 +101,7 @@ class Loop:
         self._under_way: dict[int, Future[None]] = {}
         self._wished: Mapping[str, Any] = {}
         self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._stopping = stopping or threading.Event()
         self._tracks = ThreadPoolExecutor(2 * MOST + len(chores), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:

@@ -14,6 +14,7 @@ from tidemill.model.codec import Json
 from tidemill.runtime.metrics import exposition
 from tidemill.runtime.statistics import statistics as figures
 from tidemill.runtime.status import status
+from tidemill.runtime.upkeep import is_paused
 from tidemill.server.declared import answers
 from tidemill.server.doors import Mill, Wake, needs
 from tidemill.wire import serving
@@ -50,10 +51,11 @@ def dispatch(mill: Mill, wake: Wake, wish: serving.DispatchingWish) -> Json:
 def metrics(mill: Mill) -> Response:
     """The figures of tasks, tables and runs, in the text format that Prometheus reads."""
     found = status(mill.catalog)
-    text = exposition(found, figures(mill.catalog, found), mill.history(), time.time())
+    paused = is_paused(mill.catalog)
+    text = exposition(found, figures(mill.catalog, found), mill.history(), time.time(), paused=paused)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
 def _way(mill: Tidemill) -> Json:
-    wished = mill.catalog.wished()
+    wished = mill.way.concerned(mill.catalog.wished())
     return asdict(mill.way.wishing(wished)) | {"wished": wished}

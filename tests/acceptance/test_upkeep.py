@@ -1,0 +1,233 @@
+"""Compaction and collection stopped half-way, in every way there is: nothing is harmed, and the rest is done later."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, expected, opened
+
+from tidemill.algebra.reference import same
+from tidemill.model.block import BlockState
+from tidemill.model.run import UNDER_WAY, RunKind, RunState
+from tidemill.records import Server
+from tidemill.runtime import janitor
+from tidemill.runtime.compaction import Compactor
+from tidemill.runtime.janitor import Janitor, Tidied
+from tidemill.runtime.serve import Chore, Loop, Rhythm
+from tidemill.runtime.status import status
+from tidemill.runtime.upkeep import PAUSED, WISH, Rules, Upkeep
+
+CHANNELS = ("events", "firsts", "words")
+RULES = Rules(history=HISTORY, limits=LIMITS)
+BATCHES = 4
+
+
+@pytest.fixture
+def mill(url: str, tmp_path: Path) -> Iterator[Mill]:
+    """Something is due on every channel."""
+    with opened(url, tmp_path / "blocks") as found:
+        found.catalog.apply(WORKFLOW)
+        for number in range(BATCHES):
+            refreshed(found, tmp_path, number)
+        yield found
+
+
+def refreshed(mill: Mill, directory: Path, number: int) -> None:
+    mill.insert(batch(directory, number))
+    mill.run()
+
+
+def upkeep(mill: Mill, rules: Rules = RULES) -> Upkeep:
+    return Upkeep(mill.executor, dict, rules)
+
+
+def check(mill: Mill, batches: int = BATCHES) -> None:
+    """What anybody reads is as it was."""
+    assert same(mill.content("firsts"), expected(batches))
+    assert len(mill.content("events")) == 4 * batches
+
+
+def compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
+    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.runs(state=state, limit=10_000))
+
+
+def due(mill: Mill) -> list[str]:
+    return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).judged(c).wanted]
+
+
+def done_in_the_end(mill: Mill, batches: int = BATCHES) -> None:
+    """Whoever keeps house next does what is left, and leaves nothing behind."""
+    upkeep(mill).keep_house()
+    assert due(mill) == []
+    assert mill.leftovers() == set()
+    assert not [b for b in mill.catalog.blocks(limit=1000) if b.state is BlockState.RESERVED]
+    check(mill, batches)
+
+
+def interposed(monkeypatch: pytest.MonkeyPatch, door: object, name: str, before: Callable[[], None]) -> None:
+    """Do something whenever a method of a door is called, before what it does."""
+    call = getattr(door, name)
+
+    def calling(*args: object, **kwargs: object) -> object:
+        before()
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(type(door), name, lambda _self, *args, **kwargs: calling(*args, **kwargs))
+
+
+# -- between any two steps ----------------------------------------------------------------------------------------
+
+
+def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(janitor, "FILES", 1)
+    with opened(url, tmp_path / "blocks") as mill:
+        mill.catalog.apply(WORKFLOW)
+        for steps in count():
+            refreshed(mill, tmp_path, 2 * steps)
+            refreshed(mill, tmp_path, 2 * steps + 1)
+            left = iter([True] * steps)
+            stopped = Janitor(mill.executor, lambda left=left: next(left, False))  # type: ignore[misc]
+            stopped.tidy(CHANNELS, Compactor(mill.executor, {}, LIMITS), history=HISTORY)
+            stopped.sweep()
+            check(mill, 2 * steps + 2)
+            if next(left, False):
+                break  # it came to its end before it was stopped
+            done_in_the_end(mill, 2 * steps + 2)
+        assert steps > 8, "there are more steps than that"
+
+
+def test_files_that_were_not_deleted_any_more_are_swept(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(janitor, "FILES", 1)
+    stopped = upkeep(mill)
+    interposed(monkeypatch, mill.store, "delete", stopped.stopping.set)
+    stopped.keep_house()
+    assert mill.leftovers(), "it was stopped after the first file"
+    check(mill)
+    monkeypatch.undo()
+    done_in_the_end(mill)
+
+
+# -- by the settings, by a command --------------------------------------------------------------------------------
+
+
+def test_what_is_not_automatic_is_done_when_somebody_asks(mill: Mill) -> None:
+    asked = upkeep(mill, replace(RULES, automatic=False))
+    asked.keep_house()
+    asked.after(mill.catalog.blocks())
+    assert compactions(mill) == 0
+    assert len(asked.tidy().folded) > 0
+    check(mill)
+
+
+def test_a_pause_ends_upkeep_after_the_step_that_is_under_way(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = mill.executor.engine
+    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.wish({WISH: PAUSED}))
+    kept = upkeep(mill)
+    kept.keep_house()
+    kept.keep_house()
+    kept.after(mill.catalog.blocks())
+    assert compactions(mill) == 1
+    assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.blocks(limit=1000))
+    check(mill)
+    monkeypatch.undo()
+    mill.catalog.wish({WISH: None})
+    done_in_the_end(mill)
+
+
+def test_a_compaction_is_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill() -> None:
+        (run,) = (r for state in UNDER_WAY for r in mill.catalog.runs(state=state))
+        mill.catalog.kill(run.id)
+
+    interposed(monkeypatch, mill.executor.engine, "write_view", kill)
+    done = upkeep(mill).tidy(["events"])
+    assert (done.folded, done.rebased, done.problems) == ((), (), ())  # its run says that it was killed
+    assert compactions(mill, RunState.KILLED) == 1
+    check(mill)
+    monkeypatch.undo()
+    done_in_the_end(mill)
+
+
+# -- when its server ends -----------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A compaction that is in the middle of writing until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        assert self.go.wait(30)
+
+
+def serving(mill: Mill, kept: Upkeep) -> tuple[Loop, threading.Thread]:
+    chores = [Chore("keeping house", 3600.0, kept.keep_house)]
+    loop = Loop(mill.catalog, Server("one", "work", 1), lambda *_: None, chores, Rhythm(), stopping=kept.stopping)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    return loop, thread
+
+
+def test_a_server_that_drains_ends_the_compaction_under_way_and_begins_no_other(
+    mill: Mill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow()
+    interposed(monkeypatch, mill.executor.engine, "write_view", slow)
+    loop, thread = serving(mill, upkeep(mill))
+    assert slow.begun.wait(30)
+    assert [r.kind for r in status(mill.catalog).active] == [RunKind.COMPACTION]
+    loop.drain()
+    slow.go.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert compactions(mill) == 1
+    assert due(mill), "the others are left"
+    monkeypatch.undo()
+    done_in_the_end(mill)
+
+
+def test_a_server_that_is_told_twice_gives_the_compaction_up(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    interposed(monkeypatch, mill.executor.engine, "write_view", slow)
+    loop, thread = serving(mill, upkeep(mill))
+    assert slow.begun.wait(30)
+    loop.drain()
+    mill.executor.abandon()
+    slow.go.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert (compactions(mill), compactions(mill, RunState.FAILED)) == (0, 1)
+    check(mill)
+    monkeypatch.undo()
+    done_in_the_end(mill)
+
+
+# -- what can be seen ---------------------------------------------------------------------------------------------
+
+
+def test_upkeep_says_what_it_did_and_what_it_could_not_do(
+    mill: Mill, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tidemill.server")
+    upkeep(mill).keep_house()
+    (said,) = caplog.messages
+    assert said.startswith("upkeep: ")
+    assert " folds and " in said
+    kinds = {e.kind for e in mill.catalog.events(limit=10_000)}
+    assert {"run.finished", "block.collected", "block.purged"} <= kinds
+    caplog.clear()
+    upkeep(mill).keep_house()
+    assert caplog.messages == []  # nothing was due
+
+    monkeypatch.setattr(Janitor, "tidy", lambda *_a, **_k: Tidied(problems=("events was not compacted: no space",)))
+    upkeep(mill).keep_house()
+    assert caplog.messages == ["upkeep: events was not compacted: no space"]
