@@ -31,7 +31,7 @@ _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = '
 
 
 class Between:
-    """Does something in another thread before the n-th step of this one: a transaction, or a statement that may write.
+    """Does something in another thread at the n-th step of this one: an end of a transaction, a statement of a writer.
 
     This thread goes on once that is done, or waits for what this one has locked.
     """
@@ -72,7 +72,8 @@ def between(at: int, action: Action, watch: Connection) -> Iterator[Between]:
     """Ends when both are done."""
     with ThreadPoolExecutor(1) as pool:
         found = Between(at, action, pool, watch)
-        heard = (("begin", found.step), ("before_cursor_execute", found.statement), ("commit", found.step))
+        ends = [(end, found.step) for end in ("begin", "commit", "rollback")]
+        heard = [*ends, ("before_cursor_execute", found.statement)]
         for name, listener in heard:
             event.listen(Engine, name, listener)
         try:
