@@ -28,10 +28,6 @@ ROWS = 8_000
 FEW = 100_000
 """Rows up to which one task is as quick as several."""
 
-HELD = 1_000_000
-"""Rows up to which a change is read here even if a step has to be computed of it: Arrow takes milliseconds for each
-hundred thousand, and a job some hundreds."""
-
 LIGHT = 64 * 1024 * 1024
 """Bytes of files, up to which their rows are sure to fit into the memory of the driver."""
 

@@ -9,6 +9,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.algebra.program import COLLECTED
 from tidemill.errors import EngineError
 from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
@@ -60,8 +61,8 @@ class Reader:
         self.holder = Holder(locate)
 
     def at_hand(self, view: Chain | Snapshot) -> bool:
-        """Is it so small that it need not be kept to be read twice?"""
-        return local.few(blocks_of(view), local.HELD)
+        """Is it so small that it is read here, even twice, rather than by Spark? Then so is what is computed of it."""
+        return local.few(blocks_of(view), COLLECTED)
 
     def ordered(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
         """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
