@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ def test_what_is_stored_and_making_room(started: Program) -> None:
         "words": "until space is short",
         "counts": "leaf of counting",
     }
+    assert re.search(r"and 1 smaller one of .+; see them with --limit", started.well("storage", "--limit", 1).out)
+    assert "see them with" not in started.well("storage").out
     dry = started.json("storage", "--free", "1", "--dry-run")
     assert ([g["name"] for g in dry["going"]], dry["evicted"]) == (["words"], False)
     assert len(started.json("storage")["kept"]) == 2

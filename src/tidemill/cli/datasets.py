@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
 from tidemill import documents
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import NONE, ago, lasted, size
+from tidemill.cli.values import NONE, ago, lasted, plural, size
 from tidemill.errors import BadInput, CannotFree
 from tidemill.model.block import Block
 from tidemill.model.size import bytes_in
@@ -35,9 +36,13 @@ def storage(
         str | None,
         typer.Option("--drop", metavar="DATASET", help="Delete a leaf.", show_default=False),
     ] = None,
+    limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
+    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back.
+
+    The largest are shown first; with --json, all of them.
+    """
     amount = None if free is None else _bytes(free)
     with opened(ctx) as mill:
         shop = mill.workshop
@@ -49,7 +54,7 @@ def storage(
         found = shop.evictor().free(amount) if evict and amount is not None else shop.storage(amount)
         if amount is not None and found.problems:
             raise CannotFree(found.problems[0])
-    shown = [] if evict else [_standing(found), _kept(found, time.time())]
+    shown = [] if evict else [_standing(found), *_kept(found, limit, time.time())]
     said = (_going(found, evict), *found.problems, _told(found, evict))
     show(as_json, documents.storage(found, evicted=evict), *shown, *said)
 
@@ -123,9 +128,12 @@ def _share(share: Share) -> list[object]:
     return ["all" if share.workflow is None else share.workflow, size(share.held), *limits]
 
 
-def _kept(found: Storage, now: float) -> RenderableType:
+def _kept(found: Storage, limit: int, now: float) -> Iterator[RenderableType]:
     headings = ("identity", "dataset", ">size", ">took", "used", "state", "why it is there")
-    return table("kept", headings, (_one_kept(k, now) for k in found.kept), empty="nothing")
+    largest = sorted(found.kept, key=lambda k: -k.dataset.bytes)
+    yield table("kept", headings, (_one_kept(k, now) for k in largest[:limit]), empty="nothing")
+    if rest := [k.dataset.bytes for k in largest[limit:]]:
+        yield f"and {plural(len(rest), 'smaller one')} of {size(sum(rest))}; see them with --limit"
 
 
 def _one_kept(kept: Kept, now: float) -> list[object]:
