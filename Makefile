@@ -48,7 +48,7 @@ bench: setup  ## the figures of docs/benchmarks.md, measured here
 crash: setup  ## the long crash campaign: killed at every step of commits, of one-shot workflows and of tasks with state
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600 tests/acceptance/test_crash.py \
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_survival.py \
-	  tests/acceptance/test_up_oneshot.py
+	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
 soak: setup  ## servers killed, frozen, cut off and told another time, for ten minutes
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
