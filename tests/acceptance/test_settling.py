@@ -94,7 +94,7 @@ def test_a_table_is_as_fresh_as_the_trailing_edge_that_it_reflects(open_mill: Op
     stale = {t: measured(found, t, Measure.STALENESS, now) for t in ("settled", "counts", "everything")}
     assert (stale["settled"], stale["counts"]) == (1e9 - 40, 1e9 - 40)
     assert 0 < (stale["everything"] or 0) < 1e9  # of what came since, by when it came
-    text = exposition(status(mill.catalog), (), found, now)
+    text = exposition(status(mill.catalog), (), found, now, paused=False)
     assert f'tidemill_table_staleness_seconds{{table="counts"}} {1e9 - 40:g}' in text
 
 
