@@ -35,4 +35,6 @@ def test_a_call_weighs_blocks_in_proportion_to_channels_at_most(workflow: Callab
 
 
 def test_calls_are_timed() -> None:
-    assert _call(tree(7), rounds=1) > 0
+    blocks, milliseconds = _call(tree(7), rounds=1)
+    assert blocks == generated(tree(7))
+    assert milliseconds > 0

@@ -36,13 +36,17 @@ JOIN = (
 
 
 def measure(*, rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Milliseconds of CPU of a call, and microseconds to take in an arrival, medians of rounds."""
+    """Blocks that a call weighs and its milliseconds of CPU; microseconds to take in an arrival. Medians of rounds."""
+    by_channels, by_blocks = [], []
     tell("calls on lines and trees of channels")
-    by_channels = [
-        {"channels": n, "line_ms": _call(line(n), rounds), "tree_ms": _call(tree(n), rounds)} for n in CHANNELS
-    ]
+    for n in CHANNELS:
+        (line_blocks, line_ms), (tree_blocks, tree_ms) = _call(line(n), rounds), _call(tree(n), rounds)
+        shapes = {"line_blocks": line_blocks, "line_ms": line_ms, "tree_blocks": tree_blocks, "tree_ms": tree_ms}
+        by_channels.append({"channels": n, **shapes})
     tell("calls after many arrivals")
-    by_blocks = [{"blocks": n, "call_ms": _call(line(10, n), rounds), "add_us": _added(n, rounds)} for n in BLOCKS]
+    for n in BLOCKS:
+        weighed, call_ms = _call(line(10, n), rounds)
+        by_blocks.append({"arrivals": n, "blocks": weighed, "call_ms": call_ms, "add_us": _added(n, rounds)})
     return {"by_channels": by_channels, "by_blocks": by_blocks}
 
 
@@ -83,10 +87,12 @@ def _after(names: list[str], tasks: tuple[Task, ...], arrivals: int) -> Stock:
 
 
 def _deltas(channel: str, count: int) -> list[Block]:
+    """One change in so many blocks: as large in all, so that what is worth weighing is the same."""
+
     def at(version: int) -> Vector:
         return ((version,),)
 
-    return [Block(channel, Shape.STRONG, at(v), at(v + 1), Size(1e3, 1e5)) for v in range(1, count + 1)]
+    return [Block(channel, Shape.STRONG, at(v), at(v + 1), Size(1e3 / count, 1e5 / count)) for v in range(1, count + 1)]
 
 
 def _costs(_task: str, _variant: str, reads: Sequence[Block]) -> Estimate:
@@ -94,8 +100,11 @@ def _costs(_task: str, _variant: str, reads: Sequence[Block]) -> Estimate:
     return Estimate(1.0 + read, (Size(read / 100, read),))
 
 
-def _call(stock: Stock, rounds: int) -> float:
-    """Milliseconds to plan for the last channel; the first call, which also looks at the workflow, does not count."""
+def _call(stock: Stock, rounds: int) -> tuple[int, float]:
+    """Blocks weighed and milliseconds to plan for the last channel.
+
+    The first call, which also looks at the workflow, does not count.
+    """
     output = stock.layout.graph.outputs[0]
     newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.blocks(c))
     inputs = {p[0] for p in stock.layout.pathways[output]}
@@ -106,9 +115,10 @@ def _call(stock: Stock, rounds: int) -> float:
     def plan() -> Answer:
         return planner.plan(stock, output, Timeline(versions, newest + 1))
 
-    if plan().plan is None:
+    answer = plan()
+    if answer.plan is None:
         raise AssertionError("there is a plan, and it was not found")
-    return round(1000 * median(_seconds(plan) for _ in range(rounds)), 2)
+    return answer.generated, round(1000 * median(_seconds(plan) for _ in range(rounds)), 2)
 
 
 def _added(blocks: int, rounds: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.plan.graph import Block, Shape, Take
+from tidemill.plan.graph import Block, Take
 from tidemill.plan.steps import Step
 from tidemill.plan.vector import Ends, Vector
 
@@ -35,7 +35,7 @@ class Index:
         self.bases: dict[Vector, Found] = {}
         self.starting: dict[Vector, list[Found]] = {}
         self.ending: dict[Vector, list[Found]] = {}
-        self.fit: dict[Shape, list[Found]] = {}
+        self.fit: list[Found] = []
 
     def put(self, found: Found) -> None:
         block = found.block
@@ -45,7 +45,7 @@ class Index:
             self.starting.setdefault(block.source, []).append(found)
             self.ending.setdefault(block.target, []).append(found)
         if found.fit:
-            self.fit.setdefault(block.shape, []).append(found)
+            self.fit.append(found)
 
     def meeting(self, found: Found) -> list[tuple[Found, Found]]:
         """The pairs of a base and a delta that starts there in which this block takes part."""
@@ -55,7 +55,7 @@ class Index:
 
     def fillings(self, take: Take) -> list[Filling]:
         """All ways to fill a port with something."""
-        fit = [found for shape, blocks in self.fit.items() if take.fits(shape) for found in blocks]
+        fit = [found for found in self.fit if take.fits(found.block.shape)]
         if not take.old:
             return [(found,) for found in fit]
         return [pair for found in fit for pair in self.meeting(found)]

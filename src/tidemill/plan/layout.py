@@ -57,7 +57,7 @@ class Layout:
         self.writer: Mapping[str, Task] = {name: task for task in graph.tasks for name in task.writes}
         self.pathways: Mapping[str, tuple[Pathway, ...]] = _pathways(graph, self.writer)
         self._upstream: dict[str, tuple[str, ...]] = {}
-        self.inputs: Mapping[str, tuple[str, ...]] = {c: tuple(p[0] for p in ps) for c, ps in self.pathways.items()}
+        self.inputs: Mapping[str, tuple[str, ...]] = _inputs(self.pathways)
 
     @cached_property
     def children(self) -> Mapping[str, tuple[Part, ...]]:
@@ -149,6 +149,13 @@ def _pathways(graph: Graph, writer: Mapping[str, Task]) -> dict[str, tuple[Pathw
         seen = tuple(p for read in task.reads for p in _through(read, found[read], read in writer))
         found |= dict.fromkeys(task.writes, seen)
     return found
+
+
+def _inputs(pathways: Mapping[str, tuple[Pathway, ...]]) -> dict[str, tuple[str, ...]]:
+    """Where the pathways of each channel begin; one object for all channels for which that is the same."""
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+    begins = {channel: tuple(p[0] for p in paths) for channel, paths in pathways.items()}
+    return {channel: shared.setdefault(names, names) for channel, names in begins.items()}
 
 
 def _through(channel: str, pathways: tuple[Pathway, ...], derived: bool) -> tuple[Pathway, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from tidemill.model.time import Timeline
@@ -65,13 +67,26 @@ class DynamicProgram:
     def plan(self, stock: Stock, output: str, timeline: Timeline) -> Answer:
         pruned: Counter[str] = Counter()
         plan: Plan | None = None
-        for fallbacks, rules in enumerate(ladder(self._rules)):  # noqa: B007 the last of them is the answer's
-            search = self._scopes[output].search(stock, output, timeline, self._costs, rules)
-            plan = search.plan()
-            pruned.update(search.pruned)
-            if plan is not None:
-                break
-        return Answer(plan, search.rejected, fallbacks, search.generated, pruned)
+        with _uncollected():
+            for fallbacks, rules in enumerate(ladder(self._rules)):  # noqa: B007 the last of them is the answer's
+                search = self._scopes[output].search(stock, output, timeline, self._costs, rules)
+                plan = search.plan()
+                pruned.update(search.pruned)
+                if plan is not None:
+                    break
+            return Answer(plan, search.rejected, fallbacks, search.generated, pruned)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No looking for garbage in between: a search makes many objects, no cycles, and drops nearly all at its end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def too_stale(stock: Stock, output: str, timeline: Timeline) -> bool:

@@ -116,14 +116,15 @@ class Clock:
     def __init__(self, timeline: Timeline, inputs: Mapping[str, tuple[str, ...]]) -> None:
         self.now = timeline.now
         self._timeline, self._inputs = timeline, inputs
-        self._known: defaultdict[str, dict[Vector, Ends]] = defaultdict(dict)
+        self._known: defaultdict[int, dict[Vector, Ends]] = defaultdict(dict)
 
     def ends(self, channel: str, vector: Vector) -> Ends:
         """The smallest end on each pathway of a channel."""
-        known = self._known[channel]
+        inputs = self._inputs[channel]
+        known = self._known[id(inputs)]  # channels of the same inputs, which a layout has once, share what is known
         ends = known.get(vector)
         if ends is None:
             end = self._timeline.end  # ends ascend with versions, so the oldest has the smallest
-            entries = zip(self._inputs[channel], vector, strict=True)
+            entries = zip(inputs, vector, strict=True)
             ends = known[vector] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
         return ends
