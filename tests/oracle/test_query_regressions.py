@@ -102,3 +102,26 @@ def test_two_joins_with_one_table_under_one_name(spark: SparkSession, scale: Sca
         [Insert("u", [{"k": 1, "s": "c"}]), Insert("t", [{"id": 3, "k": 1, "j": 1}])],
     ]
     assert check(spark, queries, inputs, history, scale) == {"batch": 2, "incremental": 4}
+
+
+def test_a_sub_query_counts_what_is_null_safely_equal_in_an_upserted_channel(spark: SparkSession) -> None:
+    query = "SELECT a.id, (SELECT count(*) FROM t b WHERE a.id <=> b.k) AS found FROM t a"
+    inputs = [Input("t", "id int, k int", Upsert(("id",)))]
+    history = [
+        [Insert("t", [{"id": 1, "k": 1, "_deleted": False}, {"id": None, "k": None, "_deleted": False}])],
+        [Insert("t", [{"id": 2, "k": 1, "_deleted": False}])],
+    ]
+    check(spark, {"q": query}, inputs, history)
+
+
+def test_a_sub_query_compares_a_field_of_a_struct_with_what_an_outer_join_found(spark: SparkSession) -> None:
+    queries = {
+        "ids": "SELECT id FROM u WHERE id <> (SELECT min(1) FROM t WHERE u.id <=> t.o.x) UNION ALL SELECT o.x FROM t",
+        "fields": "SELECT o FROM t",
+        "found": "SELECT t.n, ids.id, last_value(ids.id) OVER (ORDER BY t.n, ids.id) AS l "
+        "FROM t LEFT JOIN ids ON t.n = ids.id WHERE EXISTS (SELECT 1 FROM fields f WHERE ids.id = f.o.x)",
+    }
+    inputs = [Input("t", "n int, o struct<x: int, y: string>", Upsert(("n",))), Input("u", "id int", Upsert(("id",)))]
+    rows = [{"n": n, "o": {"x": x, "y": "a"}, "_deleted": False} for n, x in ((1, 1), (2, 1), (5, None))]
+    history = [[Insert("t", rows[:1])], [Insert("t", rows[1:]), Insert("u", [{"id": 2, "_deleted": False}])]]
+    check(spark, queries, inputs, history)

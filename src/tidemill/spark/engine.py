@@ -24,14 +24,22 @@ from tidemill.ports import Log, Target
 from tidemill.spark import local
 from tidemill.spark.commands import Commands
 from tidemill.spark.compaction import touched, write_files
-from tidemill.spark.programs import refresh
+from tidemill.spark.programs import Sessions, refresh
 from tidemill.spark.queries import point_tables_at
-from tidemill.spark.reading import Reader
-from tidemill.spark.session import cancel, first_line, quick, running, spread, tagged
+from tidemill.spark.reading import Locate, Reader
+from tidemill.spark.session import CAREFUL, QUICK, beside, cancel, first_line, is_spoilt, running, spread, tagged
 from tidemill.spark.stateful import StatefulTasks
 from tidemill.spark.writing import fresh, write
 
 Frames = Mapping[str, DataFrame]
+
+
+class _Careful:
+    """Sessions beside an engine's in which Spark optimises less."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = beside(spark, CAREFUL)
+        self.quick = beside(spark, {**QUICK, **CAREFUL})
 
 
 class SparkEngine:
@@ -60,7 +68,7 @@ class SparkEngine:
     def quick(self) -> SparkSession:
         """The session for work on small changes."""
         if self._quick is None:
-            self._quick = quick(self.spark)
+            self._quick = beside(self.spark, QUICK)
         return self._quick
 
     def start(self) -> None:
@@ -85,14 +93,15 @@ class SparkEngine:
             with contextlib.ExitStack() as under, _told(f"task {task.name} ({task.location})"):
                 return self._stateful.run(cache(partial(self._under, under, tag)), task, inputs, outputs, now)
         with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
-            if isinstance(code, Refresh):
-                return refresh(self, self._locate, code, inputs, outputs, tag)
+            match code:
+                case Refresh():
+                    return self._query(lambda of: refresh(of, self._locate, code, inputs, outputs, tag), log)
+                case Sql(query):
+                    return self._query(lambda of: _answer(of.spark, self._locate, query, inputs, outputs), log)
             frames = {name: self.frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
                     return self._call(task, call, frames, outputs, log)
-                case Sql(query):
-                    return self._query(query, frames, outputs)
                 case Command() as command:
                     return self._command(command, frames, outputs, tag, log)
 
@@ -138,16 +147,15 @@ class SparkEngine:
             _check_results(results, outputs)
             return {name: write(results[name], target) for name, target in outputs.items()}
 
-    def _query(self, query: str, frames: Frames, outputs: Mapping[str, Target]) -> Mapping[str, Schema]:
-        views = {name: f"tidemill_{uuid4().hex}" for name in frames}
+    def _query(self, run: Callable[[Sessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
+        """Run a query; if Spark's optimizer spoils it, once more with less of that."""
         try:
-            for name, frame in frames.items():
-                frame.createOrReplaceTempView(views[name])
-            result = self.spark.sql(point_tables_at(query, views))
-            return {name: write(result, target) for name, target in outputs.items()}
-        finally:
-            for view in views.values():
-                self.spark.catalog.dropTempView(view)
+            return run(self)
+        except Exception as error:
+            if not is_spoilt(error):
+                raise
+            log.write(f"Spark's optimizer spoils this query; again with less of it ({first_line(error)})\n")
+            return run(_Careful(self.spark))
 
     def _command(
         self, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
@@ -181,6 +189,22 @@ class SparkEngine:
         if not formats:
             return self.spark.createDataFrame([], str(target.schema))
         return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
+
+
+def _answer(
+    spark: SparkSession, locate: Locate, query: str, inputs: Mapping[str, View], outputs: Mapping[str, Target]
+) -> Mapping[str, Schema]:
+    """Run a query's text and write what it gives."""
+    reader = Reader(spark, locate)
+    views = {name: f"tidemill_{uuid4().hex}" for name in inputs}
+    try:
+        for name, view in inputs.items():
+            reader.frame(view).createOrReplaceTempView(views[name])
+        result = spark.sql(point_tables_at(query, views))
+        return {name: write(result, target) for name, target in outputs.items()}
+    finally:
+        for name in views.values():
+            spark.catalog.dropTempView(name)
 
 
 def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) -> None:

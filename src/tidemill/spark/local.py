@@ -114,7 +114,7 @@ def write(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Pat
     arrow = arrow_schema(struct)
     table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
     if table.num_rows:
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
 
 

@@ -108,5 +108,5 @@ class Running:
 def _written(frame: DataFrame, target: Target) -> Schema:
     content = target.schema or content_schema(frame.schema)
     shaped = frame.select(*(column(f.name).cast(f.type).alias(f.name) for f in target.physical(content)))
-    shaped.write.mode("errorifexists").parquet(fresh(target.directory))
+    shaped.write.mode("overwrite").parquet(fresh(target.directory))
     return content

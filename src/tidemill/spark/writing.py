@@ -26,7 +26,7 @@ def write(frame: DataFrame, target: Target) -> Schema:
     content = target.schema or _content_schema(frame, target)
     physical = target.physical(content)
     shaped = _shaped(frame, physical, target)
-    shaped.write.mode("errorifexists").parquet(fresh(target.directory))
+    shaped.write.mode("overwrite").parquet(fresh(target.directory))
     if isinstance(target.updates, Upsert | Increment):
         _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(fresh(target.directory)), target)
     return content

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.model.change import Rows
+from tidemill.spark.session import CAREFUL, beside
 
 TOGETHER = 6
 """Results that one job fetches: planning many together takes Spark longer than planning them apart."""
@@ -19,12 +20,8 @@ TOGETHER = 6
 
 def judge(spark: SparkSession) -> SparkSession:
     """A session for tiny tables."""
-    beside = spark.newSession()
-    for setting in ("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"):
-        beside.conf.set(setting, "1")
-    for setting in ("expression.nestedPruning", "nestedSchemaPruning"):  # Spark loses columns by it under outer joins
-        beside.conf.set(f"spark.sql.optimizer.{setting}.enabled", "false")
-    return beside
+    tiny = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"), "1")
+    return beside(spark, {**CAREFUL, **tiny})
 
 
 def from_scratch(
