@@ -159,9 +159,9 @@ def test_files_of_an_older_schema_are_written_anew() -> None:
     assert sharable(view, LIMITS) == frozenset()
 
 
-def test_whoever_writes_small_deltas_looks_for_compactions_now_and_then() -> None:
+def test_whoever_writes_small_blocks_looks_for_compactions_now_and_then() -> None:
     limits = Limits(fan=4, floor=100)
     one = [block(n, Kind.DELTA, n, n - 1, 1, KEYED) for n in range(1, 9)]
     assert [b.seq for b in one if worth_a_look(b, limits)] == [4, 8]
     assert worth_a_look(block(1, Kind.DELTA, 1, 0, 25, KEYED), limits), "four like this one are dear"
-    assert worth_a_look(block(1, Kind.BASE, 1, None, 1, KEYED), limits), "what it replaces can be collected"
+    assert worth_a_look(block(1, Kind.BASE, 1, None, 25, KEYED), limits), "what it replaces can be collected"

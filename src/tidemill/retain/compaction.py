@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from tidemill.model.block import Block, File, Kind
+from tidemill.model.block import Block, File
 from tidemill.model.change import Append, Patch
 from tidemill.model.view import Chain, Snapshot, blocks_of
 
@@ -128,9 +128,10 @@ class Verdict:
 def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
     """May something be due on a channel now that it has this block?
 
-    Small deltas make something due once in `fan` at most. So whoever writes many of them looks as seldom.
+    Small blocks make something due once in `fan` at most: deltas to fold, or bases that newer ones replaced. So whoever
+    writes many of them looks as seldom.
     """
-    return block.kind is Kind.BASE or block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
+    return block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
 
 def judged(content: Snapshot, balance: Balance, limits: Limits = LIMITS) -> Verdict:
