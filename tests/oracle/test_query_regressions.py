@@ -125,3 +125,19 @@ def test_a_sub_query_compares_a_field_of_a_struct_with_what_an_outer_join_found(
     rows = [{"n": n, "o": {"x": x, "y": "a"}, "_deleted": False} for n, x in ((1, 1), (2, 1), (5, None))]
     history = [[Insert("t", rows[:1])], [Insert("t", rows[1:]), Insert("u", [{"id": 2, "_deleted": False}])]]
     check(spark, queries, inputs, history)
+
+
+@pytest.mark.parametrize("same", ["=", "<=>"])
+def test_partners_of_many_rows_come_and_go(spark: SparkSession, same: str) -> None:
+    queries = {
+        "named": f"SELECT v.id, v.k, coalesce(t.n, -1) AS n, t.k IS NULL AS alone FROM v LEFT JOIN t ON v.k {same} t.k",
+        "marked": f"SELECT id, k, EXISTS (SELECT 1 FROM t WHERE v.k {same} t.k) AS known FROM v",
+    }
+    inputs = [Input("t", "k int, n int", Upsert(("k",))), Input("v", "id int, k int", Upsert(("id",)))]
+    rows = [{"id": number, "k": key, "_deleted": False} for number, key in enumerate((None, 1, 1, None))]
+    history = [
+        [Insert("t", [{"k": 1, "n": 1, "_deleted": False}]), Insert("v", rows)],
+        [Insert("t", [{"k": None, "n": 5, "_deleted": False}, {"k": 1, "n": None, "_deleted": True}])],
+        [Insert("t", [{"k": None, "n": None, "_deleted": True}, {"k": 1, "n": 9, "_deleted": False}])],
+    ]
+    assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}

@@ -24,8 +24,8 @@ class Shared:
     join: Join
     items: tuple[Named, ...]  # the result's columns, over those of the join
     key: Key
-    by: Mapping[str, str]  # result column to the partner's key
-    columns: Mapping[str, Expression]  # result column to its value, over the partner's columns
+    by: Mapping[str, str]  # result column to the left key that it is
+    columns: Mapping[str, Expression]  # result column to its value, over the partner's columns and the left keys
 
     @property
     def inner(self) -> bool:
@@ -38,7 +38,7 @@ def shared(root: Operator) -> Shared | None:
     if not isinstance(below, Join) or not _many_to_one(below):
         return None
     keys = [k for k in _kept(keys_of(below.left), items) if k]
-    by = {n: r for c, r in below.keys for n in [_name_of(c, items)] if n is not None}
+    by = {n: c for c, _ in below.keys for n in [_name_of(c, items)] if n is not None}
     columns = _partners_own(below, items)
     if not keys or columns is None or not columns or len(by) < len(below.keys):
         return None
@@ -75,18 +75,16 @@ def _kept(keys: tuple[Key, ...], items: tuple[Named, ...]) -> list[Key]:
 
 
 def _partners_own(op: Join, items: tuple[Named, ...]) -> dict[str, Expression] | None:
-    """The columns that depend on the partner; None if one depends on both sides."""
-    to_right = dict(op.keys)
+    """The columns that depend on the partner; None if one depends on more of the left side than the keys."""
     never = set(op.right_keys) if op.kind is JoinKind.INNER else set()  # a partner's key does not change
     found: dict[str, Expression] = {}
     for item in items:
         used = item.value.columns
         if used <= {*op.left.columns, *never}:
             continue
-        over = item.value.renamed(to_right)
-        if not over.columns <= set(op.right.columns):
+        if not used <= {*op.right.columns, *op.left_keys}:
             return None
-        found[item.name] = over
+        found[item.name] = item.value
     return found
 
 
@@ -96,16 +94,23 @@ def as_upserts(result: Shared, rows: Operator) -> Operator:
 
 
 def as_patches(result: Shared, partners: Operator) -> Operator:
-    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows."""
-    known = Filter(partners, expression(" AND ".join(f"{quoted(k)} IS NOT NULL" for k in result.by.values())))
+    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows.
+
+    NULL finds no partner, unless the join takes it for a value.
+    """
+    keys = result.join.keys
+    meets = " AND ".join(f"{quoted(k)} IS NOT NULL" for _, k in keys)
+    known = partners if result.join.safe else Filter(partners, expression(meets))
+    there = [(c, expression(f"CASE WHEN NOT {DELETED} THEN {quoted(c)} END")) for c in result.join.right.columns]
+    seen = [*((left, column(right)) for left, right in keys), *there, (DELETED, column(DELETED))]
     items: list[Named] = []
     for item in result.items:
         if item.name in result.by:
             items.append(Named(item.name, column(result.by[item.name])))
         elif item.name in result.columns:
-            value = result.columns[item.name]
-            items.append(Named(item.name, expression(f"CASE WHEN NOT {DELETED} THEN {value} END")))
+            items.append(item)
         else:
             items.append(Named(item.name, literal("NULL")))
     gone = column(DELETED) if result.inner else literal("FALSE")
-    return Project(known, (*items, Named(DELETED, gone), Named(PATCH, literal("TRUE"))))
+    marks = (Named(DELETED, gone), Named(PATCH, literal("TRUE")))
+    return Project(Project(known, tuple(Named(n, v) for n, v in seen)), (*items, *marks))

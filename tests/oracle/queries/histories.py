@@ -134,18 +134,20 @@ def _counted(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _gone(random: Random, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
-    """Deletions of rows that are there, some of them updates: another row comes in the old one's place."""
+    """Deletions of rows that are there, all or some of them updates: another row comes in the old one's place."""
+    updated = random.choice((0, 0.5, 0.5))
     for row in picked:
         yield row | {COUNT: -1}
-        if random.random() < 0.5:
+        if random.random() < updated:
             yield _changed(random, columns, row) | {COUNT: 1}
 
 
 def _moved(random: Random, updates: Updates, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
-    """Updates and deletions of keys that are there."""
+    """Updates and deletions of keys that are there, or deletions alone."""
+    gone = random.choice(((True,), (None, False, True), (None, False, True)))
     for row in picked:
         key = {k: row[k] for k in updates.key}
-        yield _changed(random, columns, row) | key | {DELETED: random.choice((None, False, True))}
+        yield _changed(random, columns, row) | key | {DELETED: random.choice(gone)}
 
 
 def _marked(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -159,7 +161,7 @@ def _picked(random: Random, content: Rows) -> Rows:
     if not content:
         return []
     match random.randint(0, 9):
-        case 8:
+        case 6 | 7 | 8:
             key = reference.freeze(random.choice(content)["k"])
             return [r for r in content if reference.freeze(r["k"]) == key]
         case 9:

@@ -9,7 +9,7 @@ from tests.oracle.queries import subqueries
 from tests.oracle.queries.aggregates import aggregate, having
 from tests.oracle.queries.columns import SCALARS, Column, Columns, Type
 from tests.oracle.queries.expressions import INEXACT, apt, expression, filled, form
-from tests.oracle.queries.pen import Pen, Query, exact
+from tests.oracle.queries.pen import Pen, Query, exact, renamed
 from tests.oracle.queries.sources import Source, source
 from tests.oracle.queries.subqueries import membership, restriction, scalar
 
@@ -118,8 +118,33 @@ def unnested(pen: Pen, depth: int) -> Query:
     return _select([*_carried(pen, read.scope), element], f"{read.text}{_where(pen, read, depth)}")
 
 
+def looked_up(pen: Pen, depth: int) -> Query:
+    """Rows with what is known of a partner that many of them share."""
+    numbered = [t for t in sorted(pen.tables) if {"id", "k"} <= {c.name for c in pen.tables[t]}]
+    if not numbered:
+        return plain(pen, depth)
+    many, near = pen.one(numbered), pen.alias()
+    id, key = (next(c for c in pen.tables[many] if c.name == name) for name in ("id", "k"))
+    keyed = [t for t in sorted(pen.tables) if any(c.name == "k" and c.type is key.type for c in pen.tables[t])]
+    one, far = pen.one(keyed), pen.alias()
+    partner = Query(one, pen.tables[one])
+    if pen.chance(60):
+        values = [_aggregated(pen, renamed(pen.tables[one], one)) for _ in range(pen.one((1, 2)))]
+        seldom = pen.one(("", " HAVING count(*) < 3", " HAVING count(*) > 1"))  # it comes and goes
+        partner = _select([(f"{one}.k", key), *values], f"{one} GROUP BY {one}.k{seldom}")
+        partner = replace(partner, text=f"({partner.text})")
+    own = replace(key, within=near)
+    kept = [(c.text, c) for c in (replace(id, within=near), own)]
+    known = [_computed(pen, (own, *renamed(partner.columns, far))) for _ in range(pen.one((1, 2)))]
+    known.append((f"{far}.{pen.one(partner.columns).name} IS NULL", Column(pen.name("c"), Type.BOOLEAN)))
+    join, same = pen.one(("LEFT JOIN", "LEFT JOIN", "JOIN")), pen.one(("=", "=", "<=>"))
+    return _select([*kept, *known], f"{many} {near} {join} {partner.text} {far} ON {near}.k {same} {far}.k")
+
+
 SHAPES: tuple[Shape, ...] = (
     plain,
+    looked_up,
+    looked_up,
     grouped,
     grouped,
     distinct,

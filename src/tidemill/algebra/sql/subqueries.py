@@ -158,7 +158,7 @@ def _mark(translator: Translator, rows: Relation, found: exp.Expr, ctes: Ctes) -
     if joined.op.condition is not None or not joined.op.keys:
         raise NotIncremental(f"{text_of(found)} within an expression is only known in batch")
     once = extend(Group(joined.op.right, joined.op.right_keys), Named(mark, expression("TRUE")))
-    marked = Join(joined.op.left, once, JoinKind.LEFT, joined.op.keys)
+    marked = Join(joined.op.left, once, JoinKind.LEFT, joined.op.keys, safe=joined.op.safe)
     op = select(marked, (*rows.columns, mark))
     value = exp.Not(this=exp.Is(this=column_tree(mark), expression=exp.Null()))
     return Relation(op, rows.types), value
