@@ -49,6 +49,10 @@ small = st.one_of(st.none(), st.integers(0, 3))
 row = st.fixed_dictionaries(dict.fromkeys(COLUMNS, small))
 
 
+def some(options: list[str]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(options), max_size=2, unique=True)
+
+
 class Trees:
     """Draws random operators over the three channels. Every column has a name of its own."""
 
@@ -119,8 +123,12 @@ class Trees:
         right = Group(child, keys, self.folds(child))
         kind = self.draw(st.sampled_from([JoinKind.INNER, JoinKind.LEFT]))
         names = {c: self.fresh() for c in right.columns}
-        joined = Join(left, rename(right, names), kind, ((left.columns[1], names[keys[0]]),))
-        return rename(joined, {c: self.fresh() for c in joined.columns})
+        on = ((left.columns[1], names[keys[0]]),)
+        joined = Join(left, rename(right, names), kind, on, safe=self.draw(st.booleans()))
+        kept = tuple(Named(self.fresh(), column(c)) for c in joined.columns)
+        partner = self.draw(st.sampled_from(sorted(names.values())))
+        texts = [f"{partner} IS NULL", f"COALESCE({partner}, {on[0][0]}, 7)"]
+        return Project(joined, (*kept, *(Named(self.fresh(), expression(t)) for t in self.draw(some(texts)))))
 
     def group(self, depth: int) -> Operator:
         child = self.tree(depth)
@@ -188,7 +196,7 @@ class Trees:
 @st.composite
 def trees(draw: Any) -> Operator:
     made = Trees(draw)
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 2)) == 0:
         return made.many_to_one(draw(st.integers(0, 1)))
     return made.tree(draw(st.integers(1, 3)))
 
@@ -196,7 +204,7 @@ def trees(draw: Any) -> Operator:
 def deltas(name: str, content: Rows, draw: Any) -> Rows:
     """A random delta that is legal on the content."""
     added = draw(st.lists(row, max_size=4))
-    taken = draw(st.lists(st.sampled_from(content), max_size=3, unique_by=id)) if content else []
+    taken = draw(st.lists(st.sampled_from(content), max_size=6, unique_by=id)) if content else []
     match CHANNELS[name]:
         case Append():
             return list(added)
