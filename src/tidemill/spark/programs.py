@@ -21,7 +21,7 @@ from tidemill.spark import local
 from tidemill.spark.channels import Channels, Views
 from tidemill.spark.operators import Compiler, Sources
 from tidemill.spark.reading import Locate, Reader
-from tidemill.spark.session import spread
+from tidemill.spark.session import as_kept, spread
 from tidemill.spark.small import RunningSmall
 from tidemill.spark.types import column, content_schema
 from tidemill.spark.writing import fresh, kept_schema
@@ -82,8 +82,8 @@ class Running:
                 if name in self._outputs:
                     schemas[name] = self._written_step(name, op)
                 else:
-                    self._steps[name] = self._compiler.frame(op).persist()
-                    self._kept.append(self._steps[name])
+                    self._kept.append(self._compiler.frame(op).persist())
+                    self._steps[name] = as_kept(self._kept[-1])
             for output in self._program.outputs:
                 if output.channel not in schemas:
                     schemas[output.channel] = self._written(output)

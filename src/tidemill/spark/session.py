@@ -18,7 +18,8 @@ from types import ModuleType
 
 from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from tidemill.errors import EngineError
 from tidemill.model.run import BACKFILL
@@ -93,6 +94,22 @@ def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         other.conf.set(name, value)
     return other
+
+
+def as_kept(frame: DataFrame) -> DataFrame:
+    """What Spark is to keep, as a leaf of the plans of those that read it.
+
+    Otherwise they repeat its whole plan wherever they read it, and theirs is repeated in turn: a dozen steps of which
+    each reads others twice never got out of planning.
+    """
+    spark = frame.sparkSession
+    context = _context(spark)
+    if context is None:
+        return frame
+    assert context._jvm is not None
+    plan = frame._jdf.queryExecution().withCachedData()
+    rows = context._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    return ClassicDataFrame(rows, spark)
 
 
 def spread(spark: SparkSession, over: int | None) -> None:
