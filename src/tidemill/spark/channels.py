@@ -47,7 +47,9 @@ class Channels:
         view = self._inputs[_argument(scan)]
         match view.chain if isinstance(view, Converted) else view:
             case Snapshot(deltas=deltas) as content:
-                return (not deltas or scan.channel.endswith(_SINCE)) and self._reader.at_hand(content)
+                if scan.channel.endswith(_SINCE):
+                    return self._reader.at_hand(content)
+                return not deltas and self._reader.at_hand(content, whole=True)
             case Chain(updates=Upsert()) as changes:
                 return scan.at is At.TOUCHED and self._reader.at_hand(changes)
             case Chain(updates=Append() | Signed()) as changes:

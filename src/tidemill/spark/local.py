@@ -28,6 +28,9 @@ ROWS = 8_000
 FEW = 100_000
 """Rows up to which one task is as quick as several."""
 
+WHOLE = 1_000_000
+"""Rows up to which a content is read whole and joined with a change; in a larger one the few keys are looked up."""
+
 LIGHT = 64 * 1024 * 1024
 """Bytes of files, up to which their rows are sure to fit into the memory of the driver."""
 

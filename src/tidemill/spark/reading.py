@@ -60,9 +60,12 @@ class Reader:
         self._hand = hand
         self.holder = Holder(locate)
 
-    def at_hand(self, view: Chain | Snapshot) -> bool:
-        """Is it so small that it is read here, even twice, rather than by Spark? Then so is what is computed of it."""
-        return local.few(blocks_of(view), COLLECTED)
+    def at_hand(self, view: Chain | Snapshot, *, whole: bool = False) -> bool:
+        """Is it so small that it is read here, even twice, rather than by Spark? Then so is what is computed of it.
+
+        `whole`: it is a content, of which a few keys may be looked up instead.
+        """
+        return local.few(blocks_of(view), local.WHOLE if whole else COLLECTED)
 
     def ordered(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
         """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""

@@ -151,6 +151,7 @@ def _sized(scale: Scale) -> Iterator[None]:
     with (
         patch.object(local, "FEW", 1),  # it is also how many rows a group of rows in a file has
         patch.object(reading, "COLLECTED", 1),
+        patch.object(local, "WHOLE", 1),
         patch.object(reading, "WORTH_IT", 0),
         patch.object(reading.Reader.__init__, "__defaults__", limits),
         patch.object(looking, "SEARCHED", 0),  # Spark looks up
