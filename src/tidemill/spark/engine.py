@@ -53,6 +53,7 @@ class SparkEngine:
         self._locate = locate
         self._session: SparkSession | None = None
         self._quick: SparkSession | None = None
+        self._careful: _Careful | None = None
         self._started_here = False
         self._commands = Commands()
         self._stateful = StatefulTasks(locate)
@@ -130,7 +131,7 @@ class SparkEngine:
     def stop(self) -> None:
         if self._session is not None and self._started_here:
             self._session.stop()
-        self._session = self._quick = None
+        self._session = self._quick = self._careful = None
         self._stateful.stop()
 
     def _under(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
@@ -155,7 +156,8 @@ class SparkEngine:
             if not is_spoilt(error):
                 raise
             log.write(f"Spark's optimizer spoils this query; again with less of it ({first_line(error)})\n")
-            return run(_Careful(self.spark))
+            self._careful = self._careful or _Careful(self.spark)
+            return run(self._careful)
 
     def _command(
         self, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
