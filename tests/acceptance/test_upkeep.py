@@ -81,6 +81,21 @@ def interposed(monkeypatch: pytest.MonkeyPatch, door: object, name: str, before:
     monkeypatch.setattr(type(door), name, lambda _self, *args, **kwargs: calling(*args, **kwargs))
 
 
+def test_after_a_run_it_is_done_on_what_was_written_and_on_what_was_read(mill: Mill) -> None:
+    assert set(due(mill)) == {"events", "firsts", "words"}
+    newest = mill.catalog.blocks("firsts", limit=1)
+    assert [b.seq % LIMITS.fan for b in newest] == [0]
+    upkeep(mill).after(newest)
+    assert due(mill) == []
+    check(mill)
+
+
+def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, BATCHES)
+    upkeep(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).after(mill.catalog.blocks("firsts", limit=1))
+    assert compactions(mill) == 0
+
+
 # -- between any two steps ----------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Whether anything grows: hundreds of small refreshes in a row, with compaction, collection and forgetting.
+"""Whether anything grows: hundreds of small refreshes in a row, with the upkeep that goes on by itself.
 
 What the inputs hold does not grow: users move and events are corrected, but there are never more than so many. So
 whatever grows all the same is what refreshing leaves behind.
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from tidemill.app import Tidemill
+from tidemill.model.run import RunKind
 from tidemill.project import Project
 from tidemill.settings import Settings, UpkeepSettings
 
@@ -46,18 +47,19 @@ class Point:
     """How it stood after a refresh."""
 
     refresh: int
-    seconds: float  # of the run and the tidying after it
+    seconds: float  # of its runs, and of the upkeep after them
     files: int
     disk_bytes: int  # of blocks
     catalog_bytes: int
     compactions: int
-    collected: int
 
 
 def measure(directory: Path, *, refreshes: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Insert, run and tidy so many times; returns medians, sizes along the way, and whether all of it stayed flat."""
-    upkeep = UpkeepSettings(automatic=False, history=HISTORY)
-    mill = Tidemill(directory, Settings(upkeep=upkeep), Project((_workflow().declared(),)))
+    """Insert and run so many times; returns medians, sizes along the way, and whether all of it stayed flat.
+
+    Nobody tidies, and there is no server that would: runs alone have upkeep done.
+    """
+    mill = Tidemill(directory, Settings(upkeep=UpkeepSettings(history=HISTORY)), Project((_workflow().declared(),)))
     try:
         mill.apply()
         points = []
@@ -94,16 +96,18 @@ def totals(events: tm.New, users: tm.All) -> tm.Delta:
 
 def _refreshed(mill: Tidemill, directory: Path, refreshes: int) -> Iterator[Point]:
     mill.insert("users", _file(directory / "first.jsonl", ({"user": u, "city": _city(u, 0)} for u in range(USERS))))
+    seen = 0
     for number in range(1, refreshes + 1):
         mill.insert("users", _file(directory / "users.jsonl", _changes(number)))
         mill.insert("events", _file(directory / "events.jsonl", _events(number)))
         began = time.perf_counter()
         for flow in FLOWS:
             mill.run(flow)
-        done = mill.tidy()
         taken = time.perf_counter() - began
-        made = len(done.folded) + len(done.rebased)
-        yield Point(number, taken, *_on_disk(directory), _catalog_bytes(directory), made, done.collected.blocks)
+        newest = mill.catalog.runs(limit=HISTORY)
+        compactions = sum(r.id > seen and r.kind is RunKind.COMPACTION for r in newest)
+        seen = newest[0].id
+        yield Point(number, taken, *_on_disk(directory), _catalog_bytes(directory), compactions)
 
 
 def _city(user: int, number: int) -> str:
@@ -165,7 +169,6 @@ def judged(points: Sequence[Point]) -> dict[str, Any]:
     return {
         "refreshes": len(points),
         "compactions": sum(p.compactions for p in points),
-        "collected": sum(p.collected for p in points),
         "flat": all(m["flat"] for m in measures),
         "measures": measures,
         "along": [asdict(p) for p in points if p.refresh % WINDOW == 0 or p.refresh == len(points)],

@@ -241,7 +241,7 @@ def queries(
 
 
 def growth(
-    refreshes: Annotated[int, typer.Option(min=4, help="How often to insert, run and tidy.")] = 500,
+    refreshes: Annotated[int, typer.Option(min=4, help="How often to insert and run.")] = 500,
     as_json: AsJson = False,
 ) -> None:
     """Whether refresh time, files, disk use or catalog grow over many small refreshes."""

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidemill.plan.graph import Block, Take
 from tidemill.plan.steps import Step
 from tidemill.plan.vector import Ends, Vector
 
 
 class Found:
-    """A block and the cheapest way to have it: the steps, as bits of a mask. What exists needs none."""
+    """A block and the cheapest way to have it: a step, after those for the blocks that it is made of."""
 
-    __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask")
+    __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask", "parts", "step")
 
     def __init__(self, block: Block, ends: Ends, *, fit: bool, accepted: bool = False) -> None:
         self.block = block
         self.ends = ends  # of what it leads to
         self.cost = 0.0
-        self.mask = 0
+        self.parts: Filling = ()  # what must be made first
+        self.step: int | None = None  # by its number; None: it exists, or is only read as one
+        self.mask: int | None = None  # all steps as bits, once somebody has asked for them
         self.fit = fit  # may be taken for what it leads to, not only as a base to start from or as a part of a chain
         self.accepted = accepted  # would do as the goal
         self.dropped = False
+
+    @property
+    def exists(self) -> bool:
+        return self.step is None and not self.parts
 
 
 Filling = tuple[Found, ...]
@@ -68,7 +76,7 @@ class Index:
 
 
 class Steps:
-    """Steps by their bits. A step's bit is higher than those of all it needs, so bits give an order to run them in."""
+    """Steps by their numbers. A step's is higher than those of all it needs, so they give an order to run them in."""
 
     __slots__ = ("_steps",)
 
@@ -77,18 +85,50 @@ class Steps:
 
     def add(self, step: Step) -> int:
         self._steps.append(step)
-        return 1 << (len(self._steps) - 1)
+        return len(self._steps) - 1
 
-    def of(self, mask: int) -> tuple[Step, ...]:
-        return tuple(step for i, step in enumerate(self._steps) if mask >> i & 1)
+    def of(self, found: Found) -> tuple[Step, ...]:
+        """All that it takes to have a block."""
+        seen, left = {found}, [found]
+        while left:
+            new = [part for part in left.pop().parts if part not in seen]
+            seen.update(new)
+            left += new
+        return tuple(self._steps[i] for i in sorted({f.step for f in seen if f.step is not None}))
 
-    def together(self, parts: Filling) -> tuple[float, int]:
-        """Cost and steps of having all of these; a step that several need is paid once."""
-        cost, mask = 0.0, 0
+    def cost(self, parts: Filling) -> float:
+        """Of having all of these; a step that several need is paid once."""
+        if len(parts) == 1:
+            return parts[0].cost
+        cost, paid = 0.0, 0
         for part in parts:
-            if not part.mask:
-                continue  # it exists
-            new = part.mask & ~mask
-            cost += part.cost if new == part.mask else sum(step.cost for step in self.of(new))
-            mask |= part.mask
-        return cost, mask
+            mask = _mask(part)
+            shared = paid & mask
+            cost += sum(self._steps[i].cost for i in _bits(mask ^ shared)) if shared else part.cost
+            paid |= mask
+        return cost
+
+
+def _mask(found: Found) -> int:
+    """The steps that it takes to have a block, as bits.
+
+    Worked out where several blocks that must be made come together, and not before: in a long line each block takes all
+    the steps of the one before, and nobody ever asks which.
+    """
+    left = [found]
+    while left:
+        top = left[-1]
+        waiting = [part for part in top.parts if part.mask is None]
+        if waiting:
+            left += waiting
+            continue
+        mask = 0 if top.step is None else 1 << top.step
+        for part in top.parts:
+            mask |= part.mask or 0
+        top.mask = mask
+        left.pop()
+    return found.mask or 0
+
+
+def _bits(mask: int) -> Iterator[int]:
+    return (i for i in range(mask.bit_length()) if mask >> i & 1)

@@ -65,21 +65,24 @@ class DynamicProgram:
         self._scopes, self._costs, self._rules = Scopes(layout), costs, rules
 
     def plan(self, stock: Stock, output: str, timeline: Timeline) -> Answer:
+        with _uncollected():
+            return self._searched(stock, output, timeline)
+
+    def _searched(self, stock: Stock, output: str, timeline: Timeline) -> Answer:
         pruned: Counter[str] = Counter()
         plan: Plan | None = None
-        with _uncollected():
-            for fallbacks, rules in enumerate(ladder(self._rules)):  # noqa: B007 the last of them is the answer's
-                search = self._scopes[output].search(stock, output, timeline, self._costs, rules)
-                plan = search.plan()
-                pruned.update(search.pruned)
-                if plan is not None:
-                    break
-            return Answer(plan, search.rejected, fallbacks, search.generated, pruned)
+        for fallbacks, rules in enumerate(ladder(self._rules)):  # noqa: B007 the last of them is the answer's
+            search = self._scopes[output].search(stock, output, timeline, self._costs, rules)
+            plan = search.plan()
+            pruned.update(search.pruned)
+            if plan is not None:
+                break
+        return Answer(plan, search.rejected, fallbacks, search.generated, pruned)
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No looking for garbage in between: a search makes many objects, no cycles, and drops nearly all at its end."""
+    """No looking for garbage until the search is gone: it makes many objects, no cycles, and few outlive it."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -58,7 +58,7 @@ class Search:
         delivered = self._existing()
         if delivered is not None:
             return [self._planned(delivered)]
-        while self._queue and not self._queue[0][2].mask:  # chains are free, and as good as what exists
+        while self._queue and self._queue[0][2].exists:  # chains are free, and as good as what exists
             self._expand(heappop(self._queue)[2])
         return [self._planned(found) for _, _, found in sorted(self._queue, key=lambda entry: entry[:2])]
 
@@ -72,14 +72,14 @@ class Search:
         return (*self._rejected, *(self._left(found) for _, _, found in self._queue if found.accepted))
 
     def _left(self, found: Found) -> Rejected:
-        maker = self._steps.of(found.mask)[-1]
+        maker = self._steps.of(found)[-1]
         outdone = found.dropped and self._best[found.block] is found
         reason = Reason.OUTDONE if outdone else Reason.DEAR
         return Rejected(maker.task, maker.variant, found.block, reason, found.cost)
 
     def _planned(self, found: Found) -> Plan:
         delivers = found.block if found.accepted else None
-        return Plan(self._goal, self._steps.of(found.mask), delivers, found.cost)
+        return Plan(self._goal, self._steps.of(found), delivers, found.cost)
 
     def _existing(self) -> Found | None:
         """Start from all that exists; a block that would do as the goal already needs no plan."""
@@ -108,17 +108,19 @@ class Search:
     def _weigh(self, offer: Offer) -> None:
         """Queue what is worth having of what can be made."""
         parts, blocks, by = offer
-        cost, mask = self._steps.together(parts)
+        made = tuple([part for part in parts if not part.exists])
+        cost = self._steps.cost(made)
         wanted = [self._wanted(b, cost, by) if b.channel in self._channels else None for b in blocks]
         if not any(wanted):
             return
+        number = None
         if by is not None:
             step = self._step(parts, blocks, by)
             cost += step.cost
-            mask |= self._steps.add(step)
+            number = self._steps.add(step)
         for found in wanted:
             if found is not None:
-                found.cost, found.mask = cost, mask
+                found.cost, found.parts, found.step = cost, made, number
                 self._put(found)
 
     def _step(self, parts: Filling, blocks: tuple[Block, ...], by: Maker) -> Step:

@@ -60,11 +60,14 @@ class Upkeep:
         return self._tidied(Janitor(self.executor, to_the_end), channels)
 
     def after(self, made: Iterable[Block]) -> None:
-        """Look where something may be due: on channels written, and where reading has become dear."""
+        """Look where something may be due: on what runs wrote and read, and where reading has become dear."""
         if not self.rules.automatic:
             return
-        due = {b.channel for b in made if worth_a_look(b)}
-        due |= {m.channel for m in self.executor.catalog.merging(paid=REWRITING.start)}
+        catalog = self.executor.catalog
+        many = [b for b in made if worth_a_look(b, self.rules.limits)]
+        due = {b.channel for b in many}
+        due |= {r.channel for run in {b.run for b in many if b.run is not None} for r in catalog.readings(run)}
+        due |= {m.channel for m in catalog.merging(paid=REWRITING.start)}
         if due and self.may_go_on():
             _say(self._tidied(self._janitor, sorted(due)))
 
