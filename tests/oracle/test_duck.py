@@ -14,5 +14,5 @@ ROWS = [{"k": 1, "o": {"x": 1, "y": None}}, {"k": 2, "o": {"x": 1, "y": "a"}}]
     [("o.y IN ('a', NULL)", [2]), ("NOT (o.y IN ('a', NULL))", []), ("(o.y IN ('a', NULL)) IS NULL", [1])],
 )
 def test_null_is_not_among_values(condition: str, kept: list[int]) -> None:
-    found = from_scratch({"q": f"SELECT k FROM t WHERE {condition}"}, {"t": pa.Table.from_pylist(ROWS)})
+    found = from_scratch({"q": f"SELECT k, o FROM t WHERE {condition}"}, {"t": pa.Table.from_pylist(ROWS)})
     assert sorted(row["k"] for row in found["q"]) == kept
