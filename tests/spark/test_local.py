@@ -74,3 +74,11 @@ def test_no_rows_in_no_chunks_are_a_local_relation(spark: SparkSession, tmp_path
     nothing = pa.table([pa.chunked_array([], f.type) for f in local.arrow_schema(struct)], struct.names)
     frame = local.Hand(spark, tmp_path).frame(local.Held(nothing, struct))
     assert (frame.collect(), frame.schema) == ([], struct)
+
+
+def test_a_chunk_without_rows_is_not_the_end(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pa.table({"a": pa.chunked_array([[1], [], [2, 3]], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
+    assert [batch.num_rows for batch in rows.to_batches()] == [1, 0, 2]
+    frame = local.Hand(spark, tmp_path).frame(local.Held(rows, local.schema_of("a INT, b INT")))
+    assert [tuple(r) for r in frame.collect()] == [(1, 4), (2, 5), (3, 6)]
+    assert local.given(spark, rows).toArrow().to_pylist() == rows.to_pylist()

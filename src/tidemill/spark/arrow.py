@@ -17,6 +17,7 @@ from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Ups
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
 from tidemill.ports import Target
+from tidemill.spark.local import given
 from tidemill.spark.reading import Locate, Reader
 from tidemill.spark.writing import fresh, write
 from tidemill.stream.operator import Piece
@@ -63,7 +64,7 @@ class Arrow:
             return content
         shaped = _shaped(rows, target)
         if not target.directory.startswith("/"):
-            return write(self._session().createDataFrame(shaped), target)
+            return write(given(self._session(), shaped), target)
         _check(shaped, content, target)
         directory = Path(fresh(target.directory))
         directory.mkdir(parents=True)

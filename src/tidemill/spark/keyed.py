@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import BadInput
 from tidemill.model.stateful import WIDTHS, Keyed
+from tidemill.spark.local import given
 from tidemill.stream.blocks import rebuilt, table_of
 from tidemill.stream.cache import Cache, Partition, run_cached
 from tidemill.stream.checks import hashed
@@ -89,7 +90,7 @@ def in_workers(
     home = _homes(_keys(events, state.layout.key), partitions)
     shares = [(n, partitions, state, paths, events.filter(pa.array(home == n))) for n in range(partitions)]
     sent = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
-    rows = spark.createDataFrame(sent)
+    rows = given(spark, sent)
     each = rows.repartitionById(partitions, "number").select("part")  # others may put two partitions into one task
     done = each.mapInArrow(partial(_work, function), _PART).toArrow()
     return [pickle.loads(part) for part in done["part"].to_pylist()]

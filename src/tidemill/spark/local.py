@@ -52,14 +52,18 @@ class Held:
         return cls(rows, frame.schema)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Given to Spark as a local relation. Without rows it may have no chunks, and Spark cannot read those."""
-        return spark.createDataFrame(self.table if self.table.num_rows else [], self.struct)
+        return given(spark, self.table, self.struct)
 
     def select(self, names: Sequence[str]) -> Held:
         return Held(self.table.select(list(names)), StructType([self.struct[n] for n in names]))
 
     def plus(self, field: StructField, values: pa.Array | pa.ChunkedArray) -> Held:
         return Held(self.table.append_column(field.name, values), StructType([*self.struct.fields, field]))
+
+
+def given(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:
+    """Rows that the driver holds, for Spark. It reads a table chunk by chunk, and stops at the first without rows."""
+    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows or struct is None else [], struct)
 
 
 class Hand:

@@ -29,6 +29,7 @@ from tidemill.model.waved import Ended, Started, Synched, Waved
 from tidemill.ports import Target
 from tidemill.spark import keyed
 from tidemill.spark.arrow import Arrow, Session
+from tidemill.spark.local import given
 from tidemill.spark.reading import Locate
 from tidemill.stream.operator import Batch, Made, Operator, Piece
 from tidemill.stream.tags import Ending, Starting, Synching
@@ -148,7 +149,7 @@ def _judged(session: Session, rows: pa.Table, conditions: Sequence[str]) -> list
     """For which rows each condition holds; of NULL it does not. Numbers keep the order, whatever Spark does."""
     if not rows.num_rows:
         return [np.zeros(0, bool)] * len(conditions)
-    numbered = session().createDataFrame(rows.append_column("_number", pa.array(np.arange(rows.num_rows))))
+    numbered = given(session(), rows.append_column("_number", pa.array(np.arange(rows.num_rows))))
     marks = [F.coalesce(F.expr(text), F.lit(False)).alias(str(n)) for n, text in enumerate(conditions)]
     found = numbered.select("_number", *marks).orderBy("_number").toArrow()
     return [found[str(n)].to_numpy() for n in range(len(conditions))]
