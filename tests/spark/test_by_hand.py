@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -10,16 +13,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 
 from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expression import column, expression, literal
-from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, Operator, Ref, Scan, Union, walk
+from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, One, Operator, Ref, Scan, Union, walk
 from tidemill.algebra.program import Program
 from tidemill.algebra.upserts import latest
 from tidemill.model.change import Rows
+from tidemill.spark import by_hand as by_hands
 from tidemill.spark.by_hand import ByHand
 from tidemill.spark.local import Held, arrow_schema
 from tidemill.spark.terms import ForSpark, value
@@ -92,7 +109,7 @@ ROWS = [
     {"a": 1, "b": 2, "p": True, "q": None, "s": "x", "f": 0.5},
     {"a": None, "b": 2, "p": False, "q": True, "s": None, "f": None},
     {"a": 3, "b": None, "p": None, "q": False, "s": "y", "f": -0.0},
-    {"a": -4, "b": -4, "p": None, "q": None, "s": "", "f": 2.0},
+    {"a": -4, "b": -4, "p": None, "q": None, "s": "", "f": math.inf},
 ]
 TYPES = {"a": LongType(), "b": LongType(), "p": BooleanType(), "q": BooleanType(), "s": StringType(), "f": DoubleType()}
 TERMS = [
@@ -102,6 +119,7 @@ TERMS = [
     "COALESCE(a, b, 0)", "COALESCE(a, 0) + COALESCE(b, 0)", "COALESCE(p, FALSE)", "COALESCE(NULL, s)",
     "IF(p, a, b)", "CASE WHEN p THEN a END", "CASE WHEN p THEN a WHEN q THEN b ELSE 0 END",
     "CASE WHEN a > 0 THEN NULL ELSE NULL END", "(COALESCE(a, 0) > 0) <> (COALESCE(b, 0) > 0)", "f", "COALESCE(f, NULL)",
+    "CAST(f AS DOUBLE)", "CAST(s AS STRING)", "CAST(NULL AS DATE)", "f = f", "f <> f", "f <=> f",
 ]  # fmt: skip
 
 
@@ -148,20 +166,81 @@ def test_numbers_that_are_too_large_are_for_spark() -> None:
     assert by_hand(Group(ref("t", "n"), ("n",), (Fold("m", "max", (expression("n + 1"),)),)), t=kept) is None
 
 
-def test_no_key_is_a_float() -> None:
-    """-0.0 and 0.0 are one key."""
-    rows = held([{"f": 0.0}, {"f": -0.0}], f=DoubleType())
-    assert by_hand(Group(ref("t", "f"), ("f",)), t=rows) is None
-    join = Join(ref("t", "f"), ref("u", "g"), JoinKind.SEMI, (("f", "g"),))
-    assert by_hand(join, t=rows, u=held([{"g": 0.0}], g=DoubleType())) is None
+FLOATS = [{"f": f} for f in (0.0, -0.0, math.nan, -math.nan, math.inf, 0.5, None)]
 
 
-@pytest.mark.parametrize("safe", [True, False])
-def test_null_agrees_with_null_only_where_it_is_said(safe: bool) -> None:
-    left, right = (held([{n: None}, {n: 1}], **{n: LongType()}) for n in "ab")
-    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.SEMI, (("a", "b"),), safe=safe)
-    assert by_hand(join, t=left, u=right) == (None if safe else [{"a": 1}])
-    assert by_hand(join, t=left, u=held([{"b": 1}], b=LongType())) == [{"a": 1}]
+@pytest.mark.parametrize("kind", [DoubleType(), FloatType()])
+def test_floats_are_keys_as_they_are_to_spark(spark: SparkSession, kind: DataType) -> None:
+    rows = held(FLOATS, f=kind)
+    group = Group(ref("t", "f"), ("f",), (Fold("n", "sum", (literal("1L"),)),))
+    assert shown(by_hand(group, t=rows)) == ["0.0 2", "0.5 1", "None 1", "inf 1", "nan 2"]
+    rows.frame(spark).createOrReplaceTempView("floats")
+    grouped = spark.sql("SELECT f, count(*) AS n FROM floats GROUP BY f").toArrow().to_pylist()
+    assert shown(by_hand(group, t=rows)) == shown(grouped)
+    other = Held(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
+    for safe, sign in ((True, "<=>"), (False, "=")):
+        join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), safe=safe)
+        pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
+        assert shown(by_hand(join, t=rows, u=other)) == shown(pairs)
+
+
+def shown(rows: list[dict[str, Any]] | None) -> list[str]:
+    assert rows is not None
+    return sorted(" ".join(map(str, row.values())) for row in rows)
+
+
+SMALL = st.integers(-1, 1) | st.none()
+CONDITIONS = [None, "a > c", "NOT b = d", "COALESCE(b, 0) <= COALESCE(d, 0)"]
+
+
+@given(
+    left=st.lists(st.fixed_dictionaries({"a": SMALL, "b": SMALL}), max_size=4),
+    right=st.lists(st.fixed_dictionaries({"c": SMALL, "d": SMALL}), max_size=4),
+    keys=st.sampled_from([(), (("a", "c"),), (("a", "c"), ("b", "d"))]),
+    condition=st.sampled_from(CONDITIONS),
+    safe=st.booleans(),
+)
+@settings(max_examples=4 * EXAMPLES)
+@pytest.mark.parametrize("kind", JoinKind)
+def test_joins_are_those_of_the_reference(
+    kind: JoinKind, left: Rows, right: Rows, keys: tuple[tuple[str, str], ...], condition: str | None, safe: bool
+) -> None:
+    rows = {"t": held(left, a=LongType(), b=LongType()), "u": held(right, c=LongType(), d=LongType())}
+    condition_of = None if condition is None else expression(condition)
+    join = Join(ref("t", "a", "b"), ref("u", "c", "d"), kind, keys, condition_of, safe)
+    made = by_hand(join, **rows)
+    assert made is not None
+    assert reference.same(made, evaluate(join, {}, {"t": left, "u": right}))
+
+
+def test_many_pairs_are_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hands, "_PAIRS", 3)
+    two, one = held([{"a": 1}, {"a": 2}], a=LongType()), held([{"b": 2}], b=LongType())
+    cross = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER)
+    assert by_hand(cross, t=two, u=one) == [{"a": 1, "b": 2}, {"a": 2, "b": 2}]
+    assert by_hand(cross, t=two, u=held([{"b": 2}, {"b": 3}], b=LongType())) is None
+
+
+@pytest.mark.parametrize("kind", [StringType(), DecimalType(9, 2), DateType(), BinaryType(), BooleanType()])
+def test_null_agrees_with_null_in_every_type_of_key(kind: DataType) -> None:
+    values = {
+        StringType(): "",
+        DecimalType(9, 2): Decimal(0),
+        DateType(): date(1970, 1, 1),
+        BinaryType(): b"",
+        BooleanType(): False,
+    }
+    left, right = (held([{n: None}, {n: values[kind]}], **{n: kind}) for n in "ab")
+    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER, (("a", "b"),), safe=True)
+    made = by_hand(join, t=left, u=right)
+    assert made is not None
+    assert reference.same(made, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
+
+
+def test_one_row_is_at_hand() -> None:
+    assert by_hand(Join(One(), ref("t", "a"), JoinKind.INNER), t=held([{"a": 5}], a=LongType())) == [
+        {"_one": 0, "a": 5}
+    ]
 
 
 def test_the_last_row_of_each_key() -> None:
@@ -176,6 +255,17 @@ def test_the_last_row_of_each_key() -> None:
     )
     assert made is not None
     assert reference.same(made, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
+
+
+def test_rows_are_counted() -> None:
+    rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
+    counts = (
+        Fold("n", "count"),
+        Fold("vs", "count", (column("v"),)),
+        Fold("both", "count", (column("k"), column("v"))),
+    )
+    made = by_hand(Group(ref("t", "k", "v"), ("k",), counts), t=rows)
+    assert made == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
 
 
 def test_any_value_is_one_that_is_there() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import Filter, Fold, Group, Named, Operator, Project, Union, extend
 from tidemill.algebra.properties import Key
-from tidemill.model.change import DELETED
+from tidemill.model.change import COUNT, DELETED
 
 _LAST = "_last"
 
@@ -15,6 +15,12 @@ def upserted(base: Operator, changes: Operator, key: Key) -> Operator:
     order = changes.columns[-1]
     rows = extend(base, Named(DELETED, literal("CAST(NULL AS BOOLEAN)")), Named(order, literal("0")))
     return live(latest(Union((rows, changes)), key, order))
+
+
+def replaced(before: Operator, touched: Operator) -> Operator:
+    """A change in signed rows: what its keys have now, unless they are deleted, and what they had `before`."""
+    now = extend(live(touched), Named(COUNT, literal("1L")))
+    return Union((now, extend(before, Named(COUNT, literal("-1L")))))
 
 
 def latest(rows: Operator, key: Key, order: str) -> Operator:

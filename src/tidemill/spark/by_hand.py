@@ -7,35 +7,44 @@ expressions), and Spark is given what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import from_tree, literal
-from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, Operator, Project, Union
+from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, One, Operator, Project, Union
 from tidemill.spark.local import Held
-from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, is_exact, truth, value
+from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, comparable, compared, truth, value
 
 _JOINS = {
     JoinKind.INNER: "inner",
     JoinKind.LEFT: "left outer",
+    JoinKind.RIGHT: "right outer",
+    JoinKind.FULL: "full outer",
     JoinKind.SEMI: "left semi",
     JoinKind.ANTI: "left anti",
 }
 _LEFT, _RIGHT = "left", "right"
 """Columns of numbers of rows."""
 
+_Numbers = npt.NDArray[np.int64]
+
 _LARGE = 1 << 62
 """Sums that may come near it are left to Spark."""
 
 _OFTEN = 10_000
 """Of one row there is no more at hand."""
+
+_PAIRS = 1 << 20
+"""So many pairs of rows are tried one by one; more are for Spark, which need not hold them all at once."""
 
 
 class ByHand:
@@ -73,8 +82,10 @@ class ByHand:
                 return _repeated(self._rows(op.child), op)
             case Group():
                 return _group(self._rows(op.child), op)
-            case Join(condition=None) if op.keys and op.kind in _JOINS:
+            case Join():
                 return _join(self._rows(op.left), self._rows(op.right), op)
+            case One():
+                return _held([("_one", Value(pa.array([0], pa.int32()), IntegerType()))])
             case _:
                 return None
 
@@ -128,21 +139,26 @@ class _Way:
 
 
 def _group(rows: Held, op: Group) -> Held:
-    _check_keys(rows.struct[k].dataType for k in op.keys)
     ways = [_way(fold, rows) for fold in op.folds]
     keys, numbers = [f"k{i}" for i in range(len(op.keys))], [f"n{i}" for i in range(len(ways))]
-    columns = [*(rows.table.column(k) for k in op.keys), *(w.numbers for w in ways)]
+    columns = [*(_key(rows, k) for k in op.keys), *(w.numbers for w in ways)]
     grouped = pa.table(columns, names=[*keys, *numbers]).group_by(keys, use_threads=False)
     found = grouped.aggregate([(n, w.how) for n, w in zip(numbers, ways, strict=True)])
-    made = [(k, Value(found.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)]
+    made = [(k, compared(found.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)]
     folds = zip(op.folds, numbers, ways, strict=True)
     return _held([*made, *((f.name, w.finished(found.column(f"{n}_{w.how}"))) for f, n, w in folds)])
 
 
 def _way(fold: Fold, rows: Held) -> _Way:
-    if fold.text or fold.cast or not fold.arguments:
+    if fold.text or fold.cast:
         raise ForSpark(fold.function)
-    first, *others = (value(a, rows) for a in fold.arguments)
+    given = [value(a, rows) for a in fold.arguments]
+    if fold.function == "count":
+        counted = reduce(pc.and_, (g.data.is_valid() for g in given), pa.repeat(True, rows.table.num_rows))
+        return _Way(counted.cast(pa.int64()), "sum", lambda numbers: Value(numbers, LongType()))
+    if not given:
+        raise ForSpark(fold.function)
+    first, *others = given
     match fold.function, others:
         case "sum" | "min" | "max", [] if first.type in WHOLE:
             if fold.function == "sum" and _may_overflow(first.data):
@@ -168,32 +184,81 @@ def _may_overflow(numbers: pa.ChunkedArray | pa.Array) -> bool:
 
 def _join(left: Held, right: Held, op: Join) -> Held:
     """Rows are found by their numbers: Arrow joins keys of few types, and need not carry what else is in the rows."""
-    _check_keys(left.struct[a].dataType for a, _ in op.keys)
-    if any(left.struct[a].dataType != right.struct[b].dataType for a, b in op.keys):
-        raise ForSpark("keys of several types")
-    if op.safe and any(left.table.column(a).null_count and right.table.column(b).null_count for a, b in op.keys):
-        raise ForSpark("NULL agrees with NULL")
-    mine, theirs = _numbered(left, op.left_keys, _LEFT), _numbered(right, op.right_keys, _RIGHT)
-    names = [f"k{i}" for i in range(len(op.keys))]
-    pairs = mine.join(theirs, names, names, _JOINS[op.kind], coalesce_keys=True)
+    plain = op.keys and op.condition is None
+    pairs = _agreeing(left, right, op, op.kind) if plain else _tried(left, right, op)
     kept = left.table.take(pairs.column(_LEFT))
     if op.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return Held(kept, left.struct)
-    found = right.table.take(pairs.column(_RIGHT))
-    table = pa.table([*kept.columns, *found.columns], names=[*left.struct.names, *right.struct.names])
+    return _beside(Held(kept, left.struct), Held(right.table.take(pairs.column(_RIGHT)), right.struct))
+
+
+def _beside(left: Held, right: Held) -> Held:
+    names = [*left.struct.names, *right.struct.names]
+    if len({*names}) < len(names):
+        raise ForSpark("two columns of one name")
+    table = pa.table([*left.table.columns, *right.table.columns], names=names)
     return Held(table, StructType([*left.struct.fields, *right.struct.fields]))
 
 
-def _numbered(rows: Held, keys: Sequence[str], name: str) -> pa.Table:
-    columns = {f"k{i}": rows.table.column(k) for i, k in enumerate(keys)}
-    return pa.table({**columns, name: _numbers(rows.table.num_rows)})
+def _agreeing(left: Held, right: Held, op: Join, kind: JoinKind) -> pa.Table:
+    """The numbers of rows that agree on the keys."""
+    if any(left.struct[a].dataType != right.struct[b].dataType for a, b in op.keys):
+        raise ForSpark("keys of several types")
+    keys = [(_key(left, a), _key(right, b)) for a, b in op.keys]
+    if op.safe:
+        keys = [_with_null_as_a_value(mine, theirs) for mine, theirs in keys]
+    names = [f"k{i}" for i in range(len(keys))]
+    mine, theirs = (
+        pa.table([*side, _numbers(rows.table.num_rows)], names=[*names, number])
+        for side, rows, number in zip(zip(*keys, strict=True), (left, right), (_LEFT, _RIGHT), strict=True)
+    )
+    return mine.join(theirs, names, names, _JOINS[kind], coalesce_keys=True)
+
+
+def _with_null_as_a_value(mine: pa.ChunkedArray, theirs: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Keys among which NULL agrees with NULL: by their codes, where both sides have any."""
+    if not (mine.null_count and theirs.null_count):
+        return mine, theirs
+    both = pa.chunked_array([*mine.chunks, *theirs.chunks], mine.type).combine_chunks()
+    codes = both.dictionary_encode(null_encoding="encode").indices
+    return pa.chunked_array([codes[: len(mine)]]), pa.chunked_array([codes[len(mine) :]])
+
+
+def _tried(left: Held, right: Held, op: Join) -> pa.Table:
+    """The numbers of rows that agree on the keys, if there are any, and satisfy the condition, if there is one."""
+    many, others = left.table.num_rows, right.table.num_rows
+    if many * others > _PAIRS:
+        raise ForSpark("many pairs")
+    if op.keys:
+        met = _agreeing(left, right, op, JoinKind.INNER)
+    else:
+        met = pa.table({_LEFT: np.repeat(np.arange(many), others), _RIGHT: np.tile(np.arange(others), many)})
+    if op.condition is not None:
+        mine, theirs = left.table.take(met.column(_LEFT)), right.table.take(met.column(_RIGHT))
+        met = met.filter(truth(op.condition, _beside(Held(mine, left.struct), Held(theirs, right.struct))))
+    return _as(op.kind, met.column(_LEFT).to_numpy(), met.column(_RIGHT).to_numpy(), many, others)
+
+
+def _as(kind: JoinKind, mine: _Numbers, theirs: _Numbers, many: int, others: int) -> pa.Table:
+    """The pairs of a join of this kind, of rows that met; nobody's number is NULL."""
+    alone, left_over = np.setdiff1d(np.arange(many), mine), np.setdiff1d(np.arange(others), theirs)
+    match kind:
+        case JoinKind.SEMI:
+            return pa.table({_LEFT: np.unique(mine)})
+        case JoinKind.ANTI:
+            return pa.table({_LEFT: alone})
+    pairs = [pa.table({_LEFT: mine, _RIGHT: theirs})]
+    if kind in (JoinKind.LEFT, JoinKind.FULL):
+        pairs.append(pa.table({_LEFT: alone, _RIGHT: pa.nulls(len(alone), pa.int64())}))
+    if kind in (JoinKind.RIGHT, JoinKind.FULL):
+        pairs.append(pa.table({_LEFT: pa.nulls(len(left_over), pa.int64()), _RIGHT: left_over}))
+    return pa.concat_tables(pairs)
 
 
 def _numbers(rows: int) -> pa.Array:
     return pa.array(np.arange(rows))
 
 
-def _check_keys(kinds: Iterable[DataType]) -> None:
-    for kind in kinds:
-        if not is_exact(kind):
-            raise ForSpark(f"{kind.simpleString()} as a key")
+def _key(rows: Held, name: str) -> pa.ChunkedArray:
+    keys = comparable(Value(rows.table.column(name), rows.struct[name].dataType))
+    return keys if isinstance(keys, pa.ChunkedArray) else pa.chunked_array([keys])

@@ -13,10 +13,11 @@ from tidemill.algebra.declare import CHANGE, NEW, OLD
 from tidemill.algebra.operators import At, Join, JoinKind, Operator, Scan, rebuilt, select
 from tidemill.algebra.program import Query
 from tidemill.algebra.restrict import restrict
-from tidemill.algebra.upserts import upserted
+from tidemill.algebra.upserts import replaced, upserted
 from tidemill.errors import RunFailed
 from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
+from tidemill.spark.holding import is_plain
 from tidemill.spark.local import Held
 from tidemill.spark.merge import ORDER, Keys
 from tidemill.spark.reading import Reader
@@ -46,10 +47,10 @@ class Channels:
         """Are the rows there, small and in the form that is asked for?"""
         view = self._inputs[_argument(scan)]
         match view.chain if isinstance(view, Converted) else view:
-            case Snapshot(deltas=deltas) as content:
+            case Snapshot() as content:
                 if scan.channel.endswith(_SINCE):
                     return self._reader.at_hand(content)
-                return not deltas and self._reader.at_hand(content, whole=True)
+                return is_plain(content) and self._reader.at_hand(content, whole=True)
             case Chain(updates=Upsert()) as changes:
                 return scan.at is At.TOUCHED and self._reader.at_hand(changes)
             case Chain(updates=Append() | Signed()) as changes:
@@ -84,9 +85,23 @@ class Channels:
         match op:
             case Join(left=Scan() as scan, kind=JoinKind.SEMI, condition=None, safe=True):
                 return restrict(self._unfolded(scan), self.unfolded(op.right), op.keys)
+            case Scan(at=At.CHANGE):
+                return self._replaced(op)
             case Scan():
                 return self._unfolded(op)
         return rebuilt(op, self.unfolded)
+
+    def _replaced(self, scan: Scan) -> Operator:
+        """A small change that is kept by key, as what it means in operators."""
+        change = self._inputs[_argument(scan)]
+        if not isinstance(change, Chain) or not isinstance(change.updates, Upsert) or not self._reader.at_hand(change):
+            return scan
+        key = change.updates.key
+        names = tuple(dict.fromkeys((*(c for c in scan.columns if c != COUNT), *key)))
+        touched = Scan(scan.channel, (*names, DELETED), At.TOUCHED, key)
+        content = self._unfolded(Scan(scan.channel, names, At.OLD))
+        before = restrict(content, select(touched, key), tuple((k, k) for k in key))
+        return select(replaced(before, touched), scan.columns)
 
     def _unfolded(self, scan: Scan) -> Operator:
         view = self._inputs[_argument(scan)]

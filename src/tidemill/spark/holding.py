@@ -34,12 +34,15 @@ class Holder:
 
     def content(self, view: Snapshot) -> Held | None:
         """The rows of a content."""
-        return self._rows([b for b in blocks_of(view) if b.files], view.schema) if _plain(view) else None
+        if not is_plain(view):
+            return None
+        blocks = [b for b in blocks_of(view) if b.files]
+        return self._rows(blocks, view.schema) if blocks else _nothing(view.schema)
 
     def found(self, view: Snapshot, keys: pa.Table, on: Sequence[tuple[str, str]], names: Sequence[str]) -> Held | None:
         """The rows of a content that agree with some of the keys, in some columns and those of the keys."""
         blocks = [b for b in blocks_of(view) if b.files]
-        if not _plain(view) or not search.searchable(blocks) or any(b.schema != view.schema for b in blocks):
+        if not is_plain(view) or not search.searchable(blocks) or any(b.schema != view.schema for b in blocks):
             return None
         mine = {column for column, _ in on}
         wanted = local.schema_of(loose(view.schema.select(n for n in view.schema.names if n in names or n in mine)))
@@ -57,6 +60,11 @@ class Holder:
         return [self._locate(f.path) for f in block.files]
 
 
-def _plain(view: Snapshot) -> bool:
+def is_plain(view: Snapshot) -> bool:
     """Are the rows of the content those of its blocks, as they are?"""
     return all(isinstance(d.updates, Append) for d in view.deltas if d.files)
+
+
+def _nothing(schema: Schema) -> Held:
+    struct = local.schema_of(loose(schema))
+    return Held(local.arrow_schema(struct).empty_table(), struct)

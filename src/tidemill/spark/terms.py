@@ -6,6 +6,7 @@ numbers. All else is for Spark to compute, and so is whatever might fail, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -21,6 +22,8 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     NullType,
@@ -40,23 +43,23 @@ from tidemill.spark.local import Held
 WHOLE = (IntegerType(), LongType())
 """The types of numbers that are computed here."""
 
-_CASTS = {exp.DType.INT: IntegerType(), exp.DType.BIGINT: LongType(), exp.DType.BOOLEAN: BooleanType()}
+_CASTS = {
+    exp.DType.INT: IntegerType(),
+    exp.DType.BIGINT: LongType(),
+    exp.DType.BOOLEAN: BooleanType(),
+    exp.DType.DOUBLE: DoubleType(),
+    exp.DType.DATE: DateType(),
+    exp.DType.TEXT: StringType(),
+}
 _EXACT = (
     *(ByteType, ShortType, IntegerType, LongType, DecimalType),
     *(BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType),
 )
+_BITS: dict[type[DataType], pa.DataType] = {DoubleType: pa.int64(), FloatType: pa.int32()}
 
 
 class ForSpark(Exception):
     """This is for Spark to compute."""
-
-
-def is_exact(kind: DataType) -> bool:
-    """Does Arrow hold two values of this type for equal exactly where Spark does?
-
-    Not floats, whose -0.0 it tells from 0.0, nor texts that are padded or collate.
-    """
-    return isinstance(kind, _EXACT) or kind == StringType()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,25 @@ class Value:
     def at(self, rows: pa.ChunkedArray | pa.Array) -> Value:
         """Of the rows of these numbers; NULL of none."""
         return Value(self.data.take(rows), self.type)
+
+
+def comparable(found: Value) -> pa.ChunkedArray | pa.Array:
+    """What Arrow holds for equal exactly where Spark holds the values for equal.
+
+    Of floats their bits, with -0.0 for 0.0 and one NaN for all of them. Not texts that are padded or collate.
+    """
+    bits = _BITS.get(type(found.type))
+    if bits is not None:
+        plain = pc.add(_whole_array(found.data), pa.scalar(0.0, found.data.type))
+        return pc.if_else(pc.is_nan(plain), pa.scalar(math.nan, plain.type), plain).view(bits)
+    if not isinstance(found.type, _EXACT) and found.type != StringType():
+        raise ForSpark(f"equality of {found.type.simpleString()}")
+    return found.data
+
+
+def compared(data: pa.ChunkedArray | pa.Array, kind: DataType) -> Value:
+    """The values of a type that were made comparable."""
+    return Value(_whole_array(data).view(to_arrow_type(kind)) if type(kind) in _BITS else data, kind)
 
 
 def value(expression: Expression, rows: Held) -> Value:
@@ -223,10 +245,7 @@ def _whole(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
 
 
 def _equality(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
-    found = alike(sides)
-    if not is_exact(found[0].type):
-        raise ForSpark(f"equality of {found[0].type.simpleString()}")
-    return Value(function(*(f.data for f in found)), BooleanType())
+    return Value(function(*map(comparable, alike(sides))), BooleanType())
 
 
 def _order(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
