@@ -213,6 +213,16 @@ def test_joins_are_those_of_the_reference(
     assert reference.same(made, evaluate(join, {}, {"t": left, "u": right}))
 
 
+def test_what_spark_knows_to_be_there_may_be_missing_after_a_join(spark: SparkSession) -> None:
+    counted = Held.of(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
+    join = Join(ref("t", "a"), ref("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
+    steps = {"t": held([{"a": 1}, {"a": 2}], a=LongType()), "u": counted}
+    joined = ByHand(lambda o: steps[o.step].select(o.columns) if isinstance(o, Ref) else None)(join)
+    assert joined is not None
+    found = joined.frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
+    assert found == [{"a": 1, "n": 3, "none": False}, {"a": 2, "n": 0, "none": True}]
+
+
 def test_many_pairs_are_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_hands, "_PAIRS", 3)
     two, one = held([{"a": 1}, {"a": 2}], a=LongType()), held([{"b": 2}], b=LongType())

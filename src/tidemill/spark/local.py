@@ -44,12 +44,15 @@ class Held:
 
     @classmethod
     def of(cls, frame: DataFrame) -> Held:
-        """What Spark computes. Instants are UTC's, in whatever zone the session shows them."""
+        """What Spark computes. Instants are UTC's, in whatever zone the session shows them.
+
+        That a column is never NULL is forgotten: a join may make it so.
+        """
         rows: pa.Table = frame.toArrow()
         zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
         for i, field in zoned:
             rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
-        return cls(rows, frame.schema)
+        return cls(rows, StructType([StructField(f.name, f.dataType) for f in frame.schema]))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return given(spark, self.table, self.struct)
