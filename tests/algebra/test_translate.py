@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemill.algebra.sql import NotIncremental, Source, translate
+from tidemill.algebra.sql.reading import read
 
 SOURCES = {"t": Source({"k": "int", "v": "int"}), "u": Source({"k": "int"})}
 
@@ -28,3 +29,20 @@ def test_a_sub_query_is_never_left_in_an_expression(query: str) -> None:
         assert "sub-query" in found
     else:
         assert "SELECT" not in found
+
+
+@pytest.mark.parametrize(
+    ("clause", "read_as"),
+    [
+        ("HAVING max(K) > 1", 'HAVING MAX(COALESCE("t.k", "u.k")) > 1'),
+        ("GROUP BY k HAVING k > 1", 'GROUP BY COALESCE("t.k", "u.k") HAVING COALESCE("t.k", "u.k") > 1'),
+        (
+            "QUALIFY max(v) OVER (PARTITION BY k) > 1",
+            'QUALIFY MAX("t.v") OVER (PARTITION BY COALESCE("t.k", "u.k")) > 1',
+        ),
+        ("HAVING EXISTS (SELECT 1 FROM u WHERE k > 1)", 'HAVING EXISTS(SELECT 1 AS "1" FROM u AS u WHERE "u.k" > 1)'),
+    ],
+)
+def test_columns_of_using_are_known_wherever_they_stand(clause: str, read_as: str) -> None:
+    made = read(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
+    assert made.sql() == f'SELECT MAX("t.v") AS m FROM t AS t LEFT JOIN u AS u ON "t.k" = "u.k" {read_as}'

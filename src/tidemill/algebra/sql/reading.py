@@ -66,12 +66,43 @@ def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
         raise NotAQuery(f"it must be a SELECT, not {tree.key.upper()}")
     _refuse(tree)
     schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
+    _lend(tree)
     try:
         made = qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False)
     except SqlglotError as error:
         raise NotIncremental(f"its columns could not be told apart: {str(error).splitlines()[0]}") from error
     assert isinstance(made, exp.Query)
+    _give_back(made)
     return _flattened(made)
+
+
+_LENT = "_using "
+
+
+def _lend(tree: exp.Query) -> None:
+    """Select what HAVING and QUALIFY take from USING: sqlglot qualifies such columns only where they are selected."""
+    for select in tree.find_all(exp.Select):
+        joined = {c.name.lower() for join in select.args.get("joins") or () for c in join.args.get("using") or ()}
+        wanted = {c.name.lower() for c in _loose(select)} & joined - {name.lower() for name in select.named_selects}
+        for name in sorted(wanted):
+            select.select(exp.alias_(exp.column(name), f"{_LENT}{name}", quoted=True), copy=False)
+
+
+def _give_back(tree: exp.Query) -> None:
+    for select in tree.find_all(exp.Select):
+        lent = {s.alias: s for s in select.selects if s.alias.startswith(_LENT)}
+        for column in _loose(select):
+            if (found := lent.get(_LENT + column.name)) is not None:
+                column.replace(found.this.copy())
+        for found in lent.values():
+            found.pop()
+
+
+def _loose(select: exp.Select) -> list[exp.Column]:
+    """Columns of no table in HAVING and QUALIFY, those of their sub-queries aside."""
+    clauses = [clause for name in ("having", "qualify") if (clause := select.args.get(name)) is not None]
+    found = (column for clause in clauses for column in clause.find_all(exp.Column))
+    return [c for c in found if not c.table and c.find_ancestor(exp.Select) is select]
 
 
 def _refuse(tree: exp.Expr) -> None:
