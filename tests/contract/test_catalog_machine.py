@@ -88,7 +88,12 @@ class Histories(RuleBasedStateMachine):
         if not self.ready:
             return None
         run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
-        if self.driver.catalog.run(run).kind is RunKind.FLOW:
+        found = self.driver.catalog.run(run)
+        if found.not_before is not None and found.not_before > self.driver.clock.now:  # the clock was put back
+            with pytest.raises(Conflict, match="tried again only in"):
+                self.driver.claim(run, demand_of(COPY) if found.kind is RunKind.FLOW else inserting("a"))
+            return None
+        if found.kind is RunKind.FLOW:
             return self._flow(run)
         claim = self._opened(self.driver.claim(run, inserting("a")))
         assert claim.run.attempt == attempts + 1
