@@ -134,9 +134,6 @@ class RunningSmall:
         rows = self._by_hand(op)
         return rows if rows is not None else Held.of(self._compiler.frame(self._lowered(op)))
 
-    def _collected(self, op: Operator) -> pa.Table:
-        return self._computed(op).table
-
     def _lowered(self, op: Operator) -> Operator:
         """The operator over what was computed by hand."""
         rows = self._by_hand(op)
