@@ -47,6 +47,10 @@ _PAIRS = 1 << 20
 """So many pairs of rows are tried one by one; more are for Spark, which need not hold them all at once."""
 
 
+_MANY = 1 << 24
+"""Pairs of rows that agree on keys: so many are still held."""
+
+
 class ByHand:
     """Computes operators, each once; None for what is Spark's to compute."""
 
@@ -212,7 +216,25 @@ def _agreeing(left: Held, right: Held, op: Join, kind: JoinKind) -> pa.Table:
         pa.table([*side, _numbers(rows.table.num_rows)], names=[*names, number])
         for side, rows, number in zip(zip(*keys, strict=True), (left, right), (_LEFT, _RIGHT), strict=True)
     )
+    if _are_many(mine, theirs, names):
+        raise ForSpark("many pairs")
     return mine.join(theirs, names, names, _JOINS[kind], coalesce_keys=True)
+
+
+def _are_many(mine: pa.Table, theirs: pa.Table, names: list[str]) -> bool:
+    """Do more rows agree than can be held? Counted where it is not plain that they do not."""
+    few, many = sorted((mine, theirs), key=len)
+    if len(few) * len(many) <= _MANY:
+        return False
+    found = _counted(few, names)
+    if len(many) * (pc.max(found.column("count_all")).as_py() or 0) <= _MANY:
+        return False
+    pairs = found.join(_counted(many, names), names, join_type="inner", right_suffix="_too")
+    return (pc.sum(pc.multiply(pairs.column("count_all"), pairs.column("count_all_too"))).as_py() or 0) > _MANY
+
+
+def _counted(rows: pa.Table, keys: list[str]) -> pa.Table:
+    return rows.group_by(keys, use_threads=False).aggregate([([], "count_all")])
 
 
 def _with_null_as_a_value(mine: pa.ChunkedArray, theirs: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

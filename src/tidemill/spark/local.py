@@ -35,6 +35,10 @@ LIGHT = 64 * 1024 * 1024
 """Bytes of files, up to which their rows are sure to fit into the memory of the driver."""
 
 
+class TooLarge(Exception):
+    """What Spark computed is more than the driver may be sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """Rows that the driver holds, and their types as Spark calls them."""
@@ -48,7 +52,7 @@ class Held:
 
         That a column is never NULL is forgotten: a join may make it so.
         """
-        rows: pa.Table = frame.toArrow()
+        rows = _collected(frame)
         zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
         for i, field in zoned:
             rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
@@ -62,6 +66,15 @@ class Held:
 
     def plus(self, field: StructField, values: pa.Array | pa.ChunkedArray) -> Held:
         return Held(self.table.append_column(field.name, values), StructType([*self.struct.fields, field]))
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            raise TooLarge(str(error)) from error
+        raise
 
 
 def given(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:

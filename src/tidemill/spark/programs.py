@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,9 @@ from tidemill.spark.small import RunningSmall
 from tidemill.spark.types import column, content_schema
 from tidemill.spark.writing import fresh, kept_schema
 
+ANEW = 8_000
+"""Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
+
 
 class Sessions(Protocol):
     """The engine's sessions: its own, and one for work on small changes."""
@@ -40,23 +44,47 @@ def refresh(
     sessions: Sessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
 ) -> Mapping[str, Schema]:
     """Run a declared query in one of its ways and write its outputs; returns the content schema of each."""
-    query: Query = code.query
-    if code.way in (Way.BATCH, Way.RECOMPUTE):
-        channels = Channels(Reader(sessions.spark, locate), query, inputs)
-        program = query.batch() if code.way == Way.BATCH else query.recompute()
-        return Running(sessions.spark, channels, program, outputs).run()
-    change = _change(query, inputs)
-    small = local.few(change, COLLECTED) and all(t.directory.startswith("/") for t in outputs.values())
-    spark = sessions.quick if small else sessions.spark
-    hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps") if small else None
-    channels = Channels(Reader(spark, locate, hand=hand), query, inputs)
-    program = query.incremental(channels.changed(), channels.held())
-    if hand is None:
-        return Running(spark, channels, program, outputs).run()
-    shorter = fused(inlined(program.over(channels.unfolded), channels.at_hand))
-    in_one = local.few(change, local.FEW)
+    anew = code.way in (Way.BATCH, Way.RECOMPUTE)
+    looked = _contents(inputs) if anew else _change(code.query, inputs)
+    in_files = all(t.directory.startswith("/") for t in outputs.values())
+    if in_files and local.few(looked, ANEW if anew else COLLECTED):
+        with suppress(local.TooLarge):  # a few rows may become many
+            return _small(sessions.quick, locate, code, inputs, outputs, tag, in_one=local.few(looked, local.FEW))
+    channels = Channels(Reader(sessions.spark, locate), code.query, inputs)
+    return Running(sessions.spark, channels, _program(code, channels), outputs).run()
+
+
+def _small(
+    spark: SparkSession,
+    locate: Locate,
+    code: Refresh,
+    inputs: Views,
+    outputs: Mapping[str, Target],
+    tag: str,
+    *,
+    in_one: bool,
+) -> Mapping[str, Schema]:
+    hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
+    channels = Channels(Reader(spark, locate, hand=hand), code.query, inputs)
+    program = _program(code, channels).over(channels.unfolded)
+    shorter = fused(inlined(program, channels.at_hand))
     spread(spark, over=1 if in_one else None)
     return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
+
+
+def _program(code: Refresh, channels: Channels) -> Program:
+    query: Query = code.query
+    match code.way:
+        case Way.BATCH:
+            return query.batch()
+        case Way.RECOMPUTE:
+            return query.recompute()
+        case _:
+            return query.incremental(channels.changed(), channels.held())
+
+
+def _contents(inputs: Views) -> list[Block]:
+    return [b for view in inputs.values() for b in blocks_of(view)]
 
 
 def _change(query: Query, inputs: Views) -> list[Block]:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from tidemill.algebra.expression import column as value
 from tidemill.algebra.fuse import Fused, Part
-from tidemill.algebra.operators import Join, Operator, Ref, Scan, Union, rebuilt, select, walk
+from tidemill.algebra.operators import Join, Named, Operator, Project, Ref, Scan, Union, rebuilt, select, walk
 from tidemill.algebra.simplify import simplified
 from tidemill.model.schema import Schema
 from tidemill.ports import Target
@@ -29,7 +30,7 @@ from tidemill.spark.local import Held
 from tidemill.spark.operators import Compiler, Sources, is_lookup
 from tidemill.spark.session import tagged
 from tidemill.spark.types import column, content_schema
-from tidemill.spark.writing import fresh, kept_schema
+from tidemill.spark.writing import fresh
 
 T = TypeVar("T")
 
@@ -93,7 +94,7 @@ class RunningSmall:
             others = [p for p in pieces if not isinstance(p, Part)]
             rest = after((step for op in others for step in self._needed(op)), partial(self._rest, others))
             steps = [p.step for p in parts]
-            written[channel] = after(steps, partial(self._write, self._outputs[channel], parts, rest))
+            written[channel] = after(steps, partial(self._write, channel, parts, rest))
         for step in done.values():
             step.result()
         return {channel: work.result() for channel, work in written.items()}
@@ -160,17 +161,25 @@ class RunningSmall:
         left = [s for p in pieces if (s := simplified(p, self._empty)) is not None]
         return self._computed(left[0] if len(left) == 1 else Union(tuple(left))) if left else None
 
-    def _write(self, target: Target, parts: list[Part], rest: Future[Held | None]) -> Schema:
+    def _write(self, channel: str, parts: list[Part], rest: Future[Held | None]) -> Schema:
         rows = [_part(self._rows[p.step], p) for p in parts if p.step not in self._empty]
         if (others := rest.result()) is not None:
             rows.append(others)
+        target = self._outputs[channel]
+        content = target.schema or self._content(channel)
         if not rows:
-            return kept_schema(target)
-        content = target.schema or content_schema(rows[-1].struct)
+            return content
         wanted = local.schema_of(str(target.physical(content)))
         table = pa.concat_tables([self._shaped(r, wanted) for r in rows])
         local.write(table.columns, wanted, Path(fresh(target.directory)))
         return content
+
+    def _content(self, channel: str) -> Schema:
+        """The schema of what was never written before. Its pieces may differ in their types."""
+        pieces = [_picked(p) if isinstance(p, Part) else p for p in self._program.outputs[channel]]
+        whole = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
+        rows = self._by_hand(whole)
+        return content_schema(rows.struct if rows is not None else self._compiler.frame(self._lowered(whole)).schema)
 
     def _shaped(self, rows: Held, wanted: StructType) -> pa.Table:
         """The rows in exactly these columns; Spark casts what is of another type."""
@@ -180,6 +189,12 @@ class RunningSmall:
             casts = (column(f.name).cast(f.dataType).alias(f.name) for f in wanted.fields)
             found = rows.frame(self._spark).select(*casts).toArrow().columns
         return pa.table([c.cast(f.type) for c, f in zip(found, arrow, strict=True)], schema=arrow)
+
+
+def _picked(part: Part) -> Operator:
+    """The columns of a part, of all the step's rows."""
+    items = tuple(Named(name, value(origin)) for name, origin in part.columns.items())
+    return Project(Ref(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
 
 
 def _part(held: Held, part: Part) -> Held:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemill.errors import BadInput
 from tidemill.model.schema import Field, Schema
+
+
+_VOID = re.compile(r"\bvoid(?=$|[,>])")
+"""The type of a bare NULL, in a type as Spark spells it; the name of a field has a colon behind it."""
 
 
 def schema_of(frame: DataFrame) -> Schema:
@@ -15,6 +22,11 @@ def schema_of(frame: DataFrame) -> Schema:
 
 
 def from_struct(struct: StructType) -> Schema:
+    untyped = [f.name for f in struct.fields if _VOID.search(_type_of(f.dataType))]
+    if untyped:
+        raise BadInput(
+            f"column {untyped[0]} is NULL without a type; give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
+        )
     ddl = ", ".join(f"{quoted(f.name)} {_type_of(f.dataType)}" for f in struct.fields)
     parsed = Schema.parse(ddl)
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -18,6 +19,14 @@ TOGETHER = 6
 """Results that one job fetches: planning many together takes Spark longer than planning them apart."""
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a frame holds, and of which types."""
+
+    types: str
+    rows: Rows
+
+
 def judge(spark: SparkSession) -> SparkSession:
     """A session for tiny tables."""
     tiny = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"), "1")
@@ -26,7 +35,7 @@ def judge(spark: SparkSession) -> SparkSession:
 
 def from_scratch(
     spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
-) -> dict[str, Rows]:
+) -> dict[str, Result]:
     """The result of each query over these tables; later queries may read earlier ones."""
     frames: dict[str, DataFrame] = {}
     with _dropped(spark, [*tables, *queries]):
@@ -38,22 +47,22 @@ def from_scratch(
         return fetched(frames, pool)
 
 
-def fetched(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Rows]:
-    """The rows of all frames, a few of them with each Spark job."""
+def fetched(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Result]:
+    """What all frames hold, a few of them with each Spark job."""
     names = list(frames)
     some = [{n: frames[n] for n in names[at : at + TOGETHER]} for at in range(0, len(names), TOGETHER)]
-    return {name: rows for made in pool.map(_fetched, some) for name, rows in made.items()}
+    return {name: result for made in pool.map(_fetched, some) for name, result in made.items()}
 
 
-def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
-    """The rows of frames with one job: each frame's in a column of its own."""
+def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
+    """What frames hold, with one job: each frame's in a column of its own."""
     # Spelled as text, a type holds NULLs everywhere, as Arrow wants it of the boxes that are empty.
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
     boxed = [_boxed(name, frame, types) for name, frame in frames.items()]
     rows: dict[str, Rows] = {name: [] for name in frames}
     for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
         rows[record["frame"]].append(record[record["frame"]])
-    return rows
+    return {name: Result(types[name], rows[name]) for name in frames}
 
 
 def _boxed(name: str, frame: DataFrame, types: Mapping[str, str]) -> DataFrame:

@@ -117,8 +117,11 @@ def _compare(spark: SparkSession, mill: Tidemill, case: Case, held: Mapping[str,
     by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
     kept = scratch.fetched({table: mill.read(table) for table in case.queries}, pool)
     for table in case.queries:
-        _hold(case, table, ("Spark from scratch", by_spark[table]), ("DuckDB", by_duck.result()[table]))
-        _hold(case, table, ("the table", kept[table]), ("Spark from scratch", by_spark[table]))
+        made, expected = kept[table], by_spark[table]
+        _hold(case, table, ("Spark from scratch", expected.rows), ("DuckDB", by_duck.result()[table]))
+        _hold(case, table, ("the table", made.rows), ("Spark from scratch", expected.rows))
+        if made.types != expected.types:
+            raise Different(case, table, "types differ", f"the table: {made.types}\nSpark: {expected.types}")
 
 
 def _hold(case: Case, table: str, left: tuple[str, Rows], right: tuple[str, Rows]) -> None:
@@ -155,6 +158,7 @@ def _sized(scale: Scale) -> Iterator[None]:
         patch.object(reading, "WORTH_IT", 0),
         patch.object(reading.Reader.__init__, "__defaults__", limits),
         patch.object(looking, "SEARCHED", 0),  # Spark looks up
+        patch.object(programs, "ANEW", -1),
         patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),
     ):
         yield

@@ -1,0 +1,63 @@
+"""A few rows may become more than the driver can be sent: then Spark computes and writes all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import tidemill as tm
+from tidemill.algebra.operators import Join, JoinKind, Operator, Scan
+from tidemill.app import Tidemill
+from tidemill.project import Project
+from tidemill.settings import Settings
+from tidemill.spark import by_hand
+from tidemill.spark.by_hand import ByHand
+from tidemill.spark.local import Held, schema_of
+
+LIMIT = "spark.driver.maxResultSize"
+
+
+@pytest.fixture
+def narrow(spark: SparkSession) -> Iterator[None]:
+    """Spark sends 20 kB to the driver, and no more."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = conf.get(LIMIT, "1g")
+    conf.set(LIMIT, "20k")
+    yield
+    conf.set(LIMIT, before)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand, "_PAIRS", 0)
+    workflow = tm.Workflow("many")
+    workflow.input("t", "k int")
+    workflow.sql("pairs", "SELECT a.k, repeat(hex(a.k * b.k), 50) AS s FROM t a CROSS JOIN t b")
+    with Tidemill(tmp_path, Settings(), Project((workflow.declared(),))) as mill:
+        mill.apply()
+        for _ in range(2):
+            mill.insert("t", mill.engine.spark.range(100).selectExpr("CAST(id AS INT) AS k"))
+            mill.run("pairs")
+        assert mill.read("pairs").count() == 200 * 200
+
+
+def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand, "_MANY", 20)
+    rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
+
+    def joined(often: int) -> Held | None:
+        def leaf(op: Operator) -> Held | None:
+            if not isinstance(op, Scan):
+                return None
+            name = op.columns[0]
+            return Held(pa.table({name: pa.array(rows[name] * often, pa.int32())}), schema_of(f"{name} INT"))
+
+        return ByHand(leaf)(Join(Scan("a", ("a",)), Scan("b", ("b",)), JoinKind.INNER, (("a", "b"),)))
+
+    assert (made := joined(1)) is not None
+    assert made.table.num_rows == 10
+    assert joined(2) is None  # 40 pairs
