@@ -22,6 +22,10 @@ def looks(random: Random) -> Looked:
     return Looked(rows * 10 ** random.uniform(-3, 0), rows, rows * 10 ** random.uniform(1, 3))
 
 
+def scaled(terms: Terms, times: float) -> Terms:
+    return Terms(terms.start * times, terms.change * times, terms.content * times, terms.byte * times)
+
+
 def after(runs: int, terms: Terms, *, noise: float = 0.0, known: Learnt | None = None, seed: int = 1) -> Learnt:
     random = Random(seed)
     known = known or guessed(GUESS, 1.0)
@@ -55,7 +59,7 @@ def test_costs_are_recovered_from_noisy_runs(seed: int) -> None:
 
 
 def test_what_is_long_ago_is_forgotten() -> None:
-    moved = Terms(TRUE.start * 10, TRUE.change * 10, TRUE.content * 10, TRUE.byte * 10)
+    moved = scaled(TRUE, 10.0)
     known = after(60, moved, known=after(60, TRUE), seed=2)
     read = Looked(1e3, 1e5, 1e7)
     assert known.terms.cost(read) == pytest.approx(moved.cost(read), rel=0.05)
@@ -130,8 +134,19 @@ def test_what_is_read_as_it_is_and_what_changed_are_told_apart() -> None:
 
 
 def test_a_variant_that_hardly_ran_is_as_far_off_as_the_others_were() -> None:
-    slow = Terms(GUESS.start * 3, GUESS.change * 3, GUESS.content * 3, GUESS.byte * 3)
     read = Looked(0, 1e6, 1e8)
-    known = {"batch": after(60, slow), "incremental": guessed(GUESS, 1.0)}
+    known = {"batch": after(60, scaled(GUESS, 3.0)), "incremental": guessed(GUESS, 1.0)}
     assert seconds("incremental", known, read) == pytest.approx(3 * GUESS.cost(read), rel=0.05)
     assert seconds("incremental", {"incremental": guessed(GUESS, 1.0)}, read) == GUESS.cost(read)
+
+
+def test_a_variant_that_never_ran_is_priced_by_the_one_that_is_most_like_it() -> None:
+    """Quick refreshes say nothing of how long recomputing takes."""
+    read = Looked(0, 1e6, 1e8)
+    light, nearly = scaled(GUESS, 0.05), scaled(GUESS, 0.8)
+    known = {
+        "incremental": after(60, scaled(light, 0.1), known=guessed(light, 1.0)),
+        "batch": after(60, scaled(GUESS, 2.0)),
+        "recompute": guessed(nearly, 1.0),
+    }
+    assert seconds("recompute", known, read) == pytest.approx(2 * nearly.cost(read), rel=0.05)

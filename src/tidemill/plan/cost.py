@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import median
+from math import log
+from statistics import mean
 from typing import Any
 
 from tidemill.algebra.program import COLLECTED
@@ -209,12 +210,15 @@ def guessed(terms: Terms, *ratios: float) -> Learnt:
 
 
 def seconds(variant: str, known: Mapping[str, Learnt], at: Looked) -> float:
-    """What a variant of a task would cost. Of one that hardly ever ran, how far off the others were is believed."""
+    """What a variant of a task would cost. Of one that hardly ran, how far off the most similar was is believed."""
     own = known[variant]
     if own.runs >= ENOUGH:
         return own.terms.cost(at)
-    ratios = [learnt.off(at) for learnt in known.values() if learnt.runs]
-    return own.guess.cost(at) * min(10.0, max(0.1, median(ratios) if ratios else 1.0))
+    guess = own.guess.cost(at)
+    others = [learnt for name, learnt in known.items() if learnt.runs and name != variant]
+    similar = sorted(others, key=lambda learnt: abs(log(learnt.guess.cost(at) / guess)))[:1]
+    ratios = [learnt.off(at) for learnt in (*similar, own) if learnt.runs]
+    return guess * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
 
 
 def _fitted(guess: Terms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> Terms:
