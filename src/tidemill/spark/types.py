@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 from tidemill.errors import BadInput
 from tidemill.model.schema import Field, Schema
 
-
 _VOID = re.compile(r"\bvoid(?=$|[,>])")
 """The type of a bare NULL, in a type as Spark spells it; the name of a field has a colon behind it."""
 
