@@ -32,6 +32,7 @@ CONTENT = Schema.parse(
     "k int, s string, f double, d decimal(10, 2), t timestamp, day date, b binary, a array<int>, "
     "o struct<x: int, y: string>"
 )
+PLAIN = CONTENT.select(n for n in CONTENT.names if n not in ("a", "o"))
 TOTALS = Schema.parse("k int, name string, n bigint, amount decimal(12, 2)")
 
 
@@ -161,9 +162,10 @@ Write = Callable[[int, Rows, Schema], tuple[File, ...]]
 
 
 @st.composite
-def histories(draw: st.DrawFn, name: str, most: int = 5) -> tuple[Updates, Schema, list[tuple[str, Rows]]]:
+def histories(
+    draw: st.DrawFn, updates: Updates, schema: Schema, most: int = 5
+) -> tuple[Updates, Schema, list[tuple[str, Rows]]]:
     """Steps: deltas, replacing bases, cancelled slots, and compactions of the point just reached."""
-    updates, schema = KINDS[name]
     steps: list[tuple[str, Rows]] = []
     content: Rows = []
     for _ in range(draw(st.integers(1, most))):

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from tests.oracle.histories import KINDS, History, histories, replay
+from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
 from tidemill.model.block import File
-from tidemill.model.change import DELETED, Rows
+from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Difference, View, chain, snapshot
-from tidemill.spark.local import ROWS
+from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
+from tidemill.spark.holding import Holder
+from tidemill.spark.local import ROWS, Held
 from tidemill.spark.reading import Reader
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
@@ -50,11 +51,42 @@ def test_every_view_equals_the_reference(
     def write(number: int, rows: Rows, schema: Schema) -> tuple[File, ...]:
         return _written(spark, directory / f"{number}.parquet", rows, schema)
 
-    history = replay(*data.draw(histories(name, most=4)), write)
+    history = replay(*data.draw(histories(*KINDS[name], most=4)), write)
     views = list(_views(history))
     made = _rows(reader, views)
     for (label, view), rows in zip(views, made, strict=True):
         _check(history, label, view, rows)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("updates", [Append(), Signed(), Upsert(("k", "s"))], ids=lambda updates: updates.name)
+@settings(max_examples=4 * EXAMPLES)
+@given(data=st.data())
+def test_every_view_that_the_driver_makes_equals_the_reference(
+    updates: Updates, data: st.DataObject, spark: SparkSession, tmp_path: Path
+) -> None:
+    directory = tmp_path / str(next(_fresh))
+    directory.mkdir()
+    history = replay(
+        *data.draw(histories(updates, PLAIN)),
+        lambda number, rows, schema: _written(spark, directory / f"{number}.parquet", rows, schema),
+    )
+    for label, view in _views(history):
+        rows = _held(view)
+        if rows is not None:
+            _check(history, label, view, rows.table.to_pylist())
+        elif isinstance(view, Chain) or isinstance(updates, Signed | Append):
+            assert isinstance(view, Difference) or not any(b.files for b in blocks_of(view))
+
+
+def _held(view: View) -> Held | None:
+    holder = Holder(lambda path: path)
+    match view:
+        case Snapshot():
+            return holder.content(view)
+        case Chain():
+            return holder.change(view)
+    return None
 
 
 def _views(history: History) -> Iterator[tuple[tuple[int, int] | int, View]]:

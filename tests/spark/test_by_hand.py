@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 
@@ -119,6 +121,10 @@ TERMS = [
     "COALESCE(a, b, 0)", "COALESCE(a, 0) + COALESCE(b, 0)", "COALESCE(p, FALSE)", "COALESCE(NULL, s)",
     "IF(p, a, b)", "CASE WHEN p THEN a END", "CASE WHEN p THEN a WHEN q THEN b ELSE 0 END",
     "CASE WHEN a > 0 THEN NULL ELSE NULL END", "(COALESCE(a, 0) > 0) <> (COALESCE(b, 0) > 0)", "f", "COALESCE(f, NULL)",
+    "s > 'x'", "s <= 'x'", "s < s", "p > q", "f > 0", "f > f", "f >= f", "f < a", "a < f", "f = a", "f + 1", "f * a",
+    "a BETWEEN b AND 3", "s NOT BETWEEN 'a' AND s", "a IN (1, 3)", "a IN (1, NULL)", "s NOT IN ('x', 'z')", "a / 2",
+    "f / 2", "a / b", "NULL IN (1)", "-f",
+    "f - f", "CAST(a AS INT)", "CAST(a AS DOUBLE)", "COALESCE(f, a)", "a % 3", "b % 3L", "IF(p, f, 0)", "-a % 2",
     "CAST(f AS DOUBLE)", "CAST(s AS STRING)", "CAST(NULL AS DATE)", "f = f", "f <> f", "f <=> f",
 ]  # fmt: skip
 
@@ -129,14 +135,26 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
     wanted = shown.toArrow()
     for i, text in enumerate(TERMS):
         made = value(expression(text), rows)
-        assert made.data.to_pylist() == wanted.column(f"c{i}").to_pylist(), text
+        assert repr(made.data.to_pylist()) == repr(wanted.column(f"c{i}").to_pylist()), text
         assert made.type == shown.schema[f"c{i}"].dataType, text
         assert made.data.type == wanted.schema.field(f"c{i}").type, text
 
 
 @pytest.mark.parametrize(
     "text",
-    ["f = 0.0", "f > 0", "a = 1.5", "a / b", "s > 'x'", "upper(s)", r"s = 'a\nb'", "a = s", "CAST(a AS INT)", "no"],
+    [
+        "f = 0.0",
+        "a = 1.5",
+        "s / b",
+        "a DIV b",
+        "upper(s)",
+        r"s = 'a\nb'",
+        "a = s",
+        "CAST(f AS INT)",
+        "f % 2",
+        "a > s",
+        "no",
+    ],
 )
 def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
     with pytest.raises(ForSpark):
@@ -166,6 +184,14 @@ def test_numbers_that_are_too_large_are_for_spark() -> None:
     assert by_hand(Group(ref("t", "n"), ("n",), (Fold("m", "max", (expression("n + 1"),)),)), t=kept) is None
 
 
+@pytest.mark.parametrize(
+    "text", ["a % 0", "a / 0", "CAST(a * 4611686018427387904 AS INT)", "CAST(9007199254740993 AS DOUBLE)"]
+)
+def test_what_does_not_fit_is_for_spark(text: str) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        value(expression(text), held([{"a": 1}], a=LongType()))
+
+
 FLOATS = [{"f": f} for f in (0.0, -0.0, math.nan, -math.nan, math.inf, 0.5, None)]
 
 
@@ -182,6 +208,35 @@ def test_floats_are_keys_as_they_are_to_spark(spark: SparkSession, kind: DataTyp
         join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), safe=safe)
         pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
         assert shown(by_hand(join, t=rows, u=other)) == shown(pairs)
+
+
+VALUES: dict[DataType, list[Any]] = {
+    LongType(): [3, -1, None],
+    DoubleType(): [0.5, -0.5, math.nan, -math.inf, None],
+    FloatType(): [0.5, -0.5, -2.5, math.inf, None],
+    StringType(): ["b", "é", "", "a", None],
+    BinaryType(): [b"b", b"\xff", b"", None],
+    BooleanType(): [True, False, None],
+    DecimalType(9, 2): [Decimal("1.10"), Decimal("-2.50"), None],
+    DateType(): [date(2024, 2, 29), date(1969, 1, 1), None],
+    TimestampType(): [datetime(2024, 2, 29, tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC), None],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+def test_values_are_ordered_as_by_spark(spark: SparkSession, kind: DataType) -> None:
+    pairs = [{"k": i % 3, "a": a, "b": b} for i, (a, b) in enumerate(product(VALUES[kind], repeat=2))]
+    rows = held([*pairs, {"k": 9, "a": None, "b": None}], k=LongType(), a=kind, b=kind)
+    rows.frame(spark).createOrReplaceTempView("values")
+    folds = tuple(Fold(f"{f}_{c}", f, (column(c),)) for f in ("min", "max") for c in "ab")
+    group = Group(ref("t", "k", "a", "b"), ("k",), folds)
+    texts = ", ".join(f"{f.function}({f.arguments[0].text}) AS {f.name}" for f in folds)
+    assert shown(by_hand(group, t=rows)) == shown(
+        spark.sql(f"SELECT k, {texts} FROM values GROUP BY k").toArrow().to_pylist()
+    )
+    for sign in ("<", "<=", ">", ">="):
+        wanted = spark.sql(f"SELECT a {sign} b AS c FROM values").toArrow().column("c").to_pylist()
+        assert value(expression(f"a {sign} b"), rows).data.to_pylist() == wanted
 
 
 def shown(rows: list[dict[str, Any]] | None) -> list[str]:

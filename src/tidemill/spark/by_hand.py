@@ -22,7 +22,7 @@ from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import from_tree, literal
 from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, One, Operator, Project, Union
 from tidemill.spark.local import Held
-from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, comparable, compared, truth, value
+from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, comparable, compared, ordered, truth, value
 
 _JOINS = {
     JoinKind.INNER: "inner",
@@ -164,11 +164,17 @@ def _way(fold: Fold, rows: Held) -> _Way:
         raise ForSpark(fold.function)
     first, *others = given
     match fold.function, others:
-        case "sum" | "min" | "max", [] if first.type in WHOLE:
-            if fold.function == "sum" and _may_overflow(first.data):
+        case "sum", [] if first.type in WHOLE:
+            if _may_overflow(first.data):
                 raise ForSpark("a sum that may be too large")
-            kind = LongType() if fold.function == "sum" else first.type
-            return _Way(first.data, fold.function, lambda numbers: Value(numbers, kind))
+            return _Way(first.data, "sum", lambda numbers: Value(numbers, LongType()))
+        case "min" | "max", []:
+            codes = ordered(first)
+            if codes.type == first.data.type:
+                return _Way(codes, fold.function, lambda values: Value(values, first.type))
+            sorted_rows = pc.sort_indices(codes)
+            ranks = pc.if_else(codes.is_valid(), pc.sort_indices(sorted_rows), None)
+            return _Way(ranks, fold.function, lambda ranks: first.at(sorted_rows.take(ranks)))
         case "any_value", [_] if fold.arguments[1] == literal("TRUE"):  # of those that are not NULL
             at = pc.if_else(first.data.is_valid(), _numbers(len(first.data)), None)
             return _Way(at, "min", first.at)

@@ -17,7 +17,7 @@ from tidemill.algebra.upserts import replaced, upserted
 from tidemill.errors import RunFailed
 from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
-from tidemill.spark.holding import is_plain
+from tidemill.spark.holding import is_counted, is_plain
 from tidemill.spark.local import Held
 from tidemill.spark.merge import ORDER, Keys
 from tidemill.spark.reading import Reader
@@ -50,7 +50,8 @@ class Channels:
             case Snapshot() as content:
                 if scan.channel.endswith(_SINCE):
                     return self._reader.at_hand(content)
-                return is_plain(content) and self._reader.at_hand(content, whole=True)
+                kept = is_plain(content) or is_counted(content)
+                return kept and self._reader.at_hand(content, whole=True)
             case Chain(updates=Upsert()) as changes:
                 return scan.at is At.TOUCHED and self._reader.at_hand(changes)
             case Chain(updates=Append() | Signed()) as changes:

@@ -1,7 +1,7 @@
 """Expressions on Arrow columns, with the meaning that Spark gives them.
 
 Those that derivation writes, and the plainest of users' conditions: names, literals, comparisons, logic, sums of whole
-numbers. All else is for Spark to compute, and so is whatever might fail, which it does in its own words.
+numbers and of doubles. All else is for Spark to compute, and so is whatever might fail, which it does in its own words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ from tidemill.algebra.expression import Expression
 from tidemill.spark.local import Held
 
 WHOLE = (IntegerType(), LongType())
-"""The types of numbers that are computed here."""
+"""The types of whole numbers that are computed here."""
+
+_NUMBERS = (*WHOLE, DoubleType())
+"""Types of numbers, each of which widens to those after it."""
 
 _CASTS = {
     exp.DType.INT: IntegerType(),
@@ -56,6 +59,7 @@ _EXACT = (
     *(BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType),
 )
 _BITS: dict[type[DataType], pa.DataType] = {DoubleType: pa.int64(), FloatType: pa.int32()}
+_ALL_BUT_THE_SIGN = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
 
 
 class ForSpark(Exception):
@@ -100,6 +104,15 @@ def compared(data: pa.ChunkedArray | pa.Array, kind: DataType) -> Value:
     return Value(_whole_array(data).view(to_arrow_type(kind)) if type(kind) in _BITS else data, kind)
 
 
+def ordered(found: Value) -> pa.ChunkedArray | pa.Array:
+    """What Arrow orders as Spark orders the values. Of floats their bits, those of negative ones turned around."""
+    codes = comparable(found)
+    if type(found.type) not in _BITS:
+        return codes
+    turned = pc.bit_wise_xor(codes, pa.scalar(_ALL_BUT_THE_SIGN[codes.type], codes.type))
+    return pc.if_else(pc.less(codes, pa.scalar(0, codes.type)), turned, codes)
+
+
 def value(expression: Expression, rows: Held) -> Value:
     if "\\" in expression.text:
         raise ForSpark("what a backslash means")
@@ -114,9 +127,9 @@ def truth(expression: Expression, rows: Held) -> pa.ChunkedArray | pa.Array:
 def alike(values: Sequence[Value]) -> list[Value]:
     """The values in the one type that all of them have or widen to."""
     kinds = {v.type for v in values} - {NullType()}
-    if len(kinds) > 1 and not kinds <= {*WHOLE}:
+    if len(kinds) > 1 and not kinds <= {*_NUMBERS}:
         raise ForSpark(f"several types: {sorted(k.simpleString() for k in kinds)}")
-    kind = LongType() if len(kinds) > 1 else next(iter(kinds), NullType())
+    kind = max(kinds, key=_NUMBERS.index) if len(kinds) > 1 else next(iter(kinds), NullType())
     return [v.to(kind) for v in values]
 
 
@@ -135,11 +148,17 @@ class _Terms:
             case exp.Null() | exp.Boolean() | exp.Literal() | exp.Neg(this=exp.Literal()):
                 return self._literal(tree)
             case exp.Cast():  # TRY_CAST is one, too
-                return self._cast(self.of(tree.this), tree.to.this)
+                return _cast(self.of(tree.this), _CASTS.get(tree.to.this))
             case exp.Neg():
-                return _whole(pc.negate_checked, [self.of(tree.this)])
+                return _arithmetic(pc.negate_checked, [self.of(tree.this)])
             case exp.Is(expression=exp.Null()):
                 return Value(self.of(tree.this).data.is_null(), BooleanType())
+            case exp.Between(args={"low": low, "high": high}) if not tree.args.get("symmetric"):
+                sides = self.of(tree.this), self.of(low), self.of(high)
+                return _logic(pc.and_kleene, [_order(pc.greater_equal, sides[:2]), _order(pc.less_equal, sides[::2])])
+            case exp.In(expressions=[_, *_] as listed):
+                agreeing = (_equality(pc.equal, [self.of(tree.this), self.of(e)]) for e in listed)
+                return reduce(lambda any_of, one: _logic(pc.or_kleene, [any_of, one]), agreeing)
             case exp.Coalesce():
                 values = alike([self.of(e) for e in (tree.this, *tree.expressions)])
                 return Value(pc.coalesce(*(v.data for v in values)), values[0].type)
@@ -164,12 +183,6 @@ class _Terms:
     def _literal(self, tree: exp.Expr) -> Value:
         found = _constant(tree)
         return Value(pa.repeat(found, self._rows.table.num_rows), _KINDS[found.type])
-
-    def _cast(self, found: Value, wanted: exp.DType) -> Value:
-        kind = _CASTS.get(wanted)
-        if kind is None or found.type not in (kind, NullType(), *(WHOLE if kind == LongType() else ())):
-            raise ForSpark(f"{found.type.simpleString()} as {wanted}")
-        return found.to(kind)
 
     def _case(self, ifs: Sequence[exp.Expr], default: exp.Expr | None) -> Value:
         made = alike([self.of(e) for e in (*(i.args["true"] for i in ifs), default or exp.Null())])
@@ -222,6 +235,12 @@ def _whole_array(data: pa.ChunkedArray | pa.Array) -> pa.Array:
     return data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
 
 
+def _cast(found: Value, kind: DataType | None) -> Value:
+    if kind is None or found.type not in (kind, NullType(), *(WHOLE if kind in _NUMBERS else ())):
+        raise ForSpark(f"a cast of {found.type.simpleString()}")
+    return found.to(kind)
+
+
 def _true(found: Value) -> pa.ChunkedArray | pa.Array:
     return pc.fill_null(_logical(found), False)
 
@@ -236,12 +255,21 @@ def _logic(function: Callable[..., Any], sides: Iterable[Value]) -> Value:
     return Value(function(*map(_logical, sides)), BooleanType())
 
 
-def _whole(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
-    """Arithmetic of whole numbers; what is too large for their type is Spark's to judge."""
+def _arithmetic(function: Callable[..., Any], sides: Sequence[Value], types: Sequence[DataType] = _NUMBERS) -> Value:
+    """Arithmetic of numbers; what is too large for their type is Spark's to judge."""
     numbers = alike(sides)
-    if numbers[0].type not in WHOLE:
+    if numbers[0].type not in types:
         raise ForSpark(f"arithmetic of {numbers[0].type.simpleString()}")
     return Value(function(*(n.data for n in numbers)), numbers[0].type)
+
+
+def _quotient(sides: Sequence[Value]) -> Value:
+    """Numbers are divided as doubles; by zero is Spark's to judge."""
+    return _arithmetic(pc.divide_checked, [_cast(side, DoubleType()) for side in sides])
+
+
+def _remainder(a: pa.ChunkedArray | pa.Array, b: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    return pc.subtract_checked(a, pc.multiply_checked(pc.divide_checked(a, b), b))
 
 
 def _equality(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
@@ -249,10 +277,7 @@ def _equality(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
 
 
 def _order(function: Callable[..., Any], sides: Sequence[Value]) -> Value:
-    found = alike(sides)
-    if found[0].type not in WHOLE:
-        raise ForSpark(f"order of {found[0].type.simpleString()}")
-    return Value(function(*(f.data for f in found)), BooleanType())
+    return Value(function(*map(ordered, alike(sides))), BooleanType())
 
 
 def _same(a: pa.ChunkedArray | pa.Array, b: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -263,9 +288,11 @@ _FUNCTIONS: dict[type[exp.Expr], Callable[[Sequence[Value]], Value]] = {
     exp.And: partial(_logic, pc.and_kleene),
     exp.Or: partial(_logic, pc.or_kleene),
     exp.Not: partial(_logic, pc.invert),
-    exp.Add: partial(_whole, pc.add_checked),
-    exp.Sub: partial(_whole, pc.subtract_checked),
-    exp.Mul: partial(_whole, pc.multiply_checked),
+    exp.Add: partial(_arithmetic, pc.add_checked),
+    exp.Sub: partial(_arithmetic, pc.subtract_checked),
+    exp.Mul: partial(_arithmetic, pc.multiply_checked),
+    exp.Div: _quotient,
+    exp.Mod: partial(_arithmetic, _remainder, types=WHOLE),
     exp.EQ: partial(_equality, pc.equal),
     exp.NEQ: partial(_equality, pc.not_equal),
     exp.NullSafeEQ: partial(_equality, _same),
