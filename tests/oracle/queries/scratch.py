@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -55,6 +56,13 @@ def fetched(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Result
 
 
 def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
+    try:
+        return _together(frames)
+    except Py4JJavaError:  # Spark's optimizer fails on some unions of queries that it can do one by one
+        return {name: result for name, frame in frames.items() for result in _together({name: frame}).values()}
+
+
+def _together(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
     """What frames hold, with one job: each frame's in a column of its own."""
     # Spelled as text, a type holds NULLs everywhere, as Arrow wants it of the boxes that are empty.
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
