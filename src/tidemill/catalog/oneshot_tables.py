@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, false
 
 from tidemill.catalog.tables import Id, metadata
 from tidemill.catalog.types import SchemaText
@@ -34,7 +34,7 @@ datasets = Table(
     Column("version", BigInteger, nullable=False, default=0),
     Column("claims", Integer, nullable=False, default=0),
     Column("keep", Boolean, nullable=False),  # as what it is to be made: a leaf?
-    Column("pinned", Boolean, nullable=False, default=False),  # never evicted
+    Column("pinned", Boolean, nullable=False, default=False, server_default=false()),  # never evicted
     Column("run_id", Id, ForeignKey("runs.id")),  # that makes it, or made it last
     Column("schema", SchemaText),
     Column("files", JSON, nullable=False, default=list),  # path, rows and bytes of each

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from tidemill import __version__
 from tidemill.cli import (
@@ -76,7 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in given or os.environ.get("TIDEMILL_DEBUG") == "1"
     failures = Failures(as_json="--json" in given, debug=debug)
-    sys.exit(failures.guard(lambda: program()(given, prog_name="tidemill", standalone_mode=False)))
+    sys.exit(failures.guard(lambda: _command()(given, prog_name="tidemill", standalone_mode=False)))
+
+
+@cache
+def _command() -> Callable[..., object]:
+    return get_command(program())
 
 
 def _show_version(wanted: bool) -> None:
