@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.oracle.conftest import TOLD
 from tests.oracle.queries import world
 from tests.oracle.queries.columns import Column, Type
-from tests.oracle.queries.generate import case, one_query
+from tests.oracle.queries.generate import DEPTHS, case, one_query
 from tests.oracle.queries.histories import NAMES, Input, Insert
 from tests.oracle.queries.report import Different
 from tests.oracle.queries.tally import CONSTRUCTS, LEAST, Tally
@@ -23,7 +23,8 @@ from tidemill.model.change import Signed
 
 CAMPAIGN = "TIDEMILL_EXAMPLES" in os.environ
 EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
-QUERIES, STEPS = (24, 6) if CAMPAIGN else (12, 3)
+QUERIES, STEPS, DEEP = (24, 6, DEPTHS) if CAMPAIGN else (20, 12, (0, 0, 0, 1))
+"""The suite compares 240 times, mostly plain queries; what is deep costs more and is for the campaign."""
 
 
 @pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
@@ -36,7 +37,7 @@ def test_declared_queries_stay_fresh(
     @settings(max_examples=EXAMPLES, derandomize=not CAMPAIGN, phases=(Phase.explicit, Phase.reuse, Phase.generate))
     @given(seed=st.integers(0, 2**64))
     def search(seed: int) -> None:
-        made = case(seed, QUERIES, STEPS)
+        made = case(seed, QUERIES, STEPS, DEEP)
         tally.add(made, world.search(spark, made))
         if CAMPAIGN:
             with capture.global_and_fixture_disabled():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
 
@@ -20,8 +20,8 @@ DEARER = 4
 """So many times as dear as others is what counts as large, and so many times fewer are the queries."""
 
 
-def case(seed: int, queries: int, steps: int) -> Case:
-    """The case of a seed: so many queries over channels with a history of so many steps.
+def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS) -> Case:
+    """The case of a seed: so many queries, so deep, over channels with a history of so many steps.
 
     A case is far larger than what Hypothesis draws choice by choice: there the first would be the simplest of all,
     and most of the rest too long. So Hypothesis draws the seed, and `reduce` makes a failing case small.
@@ -30,21 +30,23 @@ def case(seed: int, queries: int, steps: int) -> Case:
     found = channels(random)
     scale = random.choice(SCALES)
     many = queries if scale is Scale.SMALL else queries // DEARER
-    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, many)
+    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, many, depths)
     return Case(tables, inputs_of(found), histories(random, found, steps), scale)
 
 
-def one_query(random: Random, tables: Mapping[str, Columns]) -> Query:
+def one_query(random: Random, tables: Mapping[str, Columns], depths: Sequence[int] = DEPTHS) -> Query:
     """One query over these tables."""
-    return query(Pen(random, tables, count(1), count(1)), random.choice(DEPTHS))
+    return query(Pen(random, tables, count(1), count(1)), random.choice(depths))
 
 
-def declarations(random: Random, inputs: Mapping[str, Columns], many: int) -> dict[str, str]:
+def declarations(
+    random: Random, inputs: Mapping[str, Columns], many: int, depths: Sequence[int] = DEPTHS
+) -> dict[str, str]:
     """The texts of several tables by name, in the order in which to run them; later ones may read earlier ones."""
     tables = dict(inputs)
     texts: dict[str, str] = {}
     for number in range(many):
-        made = one_query(random, tables if random.random() < 0.25 else inputs)
+        made = one_query(random, tables if random.random() < 0.25 else inputs, depths)
         name = f"q{number}"
         texts[name], tables[name] = made.text, made.columns
     return texts
