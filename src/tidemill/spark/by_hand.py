@@ -46,7 +46,6 @@ _OFTEN = 10_000
 _PAIRS = 1 << 20
 """So many pairs of rows are tried one by one; more are for Spark, which need not hold them all at once."""
 
-
 _MANY = 1 << 24
 """Pairs of rows that agree on keys: so many are still held."""
 
