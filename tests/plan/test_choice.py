@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tidemill.algebra.program import COLLECTED
 from tidemill.plan.cost import SPREAD, Learnt, Looked
 from tidemill.plan.graph import Size
-from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Reading, State, choose, prior
+from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, Choice, Reading, State, afterwards, choose, prior
 from tidemill.retain.compaction import LIMITS
 
 MILLION = 1_000_000
@@ -49,6 +51,14 @@ def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
     less, more = (choose([reading], {}).options[-1].seconds or 0.0 for reading in read)
     one = PRIORS["incremental"].change
     assert more - less == pytest.approx(AFTERWARDS * 50 * MILLION + one, rel=0.01)
+
+
+def test_what_compaction_costs_is_a_matter_of_the_result_not_of_what_it_was_made_of() -> None:
+    at = Looked(0, MILLION, 50 * MILLION)
+    batch = prior("batch", 1).after(at, 1.0, [Size(1_000, 50_000)])  # a thousandth
+    extra = [afterwards(known, replace(at, change=MILLION), at.bytes) for known in (None, batch)]
+    assert extra == [pytest.approx(AFTERWARDS * 50 * MILLION), pytest.approx(AFTERWARDS * 50_000, rel=0.01)]
+    assert afterwards(batch, at, at.bytes) == 0.0
 
 
 def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:

@@ -42,7 +42,7 @@ def prior(variant: str, outputs: int) -> Learnt:
 
 
 AFTERWARDS = 1.2e-8
-"""Seconds for each byte of everything, if so much changed that compaction makes a new base of the result at once."""
+"""Seconds for each byte of the result, if so much changed that compaction makes a new base of it at once."""
 
 REBASED = 1 / 3
 """The share of a content from which on that is so: a changed row is two signed ones, and if they are more than the base
@@ -91,7 +91,8 @@ def choose(
     found = list(readings)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
     cost = estimates(found, learnt)
-    cost[Way.INCREMENTAL] += AFTERWARDS * sum(r.bytes for r in found) if change > REBASED * content else 0.0
+    size = sum(r.bytes for r in found)
+    cost[Way.INCREMENTAL] += afterwards(learnt.get(Way.BATCH), Looked(change, content), size)
     anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
     options = tuple(Option(way, content, cost[way]) for way in anew)
     obstacle = only_batch or _obstacle(found) or (_DROPPED if state is State.DROPPED else None)
@@ -119,6 +120,17 @@ def estimates(readings: Iterable[Reading], learnt: Mapping[str, Learnt]) -> dict
     part = Looked(change, content, sum(r.changed for r in found), times(change))
     known = {way: learnt.get(way) or prior(way, 1) for way in PRIORS}
     return {way: seconds(way, known, part if way == Way.INCREMENTAL else anew) for way in PRIORS}
+
+
+def afterwards(batch: Learnt | None, looked: Looked, size: float) -> float:
+    """Seconds of compaction right after an incremental refresh that looks at so much of contents of so many bytes.
+
+    How much of them the result is, runs in batch have taught.
+    """
+    if looked.change <= REBASED * looked.content:
+        return 0.0
+    results = (batch or prior(Way.BATCH, 1)).estimate(Looked(0, looked.content, size)).sizes
+    return AFTERWARDS * sum(result.bytes for result in results)
 
 
 _DROPPED = "its state was dropped when everything was last computed anew"

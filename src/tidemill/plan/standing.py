@@ -19,7 +19,7 @@ from tidemill.plan.declared import bound
 from tidemill.plan.graph import APPLY, EMPTY, Block, Graph, Shape, Size
 from tidemill.plan.layout import Layout
 from tidemill.plan.planner import DynamicProgram
-from tidemill.plan.refresh import AFTERWARDS, PRIORS, REBASED, WORTH, prior
+from tidemill.plan.refresh import PRIORS, WORTH, afterwards, prior
 from tidemill.plan.steps import Answer, Estimate, Step
 from tidemill.plan.stock import Stock
 from tidemill.plan.vector import NEVER, Clock, packed
@@ -91,9 +91,9 @@ class LearntCosts:
             return self._estimate(known, variant, looked_at(reads), extra)
         contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
         looked = replace(looked_at(moved), content=contents.rows)
-        heavy = variant == Way.INCREMENTAL and looked.change > REBASED * looked.content
+        extra = afterwards(known[Way.BATCH], looked, contents.bytes) if variant == Way.INCREMENTAL else 0.0
         name = incremental(variant, self._tasks[task].reads, [b.channel for b in moved])
-        return self._estimate(known, name, looked, AFTERWARDS * contents.bytes if heavy else 0.0)
+        return self._estimate(known, name, looked, extra)
 
     def _estimate(self, known: Mapping[str, Learnt], variant: str, looked: Looked, extra: float) -> Estimate:
         sizes = known[variant].estimate(looked).sizes
