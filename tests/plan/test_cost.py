@@ -66,6 +66,15 @@ def test_what_is_long_ago_is_forgotten() -> None:
     assert after(3, moved, known=after(60, TRUE), seed=2).terms.cost(read) < 0.9 * moved.cost(read)
 
 
+def test_cold_first_runs_of_a_small_table_do_not_say_that_rows_cost_nothing() -> None:
+    known = guessed(GUESS, 1.0)
+    for number, cold in enumerate((2.5, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0)):
+        read = Looked(0, (5 + number) * 1e5, 0)
+        known = known.after(read, cold * TRUE.cost(read), [read.size])
+    read = Looked(0, 4e6, 0)
+    assert known.terms.cost(read) == pytest.approx(TRUE.cost(read), rel=0.25)
+
+
 magnitudes = st.floats(0, 1e9)
 anything = st.builds(Looked, magnitudes, magnitudes, magnitudes)
 

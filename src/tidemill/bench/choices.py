@@ -18,6 +18,7 @@ import tidemill as tm
 from tidemill.app import Tidemill
 from tidemill.bench.cost import measured
 from tidemill.bench.refresh import project, refresh
+from tidemill.plan.refresh import Choice
 
 QUERIES: Mapping[str, str] = {
     "filter": "SELECT id, k, v * 2 AS w FROM events WHERE v > 500",
@@ -138,17 +139,21 @@ class _Sweep:
 
     def point(self, share: float) -> dict[str, Any]:
         self._add(max(1, round(self._rows * share)))
-        variants: list[str] = []
-        took = measured(lambda: variants.append(refresh(self._mill, "chosen")))
-        other = "batch" if variants[0].startswith("incremental") else "incremental"
+        told: list[Choice] = []
+        took = measured(lambda: self._mill.run("chosen", tell=lambda choices: told.extend(choices.values())))
+        chosen = told[0].way
+        other = "batch" if chosen == "incremental" else "incremental"
         otherwise = measured(lambda: refresh(self._mill, "twin", other))
         self._tidy()
+        expected = {option.way: option.seconds for option in told[0].options}
         return {
             "rows": self._rows,
-            "chosen": variants[0],
+            "chosen": chosen,
             "seconds": round(took.seconds, 3),
+            "expected": _rounded(expected[chosen]),
             "other": other,
             "other_seconds": round(otherwise.seconds, 3),
+            "other_expected": _rounded(expected[other]),
         }
 
     def _add(self, count: int) -> None:
@@ -158,3 +163,7 @@ class _Sweep:
     def _tidy(self) -> None:
         for known in self._mill.catalog.channels():
             self._mill.compact(known.channel.name)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

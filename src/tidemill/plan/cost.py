@@ -3,7 +3,9 @@
 A run costs something to start, something for each row that changed, for each row that it looks at otherwise, and for
 each byte. Before the first run there is a guess. Then the four are fitted to the runs, the latest counting most, by
 least squares of errors relative to the guess; none is ever negative. The guess keeps a little weight for ever: where
-rows and bytes always go together, runs cannot say which of them costs, and the guess decides.
+rows and bytes always go together, runs cannot say which of them costs, and the guess decides. The first runs soon count
+as little as the guess does: they are slow, because everything is cold, and small, because tables grow, and together
+that looks as if rows cost nothing.
 
 How much a variant makes of what it reads is a ratio of sums that forget at the same pace.
 
@@ -31,10 +33,10 @@ GUESS = 1e-4
 """How much the guess counts for ever, in runs. At first it counts as one."""
 
 DOUBTED = 0.1
-"""How much the guess still counts after a run: it may be off by any factor."""
+"""How much the guess still counts after a run, and a cold run after the next: they may be off by any factor."""
 
 ENOUGH = 3
-"""Runs of a variant that speak for it alone. Fewer may have been cold: others say how fast the machine is."""
+"""Runs of a variant that speak for it alone. Earlier ones may have been cold: others say how fast the machine is."""
 
 SURE = 1.0
 """Seconds squared that guesses of merging must have varied by, in sum, for runs to say as much as the guess does."""
@@ -157,11 +159,12 @@ class Learnt:
         """What is known after another run; `merging`: the seconds guessed for that, of one that read contents."""
         scale = self.guess.cost(at)  # a yardstick that does not move, so that errors of all runs compare
         parts = [part / scale for part in self.guess.parts(at)]
+        kept = KEPT if self.runs >= ENOUGH else DOUBTED
         moments = tuple(
-            tuple(KEPT * m + a * b for m, b in zip(row, parts, strict=True))
+            tuple(kept * m + a * b for m, b in zip(row, parts, strict=True))
             for row, a in zip(self.moments, parts, strict=True)
         )
-        cross = tuple(KEPT * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
+        cross = tuple(kept * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
         weight = DOUBTED * self.weight
         return replace(
             self,
