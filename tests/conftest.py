@@ -15,12 +15,14 @@ from tidemill.spark import session
 # quickly gets 48 MB unless told otherwise, which the tests fill, so that it would be thrown away and compiled again.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
+# Whoever changes nothing sees no other result; `make search` asks for more examples, and those are random.
+EXAMPLES = os.environ.get("TIDEMILL_EXAMPLES")
+
 settings.register_profile(
     "tidemill",
     deadline=None,
-    max_examples=int(os.environ.get("TIDEMILL_EXAMPLES", "30")),
-    derandomize="TIDEMILL_EXAMPLES"
-    not in os.environ,  # whoever changes nothing sees no other result; `make search` does
+    max_examples=int(EXAMPLES or 30),
+    derandomize=EXAMPLES is None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     print_blob=True,
 )
