@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from pyspark.sql import SparkSession
 from tests.oracle.queries.case import Scale
@@ -139,5 +141,24 @@ def test_partners_of_many_rows_come_and_go(spark: SparkSession, same: str) -> No
         [Insert("t", [{"k": 1, "n": 1, "_deleted": False}]), Insert("v", rows)],
         [Insert("t", [{"k": None, "n": 5, "_deleted": False}, {"k": 1, "n": None, "_deleted": True}])],
         [Insert("t", [{"k": None, "n": None, "_deleted": True}, {"k": 1, "n": 9, "_deleted": False}])],
+    ]
+    assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}
+
+
+def test_sums_and_averages_of_decimals_of_many_digits(spark: SparkSession) -> None:
+    shapes = [(5, 2), (14, 6), (27, 4), (27, 20), (28, 6), (32, 4), (33, 6), (34, 2), (38, 6), (38, 9)]
+    made = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))
+    queries = {
+        "by_shape": f"SELECT k, {made} FROM t GROUP BY k",
+        "products": "SELECT k, sum(v * (1 - w)) AS net, avg(v * w) AS mean, sum(v * (1 - w) * (1 + w)) AS gross "
+        "FROM t GROUP BY k",
+    }
+    inputs = [Input("t", "k int, v decimal(15, 2), w decimal(15, 2)", Signed())]
+    numbers = ("1", "2", "-3", "0.01", "999.99", "-0.05")
+    rows = [{"k": n % 2, "v": Decimal(v), "w": Decimal("0.07") * n} for n, v in enumerate(numbers)]
+    history = [
+        [Insert("t", [r | {"_count": n % 3 + 1} for n, r in enumerate(rows)])],
+        [Insert("t", [rows[0] | {"_count": 6}, rows[1] | {"_count": -2}, rows[4] | {"_count": -1}])],
+        [Insert("t", [rows[0] | {"_count": -7}, rows[3] | {"v": None, "_count": 2}, rows[4] | {"_count": -1}])],
     ]
     assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}

@@ -29,12 +29,20 @@ class Accumulator:
 
     fold: Fold
     weighted: Fold | None  # the same of signed rows, each as often as its `_count` says; None if that has no meaning
-    combine: str | None  # of an old value and one of added rows, as a template over {old} and {new}; None: recompute
+    combine: str | None
+    """Of an old value and one of added rows, a template over {old}, {new}, and whether the group {was} there.
+
+    None: it is recomputed.
+    """
     exact: bool = False
 
     @property
     def name(self) -> str:
         return self.fold.name
+
+    def combined(self, *, old: str, new: str, was: str) -> Expression:
+        assert self.combine is not None
+        return expression(self.combine.format(old=old, new=new, was=was))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,12 @@ class Kept:
 
 
 _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
+
+_SCALE_KEPT = 6
+"""Digits behind the point that Spark keeps when it makes a result fit into its 38 digits."""
+
+_ROWS_DIGITS = 10
+"""Digits that the number of a group's rows may have."""
 
 
 def rows_kept(name: str = ROWS) -> Accumulator:
@@ -70,10 +84,12 @@ def _holistic(fold: Fold) -> Kept:
     return Kept(fold, (Accumulator(whole, None, None),), "{v}")
 
 
-def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = "") -> Accumulator:
+def _sum_of(
+    name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD
+) -> Accumulator:
     plain = Fold(name, "sum", (expression(value),), cast=cast)
     signed = Fold(name, "sum", (expression(weighted),), cast=cast)
-    return Accumulator(plain, signed, _ADD, exact=exact)
+    return Accumulator(plain, signed, combine, exact=exact)
 
 
 def _number(fold: Fold) -> Accumulator:
@@ -113,13 +129,20 @@ def _total(fold: Fold) -> tuple[Accumulator, str] | None:
         return _sum_of(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
     if found := _DECIMAL.fullmatch(fold.type):
         precision, scale = int(found[1]), int(found[2])
-        if precision <= 27:  # so that a product with a count of ten digits stays within 38
-            state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing a digit
-            plain = f"COALESCE({value}, 0)"
-            signed = f"COALESCE({value} * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
-            accumulator = _sum_of(name, plain, signed, exact=True, cast=state)
-            return accumulator, f"DECIMAL({min(38, precision + 10)}, {scale})"
+        plain, signed = f"COALESCE({value}, 0)", f"COALESCE({value} * CAST({COUNT} AS DECIMAL({_ROWS_DIGITS}, 0)), 0)"
+        result = f"DECIMAL({min(38, precision + 10)}, {scale})"
+        if precision <= 27:  # so that a product with a count stays within 38 digits
+            state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing one
+            return _sum_of(name, plain, signed, exact=True, cast=state), result
+        if scale <= _SCALE_KEPT:  # no product and no sum loses a digit; one that has too many is an error
+            state = f"DECIMAL(38, {scale})"
+            return _sum_of(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
     return None
+
+
+def _add_wide(state: str) -> str:
+    """Addition of what may have become too large: where Spark makes that NULL instead of an error, it stays NULL."""
+    return f"CASE WHEN {{was}} THEN {{old}} ELSE CAST(0 AS {state}) END + {{new}}"
 
 
 def _sum(fold: Fold) -> Kept | None:
@@ -131,15 +154,28 @@ def _sum(fold: Fold) -> Kept | None:
 
 
 def _avg(fold: Fold) -> Kept | None:
-    total = _total(fold)
-    if total is None:
+    total, mean = _total(fold), _mean(fold)
+    if total is None or mean is None:
         return None
-    accumulator, result = total
-    value = f"CAST({{s}} AS {'DOUBLE' if result == 'BIGINT' else result}) / {{n}}"
-    if found := _DECIMAL.fullmatch(fold.type):
-        precision, scale = int(found[1]), int(found[2])
-        value = f"CAST({value} AS DECIMAL({min(38, precision + 4)}, {min(38, scale + 4)}))"
-    return Kept(fold, (accumulator, _number(fold)), f"CASE WHEN {{n}} > 0 THEN {value} END")
+    return Kept(fold, (total[0], _number(fold)), f"CASE WHEN {{n}} > 0 THEN {mean} END")
+
+
+def _mean(fold: Fold) -> str | None:
+    """The template of a sum divided by a number; None if that cannot be rounded as Spark rounds an average.
+
+    A quotient of decimals has so few digits that rounding it once more may go wrong. That of what is left over from
+    whole numbers has enough.
+    """
+    found = _DECIMAL.fullmatch(fold.type)
+    if found is None:
+        return "CAST({s} AS DOUBLE) / {n}"
+    precision, scale = int(found[1]), int(found[2])
+    if precision > 33 or scale > 11:
+        return None
+    number, result = "CAST({n} AS DECIMAL(13, 0))", f"DECIMAL({precision + 4}, {scale + 4})"
+    left_over = f"({{s}} % {number})"
+    parts = (f"CAST({part} / {number} AS {result})" for part in (f"({{s}} - {left_over})", left_over))
+    return f"CAST({' + '.join(parts)} AS {result})"
 
 
 def _variance(root: bool, least: int) -> Callable[[Fold], Kept | None]:

@@ -238,7 +238,7 @@ class Derivation:
         totals = [Fold(ADDED + f.name, f.function, (column(ADDED + f.name),), cast=f.cast) for f in folds]
         both = Group(padded_union(added, was), keys, (*totals, *either(was.columns, keys)))
         made = [
-            Named(NEW + a.name, expression((a.combine or "").format(old=before(a.name), new=quoted(ADDED + a.name))))
+            Named(NEW + a.name, a.combined(old=before(a.name), new=quoted(ADDED + a.name), was=there(OLD)))
             for a in state.accumulators
         ]
         return Filter(extend(both, *made), expression(f"{there(NEW)} OR {there(OLD)}"))

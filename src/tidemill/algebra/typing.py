@@ -27,6 +27,8 @@ def type_of(tree: exp.Expr, types: Types) -> str:
     >>> from tidemill.algebra.dialect import parse_expression
     >>> type_of(parse_expression("price * (1 - discount)"), {"price": "DECIMAL(12, 2)", "discount": "DECIMAL(4, 2)"})
     'DECIMAL(18, 4)'
+    >>> type_of(parse_expression("a * b"), {"a": "DECIMAL(38, 4)", "b": "DECIMAL(12, 2)"})
+    'DECIMAL(38, 6)'
     """
     match tree:
         case exp.Column() if not tree.table:
@@ -77,7 +79,8 @@ def _same(branches: list[exp.Expr | None], types: Types) -> str:
     if len(known) < len(shapes) or not known:
         return ""
     scale = max(s for _, s in known)
-    return _decimal(max(p - s for p, s in known) + scale, scale)
+    precision = max(p - s for p, s in known) + scale
+    return f"DECIMAL({precision}, {scale})" if precision <= 38 else ""
 
 
 def _arithmetic(tree: exp.Binary, types: Types) -> str:
@@ -110,8 +113,10 @@ def _shape(tree: exp.Expr, kind: str) -> Shape | None:
 
 
 def _decimal(precision: int, scale: int) -> str:
-    """Beyond 38 digits Spark gives up scale; then nothing is said."""
-    return f"DECIMAL({precision}, {scale})" if precision <= 38 else ""
+    """The type of a result; beyond 38 digits scale is given up, but for six digits."""
+    if precision > 38:
+        precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
+    return f"DECIMAL({precision}, {scale})"
 
 
 def groupable(kind: str) -> bool:

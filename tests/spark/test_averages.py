@@ -1,0 +1,36 @@
+"""Averages from sums and numbers, digit for digit those that Spark computes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.algebra.accumulators import kept
+from tidemill.algebra.expression import expression
+from tidemill.algebra.operators import Fold
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(12, 2), (17, 0), (27, 0), (27, 4), (27, 11), (28, 6), (33, 6)])
+def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: int) -> None:
+    """Each group has one number and zeros. Among so many some quotient is just below the middle of two averages."""
+    chance = random.Random(3)
+    largest = 10 ** (min(precision, 12) - scale) - 1
+    groups = [(g, chance.randint(-largest, largest), chance.randint(1, 700)) for g in range(1500)]
+    spark.createDataFrame(groups, "g int, v bigint, n int").createOrReplaceTempView("averaged")
+    average = Fold("a", "avg", (expression("x"),), f"DECIMAL({precision}, {scale})")
+    how = kept(average)
+    states = ", ".join(
+        f"{f'CAST({call} AS {a.fold.cast})' if a.fold.cast else call} AS {a.name}"
+        for a in how.accumulators
+        for call in [f"sum({a.fold.arguments[0]})"]
+    )
+    rows = f"""SELECT g, CAST(IF(i = 1, v, 0) AS {average.type}) AS x
+        FROM (SELECT g, v, explode(sequence(1, n)) AS i FROM averaged)"""
+    both = spark.sql(f"""
+        SELECT g, expected, {how.value("")} AS found FROM (SELECT g, avg(x) AS expected, {states} FROM ({rows}) GROUP BY g)
+    """)
+    assert len(how.accumulators) == 2
+    assert both.schema["found"].dataType == both.schema["expected"].dataType
+    assert both.where("NOT found <=> expected").collect() == []
