@@ -150,7 +150,11 @@ def test_sums_and_averages_of_decimals_of_many_digits(spark: SparkSession) -> No
     made = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))
     queries = {
         "by_shape": f"SELECT k, {made} FROM t GROUP BY k",
-        "products": "SELECT k, sum(v * (1 - w)) AS net, avg(v * w) AS mean, sum(v * (1 - w) * (1 + w)) AS gross "
+        "products": "SELECT k, sum(v * (1 - w)) AS net, avg(v * w) AS mean, sum(v * (1 - w) * (1 + w)) AS gross, "
+        "sum(IF(v > 1, CAST(w AS DECIMAL(5, 2)), 0)) AS some, avg(coalesce(CAST(w AS DECIMAL(5, 2)), k)) AS any, "
+        "sum(CAST(w AS DECIMAL(5, 2)) * -1) AS less, sum(CAST(w AS DECIMAL(5, 2)) * (10)) AS more, "
+        "sum(CAST(w AS DECIMAL(5, 2)) * 20L) AS much, sum(CAST(w AS DECIMAL(5, 2)) * CAST(20 AS BIGINT)) AS most, "
+        "sum(CAST(w AS DECIMAL(5, 2)) - (-(20))) AS off, sum(-CAST(w AS DECIMAL(5, 2)) + k) AS near "
         "FROM t GROUP BY k",
     }
     inputs = [Input("t", "k int, v decimal(15, 2), w decimal(15, 2)", Signed())]

@@ -28,9 +28,8 @@ def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: 
     )
     rows = f"""SELECT g, CAST(IF(i = 1, v, 0) AS {average.type}) AS x
         FROM (SELECT g, v, explode(sequence(1, n)) AS i FROM averaged)"""
-    both = spark.sql(f"""
-        SELECT g, expected, {how.value("")} AS found FROM (SELECT g, avg(x) AS expected, {states} FROM ({rows}) GROUP BY g)
-    """)
+    groups_of = f"SELECT g, avg(x) AS expected, {states} FROM ({rows}) GROUP BY g"
+    both = spark.sql(f"SELECT g, expected, {how.value('')} AS found FROM ({groups_of})")
     assert len(how.accumulators) == 2
     assert both.schema["found"].dataType == both.schema["expected"].dataType
     assert both.where("NOT found <=> expected").collect() == []

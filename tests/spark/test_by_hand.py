@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import random
+from contextlib import suppress
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import product
 from typing import Any
 
@@ -108,12 +110,15 @@ def test_operators_mean_what_they_mean_to_the_reference(root: Operator, data: st
 
 
 ROWS = [
-    {"a": 1, "b": 2, "p": True, "q": None, "s": "x", "f": 0.5},
-    {"a": None, "b": 2, "p": False, "q": True, "s": None, "f": None},
-    {"a": 3, "b": None, "p": None, "q": False, "s": "y", "f": -0.0},
-    {"a": -4, "b": -4, "p": None, "q": None, "s": "", "f": math.inf},
+    {"a": 1, "b": 2, "p": True, "q": None, "s": "x", "f": 0.5, "d": date(1996, 2, 29), "m": Decimal("1.25")},
+    {"a": None, "b": 2, "p": False, "q": True, "s": None, "f": None, "d": None, "m": None},
+    {"a": 3, "b": None, "p": None, "q": False, "s": "y\nz", "f": -0.0, "d": date(1, 1, 1), "m": Decimal("-0.05")},
+    {"a": -4, "b": -4, "p": None, "q": None, "s": "", "f": math.inf, "d": date(1995, 12, 31), "m": Decimal("999.99")},
 ]
-TYPES = {"a": LongType(), "b": LongType(), "p": BooleanType(), "q": BooleanType(), "s": StringType(), "f": DoubleType()}
+TYPES = {
+    "a": LongType(), "b": LongType(), "p": BooleanType(), "q": BooleanType(), "s": StringType(), "f": DoubleType(),
+    "d": DateType(), "m": DecimalType(5, 2),
+}  # fmt: skip
 TERMS = [
     "a", "1", "1L", "-1L", "-7", "2147483648", "'x'", "TRUE", "NULL", "CAST(NULL AS BOOLEAN)", "CAST(7 AS BIGINT)",
     "(a)", "a + 1", "a - b", "a * 2", "-a", "a = b", "a <> b", "a <=> b", "NOT (a <=> b)", "a IS NULL", "NOT s IS NULL",
@@ -125,6 +130,13 @@ TERMS = [
     "a BETWEEN b AND 3", "s NOT BETWEEN 'a' AND s", "a IN (1, 3)", "a IN (1, NULL)", "s NOT IN ('x', 'z')", "a / 2",
     "f / 2", "a / b", "NULL IN (1)", "-f",
     "f - f", "CAST(a AS INT)", "CAST(a AS DOUBLE)", "COALESCE(f, a)", "a % 3", "b % 3L", "IF(p, f, 0)", "-a % 2",
+    "d = DATE '1996-02-29'", "d < CAST('1996-01-01' AS DATE)", "d BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'",
+    "EXTRACT(YEAR FROM d)", "s LIKE '%z'", "s NOT LIKE 'x%'", "s LIKE '_'", "SUBSTRING(s, 2, 1)", "SUBSTRING(s, 1, 9)",
+    "0.05", "00.50", "100.00", "m + 1", "1 - m", "m * (1 - m)", "m * -1", "m * a", "m - 0.005", "a + m", "m = 1.25",
+    "m BETWEEN 0.05 AND 2", "a > 0.5", "m > a", "COALESCE(m, 0)", "COALESCE(m, a)", "IF(p, m, 0.5)", "m <=> 1.250",
+    "CASE WHEN p THEN m * (1 - m) ELSE 0 END", "CAST(m AS DECIMAL(5, 1))", "CAST(m AS DECIMAL(38, 6)) * m * m * m",
+    "CAST(a AS DECIMAL(10, 0))", "CAST(m AS DECIMAL(38, 9)) + m", "m / 7", "m / 7.0", "100.00 * m / (m + 1)", "m / a",
+    "a / m", "m % 2", "m % 0.3", "a % 1.5", "COALESCE(m, NULL)", "m IN (1, 1.25)", "m IS NULL",
     "CAST(f AS DOUBLE)", "CAST(s AS STRING)", "CAST(NULL AS DATE)", "f = f", "f <> f", "f <=> f",
 ]  # fmt: skip
 
@@ -144,7 +156,21 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
     "text",
     [
         "f = 0.0",
-        "a = 1.5",
+        "m = f",
+        "m * f",
+        "m * 2L",
+        "CAST(m AS DOUBLE)",
+        "CAST(m AS INT)",
+        "CAST(f AS DECIMAL(9, 2))",
+        "s LIKE s",
+        "s LIKE 'a' ESCAPE '/'",
+        "SUBSTRING(s, 0, 2)",
+        "d = '1996-02-29'",
+        "CAST('1996-2-9' AS DATE)",
+        "CAST('1995-02-29' AS DATE)",
+        "EXTRACT(MONTH FROM d)",
+        "m / 0",
+        "COALESCE(CAST(m AS DECIMAL(38, 2)), CAST(m AS DECIMAL(38, 9)))",
         "s / b",
         "a DIV b",
         "upper(s)",
@@ -185,7 +211,15 @@ def test_numbers_that_are_too_large_are_for_spark() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a % 0", "a / 0", "CAST(a * 4611686018427387904 AS INT)", "CAST(9007199254740993 AS DOUBLE)"]
+    "text",
+    [
+        "CAST(a * 100 AS DECIMAL(3, 1))",
+        "CAST(a AS DECIMAL(38, 0)) * 9999999999 * 9999999999 * 9999999999 * 9999999999",
+        "a % 0",
+        "a / 0",
+        "CAST(a * 4611686018427387904 AS INT)",
+        "CAST(9007199254740993 AS DOUBLE)",
+    ],
 )
 def test_what_does_not_fit_is_for_spark(text: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
@@ -364,3 +398,34 @@ def test_changes_of_growing_channels_are_counted_by_hand() -> None:
         len(list(walk(o.rows))) for o in program.outputs if o.rows
     )
     assert At.CHANGE in {o.at for op in program.steps.values() for o in walk(op) if isinstance(o, Scan)}
+
+
+DECIMALS = [(5, 2), (12, 2), (15, 0), (20, 10), (27, 4), (38, 0), (38, 6), (38, 18), (38, 38)]
+
+
+@pytest.mark.parametrize("left", DECIMALS)
+def test_decimals_are_computed_digit_for_digit(spark: SparkSession, left: tuple[int, int]) -> None:
+    chance = random.Random(repr(left))
+    for right in DECIMALS:
+        types = {"a": DecimalType(*left), "b": DecimalType(*right)}
+        rows = held([{name: number(chance, kind) for name, kind in types.items()} for _ in range(60)], **types)
+        texts = {"a + b": "try_add(a, b)", "a - b": "try_subtract(a, b)", "a * b": "try_multiply(a, b)"}
+        texts |= {"a / b": "try_divide(a, b)", "a < b": "a < b", "COALESCE(a, b)": "COALESCE(a, b)"}
+        texts |= {"CAST(a AS DECIMAL(30, 3))": "TRY_CAST(a AS DECIMAL(30, 3))"}
+        if left[0] - left[1] + right[1] <= 38:  # Spark may fail otherwise
+            texts["a % b"] = "try_mod(a, b)"
+        shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS `{n}`" for n, t in texts.items()))
+        wanted = shown.toArrow()
+        for text in texts:
+            with suppress(ForSpark, pa.ArrowInvalid):
+                made = value(expression(text), rows)
+                assert made.type == shown.schema[text].dataType, (text, types)
+                assert made.data.to_pylist() == wanted.column(text).to_pylist(), (text, types)
+
+
+def number(chance: random.Random, kind: DecimalType) -> Decimal | None:
+    """Mostly of few digits: results of many do not fit."""
+    digits = chance.randint(0, min(kind.precision, chance.choice([3, 9, 38])))
+    found = Decimal(chance.randint(-(10**digits), 10**digits) or 1).scaleb(-kind.scale, Context(prec=60))
+    fits = abs(found.scaleb(kind.scale, Context(prec=60))) < 10**kind.precision
+    return found if fits and chance.random() < 0.9 else None

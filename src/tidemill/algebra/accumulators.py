@@ -84,9 +84,7 @@ def _holistic(fold: Fold) -> Kept:
     return Kept(fold, (Accumulator(whole, None, None),), "{v}")
 
 
-def _sum_of(
-    name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD
-) -> Accumulator:
+def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD) -> Accumulator:
     plain = Fold(name, "sum", (expression(value),), cast=cast)
     signed = Fold(name, "sum", (expression(weighted),), cast=cast)
     return Accumulator(plain, signed, combine, exact=exact)

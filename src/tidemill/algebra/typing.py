@@ -29,6 +29,8 @@ def type_of(tree: exp.Expr, types: Types) -> str:
     'DECIMAL(18, 4)'
     >>> type_of(parse_expression("a * b"), {"a": "DECIMAL(38, 4)", "b": "DECIMAL(12, 2)"})
     'DECIMAL(38, 6)'
+    >>> type_of(parse_expression("IF(b > 0, b, 0)"), {"b": "DECIMAL(5, 2)"})
+    'DECIMAL(12, 2)'
     """
     match tree:
         case exp.Column() if not tree.table:
@@ -67,14 +69,13 @@ def _canonical(kind: exp.DataType) -> str:
 
 
 def _same(branches: list[exp.Expr | None], types: Types) -> str:
-    """The common type of branches, NULL aside; integers beside decimals take the decimal's word."""
-    found = [(b, type_of(b, types)) for b in branches if b is not None and not isinstance(b, exp.Null)]
-    kinds = {t for _, t in found}
+    """The common type of branches, NULL aside."""
+    kinds = {type_of(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)}
     if len(kinds) == 1:
         return kinds.pop()
     if kinds <= set(_INTEGERS):
         return max(kinds, key=_WIDTH.index, default="")
-    shapes = [_shape(b, t) for b, t in found]
+    shapes = [_shape(kind) for kind in kinds]
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes) or not known:
         return ""
@@ -84,15 +85,15 @@ def _same(branches: list[exp.Expr | None], types: Types) -> str:
 
 
 def _arithmetic(tree: exp.Binary, types: Types) -> str:
-    sides = [(s, type_of(s, types)) for s in (tree.this, tree.expression)]
-    kinds = [t for _, t in sides]
+    sides = tree.this, tree.expression
+    kinds = [type_of(side, types) for side in sides]
     if "" in kinds:
         return ""
     if any(k in ("DOUBLE", "FLOAT") for k in kinds):
         return "DOUBLE"
     if all(k in _INTEGERS for k in kinds):
         return max(kinds, key=_WIDTH.index)
-    shapes = [_shape(s, t) for s, t in sides]
+    shapes = [_digits(side) or _shape(kind) for side, kind in zip(sides, kinds, strict=True)]
     if shapes[0] is None or shapes[1] is None:
         return ""
     (p1, s1), (p2, s2) = shapes[0], shapes[1]
@@ -102,10 +103,17 @@ def _arithmetic(tree: exp.Binary, types: Types) -> str:
     return _decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
-def _shape(tree: exp.Expr, kind: str) -> Shape | None:
-    """Precision and scale; a literal integer is as wide as its digits."""
-    if isinstance(tree, exp.Literal) and not tree.is_string and tree.name.isdigit():
-        return max(1, len(tree.name)), 0
+def _digits(tree: exp.Expr) -> Shape | None:
+    """The shape of a whole number that is written out: in arithmetic only its digits count."""
+    number = tree.unnest()
+    if isinstance(number, exp.Neg):
+        number = number.this
+    written = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
+    return (len(number.name), 0) if written else None
+
+
+def _shape(kind: str) -> Shape | None:
+    """Precision and scale."""
     if kind in _INTEGERS:
         return _INTEGERS[kind], 0
     found = _DECIMAL.fullmatch(kind)

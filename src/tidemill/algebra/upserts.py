@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tidemill.algebra.expression import Expression, column, expression, literal, quoted
-from tidemill.algebra.operators import Filter, Fold, Group, Named, Operator, Project, Union, extend
+from tidemill.algebra.operators import Filter, Fold, Group, Named, Operator, Project, Union, extend, select
 from tidemill.algebra.properties import Key
+from tidemill.algebra.restrict import without
 from tidemill.model.change import COUNT, DELETED
 
 _LAST = "_last"
@@ -12,9 +13,8 @@ _LAST = "_last"
 
 def upserted(base: Operator, changes: Operator, key: Key) -> Operator:
     """The content: `changes` has the base's columns, then whether a row is a deletion, then its order, from 1 on."""
-    order = changes.columns[-1]
-    rows = extend(base, Named(DELETED, literal("CAST(NULL AS BOOLEAN)")), Named(order, literal("0")))
-    return live(latest(Union((rows, changes)), key, order))
+    kept = without(base, select(changes, key), tuple((k, k) for k in key))
+    return Union((kept, live(latest(changes, key, changes.columns[-1]))))
 
 
 def replaced(before: Operator, touched: Operator) -> Operator:

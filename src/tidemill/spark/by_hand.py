@@ -8,21 +8,22 @@ expressions), and Spark is given what is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import DecimalType, IntegerType, LongType, StructField, StructType
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import from_tree, literal
 from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, One, Operator, Project, Union
+from tidemill.spark import decimals
 from tidemill.spark.local import Held
-from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, comparable, compared, ordered, truth, value
+from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, cast, comparable, compared, ordered, truth, value
 
 _JOINS = {
     JoinKind.INNER: "inner",
@@ -153,8 +154,16 @@ def _group(rows: Held, op: Group) -> Held:
 
 
 def _way(fold: Fold, rows: Held) -> _Way:
-    if fold.text or fold.cast:
+    if fold.text:
         raise ForSpark(fold.function)
+    way = _plain_way(fold, rows)
+    if not fold.cast:
+        return way
+    wanted = exp.DataType.build(fold.cast, dialect="spark")
+    return replace(way, finished=lambda found: cast(way.finished(found), wanted))
+
+
+def _plain_way(fold: Fold, rows: Held) -> _Way:
     given = [value(a, rows) for a in fold.arguments]
     if fold.function == "count":
         counted = reduce(pc.and_, (g.data.is_valid() for g in given), pa.repeat(True, rows.table.num_rows))
@@ -167,6 +176,9 @@ def _way(fold: Fold, rows: Held) -> _Way:
             if _may_overflow(first.data):
                 raise ForSpark("a sum that may be too large")
             return _Way(first.data, "sum", lambda numbers: Value(numbers, LongType()))
+        case "sum", [] if isinstance(first.type, DecimalType):
+            kind = decimals.sum_of(first.type)
+            return _Way(decimals.wide(first.data), "sum", lambda numbers: Value(decimals.cast(numbers, kind), kind))
         case "min" | "max", []:
             codes = ordered(first)
             if codes.type == first.data.type:

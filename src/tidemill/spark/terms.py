@@ -1,14 +1,18 @@
 """Expressions on Arrow columns, with the meaning that Spark gives them.
 
-Those that derivation writes, and the plainest of users' conditions: names, literals, comparisons, logic, sums of whole
-numbers and of doubles. All else is for Spark to compute, and so is whatever might fail, which it does in its own words.
+Those that derivation writes, and the plainest of users': names, literals, comparisons, logic, arithmetic of whole
+numbers, decimals and doubles. All else is for Spark to compute, and so is whatever might fail, which it does in its own
+words.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from functools import partial, reduce
 from typing import Any
 
@@ -38,6 +42,8 @@ from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import Expression
+from tidemill.algebra.typing import type_of
+from tidemill.spark import decimals
 from tidemill.spark.local import Held
 
 WHOLE = (IntegerType(), LongType())
@@ -59,11 +65,11 @@ _EXACT = (
     *(BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType),
 )
 _BITS: dict[type[DataType], pa.DataType] = {DoubleType: pa.int64(), FloatType: pa.int32()}
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ALL_BUT_THE_SIGN = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
 
 
-class ForSpark(Exception):
-    """This is for Spark to compute."""
+ForSpark = decimals.ForSpark
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,8 @@ class Value:
         """In a wider type."""
         if self.type == kind:
             return self
+        if isinstance(kind, DecimalType) and self.type != NullType():
+            return Value(decimals.cast(self.data, kind), kind)
         wanted = to_arrow_type(kind, timezone="UTC")
         return Value(pa.nulls(len(self.data), wanted) if self.type == NullType() else self.data.cast(wanted), kind)
 
@@ -127,9 +135,12 @@ def truth(expression: Expression, rows: Held) -> pa.ChunkedArray | pa.Array:
 def alike(values: Sequence[Value]) -> list[Value]:
     """The values in the one type that all of them have or widen to."""
     kinds = {v.type for v in values} - {NullType()}
-    if len(kinds) > 1 and not kinds <= {*_NUMBERS}:
-        raise ForSpark(f"several types: {sorted(k.simpleString() for k in kinds)}")
-    kind = max(kinds, key=_NUMBERS.index) if len(kinds) > 1 else next(iter(kinds), NullType())
+    if len(kinds) < 2:
+        kind = next(iter(kinds), NullType())
+    elif kinds <= {*_NUMBERS}:
+        kind = max(kinds, key=_NUMBERS.index)
+    else:
+        kind = decimals.wide_enough(kinds)
     return [v.to(kind) for v in values]
 
 
@@ -147,8 +158,10 @@ class _Terms:
                 return self._column(tree)
             case exp.Null() | exp.Boolean() | exp.Literal() | exp.Neg(this=exp.Literal()):
                 return self._literal(tree)
+            case exp.Cast(this=exp.Literal(is_string=True, name=day)) if tree.to.this is exp.DType.DATE:
+                return self._same(_day(day), DateType())
             case exp.Cast():  # TRY_CAST is one, too
-                return _cast(self.of(tree.this), _CASTS.get(tree.to.this))
+                return cast(self.of(tree.this), tree.to)
             case exp.Neg():
                 return _arithmetic(pc.negate_checked, [self.of(tree.this)])
             case exp.Is(expression=exp.Null()):
@@ -168,6 +181,15 @@ class _Terms:
                 return self._case(tree.args["ifs"], tree.args.get("default"))
             case exp.Anonymous(name="STRUCT"):
                 return self._struct(tree.expressions)
+            case exp.Like(expression=exp.Literal(is_string=True, name=pattern)):
+                found = pc.match_like(_text(self.of(tree.this)), pattern)
+                return Value(pc.invert(found) if tree.args.get("negate") else found, BooleanType())
+            case exp.Substring(args={"start": exp.Literal(is_int=True), "length": exp.Literal(is_int=True)}):
+                return _part(self.of(tree.this), int(tree.args["start"].name), int(tree.args["length"].name))
+            case exp.Extract(this=exp.Var(name="YEAR")):
+                return _year(self.of(tree.expression))
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
+                return self._arithmetic(tree)
         function = _FUNCTIONS.get(type(tree))
         if function is None:
             raise ForSpark(type(tree).__name__)
@@ -182,7 +204,18 @@ class _Terms:
 
     def _literal(self, tree: exp.Expr) -> Value:
         found = _constant(tree)
-        return Value(pa.repeat(found, self._rows.table.num_rows), _KINDS[found.type])
+        return self._same(found, _KINDS.get(found.type) or DecimalType(found.type.precision, found.type.scale))
+
+    def _same(self, found: pa.Scalar, kind: DataType) -> Value:
+        """The same for every row."""
+        return Value(pa.repeat(found, self._rows.table.num_rows), kind)
+
+    def _arithmetic(self, tree: exp.Binary) -> Value:
+        trees = tree.this, tree.expression
+        sides = [self.of(side) for side in trees]
+        if any(isinstance(side.type, DecimalType) for side in sides):
+            return _OF_DECIMALS[type(tree)](*(_as_decimal(*side) for side in zip(trees, sides, strict=True)))
+        return _OF_NUMBERS[type(tree)](sides)
 
     def _case(self, ifs: Sequence[exp.Expr], default: exp.Expr | None) -> Value:
         made = alike([self.of(e) for e in (*(i.args["true"] for i in ifs), default or exp.Null())])
@@ -222,6 +255,8 @@ def _constant(tree: exp.Expr) -> pa.Scalar:
             number = int(tree.name) if isinstance(tree, exp.Literal) else -int(tree.this.name)
             if -(1 << 63) < number < 1 << 63:
                 return pa.scalar(number, pa.int32() if -(1 << 31) < number < 1 << 31 else pa.int64())
+        case exp.Literal() if found := decimals.literal(type_of(tree, {})):
+            return pa.scalar(Decimal(tree.name), found)
     raise ForSpark(str(tree))
 
 
@@ -235,10 +270,47 @@ def _whole_array(data: pa.ChunkedArray | pa.Array) -> pa.Array:
     return data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
 
 
+def cast(found: Value, wanted: exp.DataType) -> Value:
+    if wanted.this is exp.DType.DECIMAL:
+        kind = DecimalType(*(int(p.name) for p in wanted.expressions))
+        if found.type != NullType():
+            decimals.decimal_of(found.type)
+        return found.to(kind)
+    return _cast(found, _CASTS.get(wanted.this))
+
+
 def _cast(found: Value, kind: DataType | None) -> Value:
     if kind is None or found.type not in (kind, NullType(), *(WHOLE if kind in _NUMBERS else ())):
         raise ForSpark(f"a cast of {found.type.simpleString()}")
     return found.to(kind)
+
+
+def _day(text: str) -> pa.Scalar:
+    try:
+        if _DAY.fullmatch(text):
+            return pa.scalar(date.fromisoformat(text))
+    except ValueError as error:
+        raise ForSpark(text) from error
+    raise ForSpark(text)
+
+
+def _year(found: Value) -> Value:
+    if found.type != DateType():
+        raise ForSpark(f"the year of {found.type.simpleString()}")
+    return Value(pc.year(found.data).cast(pa.int32()), IntegerType())
+
+
+def _text(found: Value) -> pa.ChunkedArray | pa.Array:
+    if found.type != StringType():
+        raise ForSpark(f"{found.type.simpleString()} is no text")
+    return found.data
+
+
+def _part(found: Value, start: int, length: int) -> Value:
+    """So many characters of a text from one on; the first has the number 1."""
+    if not start:
+        raise ForSpark("from the character before the first")
+    return Value(pc.utf8_slice_codeunits(_text(found), start - 1, start - 1 + length), StringType())
 
 
 def _true(found: Value) -> pa.ChunkedArray | pa.Array:
@@ -284,15 +356,42 @@ def _same(a: pa.ChunkedArray | pa.Array, b: pa.ChunkedArray | pa.Array) -> pa.Ch
     return pc.or_(pc.fill_null(pc.equal(a, b), False), pc.and_(a.is_null(), b.is_null()))
 
 
-_FUNCTIONS: dict[type[exp.Expr], Callable[[Sequence[Value]], Value]] = {
-    exp.And: partial(_logic, pc.and_kleene),
-    exp.Or: partial(_logic, pc.or_kleene),
-    exp.Not: partial(_logic, pc.invert),
+def _as_decimal(tree: exp.Expr, found: Value) -> Value:
+    """A side of decimal arithmetic. Of a whole number that is written out only its digits count."""
+    match tree.unnest():
+        case exp.Literal(is_int=True) | exp.Neg(this=exp.Literal(is_int=True)):
+            number = str(found.data[0].as_py() if len(found.data) else 0).lstrip("-")
+            return found.to(DecimalType(len(number), 0))
+        case exp.Cast(this=exp.Literal()):
+            raise ForSpark("a number that may have been written out as a long one")
+    return found.to(decimals.decimal_of(found.type))
+
+
+def _of_decimals(
+    kind: Callable[[DecimalType, DecimalType], DecimalType], computed: Callable[..., Any], a: Value, b: Value
+) -> Value:
+    result = kind(decimals.decimal_of(a.type), decimals.decimal_of(b.type))
+    return Value(computed(a.data, b.data, result), result)
+
+
+_OF_DECIMALS: dict[type[exp.Expr], Callable[[Value, Value], Value]] = {
+    exp.Add: partial(_of_decimals, decimals.plus, partial(decimals.computed, pc.add)),
+    exp.Sub: partial(_of_decimals, decimals.plus, partial(decimals.computed, pc.subtract)),
+    exp.Mul: partial(_of_decimals, decimals.times, partial(decimals.computed, pc.multiply)),
+    exp.Div: partial(_of_decimals, decimals.by, decimals.divided),
+    exp.Mod: partial(_of_decimals, decimals.left_over, decimals.remainder),
+}
+_OF_NUMBERS: dict[type[exp.Expr], Callable[[Sequence[Value]], Value]] = {
     exp.Add: partial(_arithmetic, pc.add_checked),
     exp.Sub: partial(_arithmetic, pc.subtract_checked),
     exp.Mul: partial(_arithmetic, pc.multiply_checked),
     exp.Div: _quotient,
     exp.Mod: partial(_arithmetic, _remainder, types=WHOLE),
+}
+_FUNCTIONS: dict[type[exp.Expr], Callable[[Sequence[Value]], Value]] = {
+    exp.And: partial(_logic, pc.and_kleene),
+    exp.Or: partial(_logic, pc.or_kleene),
+    exp.Not: partial(_logic, pc.invert),
     exp.EQ: partial(_equality, pc.equal),
     exp.NEQ: partial(_equality, pc.not_equal),
     exp.NullSafeEQ: partial(_equality, _same),
