@@ -153,9 +153,9 @@ def test_sums_and_averages_of_decimals_of_many_digits(spark: SparkSession) -> No
         "products": "SELECT k, sum(v * (1 - w)) AS net, avg(v * w) AS mean, sum(v * (1 - w) * (1 + w)) AS gross, "
         "sum(IF(v > 1, CAST(w AS DECIMAL(5, 2)), 0)) AS some, avg(coalesce(CAST(w AS DECIMAL(5, 2)), k)) AS any, "
         "sum(CAST(w AS DECIMAL(5, 2)) * -1) AS less, sum(CAST(w AS DECIMAL(5, 2)) * (10)) AS more, "
-        "sum(CAST(w AS DECIMAL(5, 2)) * 20L) AS much, sum(CAST(w AS DECIMAL(5, 2)) * CAST(20 AS BIGINT)) AS most, "
-        "sum(CAST(w AS DECIMAL(5, 2)) - (-(20))) AS off, sum(-CAST(w AS DECIMAL(5, 2)) + k) AS near "
-        "FROM t GROUP BY k",
+        "sum(CAST(w AS DECIMAL(5, 2)) * CAST(20 AS BIGINT)) AS most, "
+        "sum(CAST(w AS DECIMAL(5, 2)) - (-(20))) AS off, sum(-CAST(w AS DECIMAL(5, 2)) + k) AS near, "
+        "count(v > 1 OR w > 0.1) AS known, count(v + NULL) AS none, count_if(v > 1 OR w > 1) AS few FROM t GROUP BY k",
     }
     inputs = [Input("t", "k int, v decimal(15, 2), w decimal(15, 2)", Signed())]
     numbers = ("1", "2", "-3", "0.01", "999.99", "-0.05")

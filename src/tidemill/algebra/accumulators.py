@@ -63,9 +63,6 @@ _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
 _SCALE_KEPT = 6
 """Digits behind the point that Spark keeps when it makes a result fit into its 38 digits."""
 
-_ROWS_DIGITS = 10
-"""Digits that the number of a group's rows may have."""
-
 
 def rows_kept(name: str = ROWS) -> Accumulator:
     """How many rows there are."""
@@ -92,7 +89,7 @@ def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = ""
 
 def _number(fold: Fold) -> Accumulator:
     """How many rows have a value."""
-    return _number_where(fold, " AND ".join(f"{a} IS NOT NULL" for a in fold.arguments))
+    return _number_where(fold, " AND ".join(f"({a}) IS NOT NULL" for a in fold.arguments))
 
 
 def _number_where(fold: Fold, condition: str) -> Accumulator:
@@ -127,7 +124,7 @@ def _total(fold: Fold) -> tuple[Accumulator, str] | None:
         return _sum_of(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
     if found := _DECIMAL.fullmatch(fold.type):
         precision, scale = int(found[1]), int(found[2])
-        plain, signed = f"COALESCE({value}, 0)", f"COALESCE({value} * CAST({COUNT} AS DECIMAL({_ROWS_DIGITS}, 0)), 0)"
+        plain, signed = f"COALESCE({value}, 0)", f"COALESCE(({value}) * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
         result = f"DECIMAL({min(38, precision + 10)}, {scale})"
         if precision <= 27:  # so that a product with a count stays within 38 digits
             state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing one
