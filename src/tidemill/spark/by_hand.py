@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,23 @@ from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import from_tree, literal
-from tidemill.algebra.operators import Explode, Filter, Fold, Group, Join, JoinKind, One, Operator, Project, Union
+from tidemill.algebra.operators import (
+    At,
+    Explode,
+    Filter,
+    Fold,
+    Group,
+    Join,
+    JoinKind,
+    One,
+    Operator,
+    Project,
+    Ref,
+    Scan,
+    Union,
+    children,
+)
+from tidemill.algebra.restrict import Pairs, restrict
 from tidemill.spark import decimals
 from tidemill.spark.local import Held
 from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, cast, comparable, compared, ordered, truth, value
@@ -33,6 +50,10 @@ _JOINS = {
     JoinKind.SEMI: "left semi",
     JoinKind.ANTI: "left anti",
 }
+_ASKS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+"""Joins that have no row without one on the left; and on the right."""
+_ASKS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
+
 _LEFT, _RIGHT = "left", "right"
 """Columns of numbers of rows."""
 
@@ -58,6 +79,7 @@ class ByHand:
         """`leaf`: the rows of an operator that are at hand without computing anything."""
         self._leaf = leaf
         self._known: dict[Operator, Held | None] = {}
+        self._numbers = count()
 
     def __call__(self, op: Operator) -> Held | None:
         if op not in self._known:
@@ -87,17 +109,52 @@ class ByHand:
             case Group():
                 return _group(self._rows(op.child), op)
             case Join():
-                return _join(self._rows(op.left), self._rows(op.right), op)
+                return self._joined(op)
             case One():
                 return _held([("_one", Value(pa.array([0], pa.int32()), IntegerType()))])
             case _:
                 return None
+
+    def _joined(self, op: Join) -> Held:
+        """Of a side that may be large only the rows that can agree with the other."""
+        if op.keys and op.kind in _ASKS_LEFT and is_small(op.left) and not _at_once(op.right):
+            left = self._rows(op.left)
+            return _join(left, self._near(op.right, left, tuple((theirs, mine) for mine, theirs in op.keys)), op)
+        if op.keys and op.kind in _ASKS_RIGHT and is_small(op.right) and not _at_once(op.left):
+            right = self._rows(op.right)
+            return _join(self._near(op.left, right, op.keys), right, op)
+        return _join(self._rows(op.left), self._rows(op.right), op)
+
+    def _near(self, op: Operator, rows: Held, on: Pairs) -> Held:
+        keys = rows.select(list(dict.fromkeys(key for _, key in on)))
+        name = Ref(f"near {next(self._numbers)}", tuple(keys.struct.names))  # other steps are computed meanwhile
+        self._known[name] = keys
+        near = restrict(op, name, on)
+        return self._rows(op if isinstance(near, Join) and near.left is op else near)  # nothing is spared
 
     def _rows(self, op: Operator) -> Held:
         rows = self(op)
         if rows is None:
             raise ForSpark(type(op).__name__)
         return rows
+
+
+def is_small(op: Operator) -> bool:
+    """Is it made of few rows, those of a small change or of a step?"""
+    match op:
+        case Scan():
+            return op.at in (At.CHANGE, At.TOUCHED)
+        case Join(kind=JoinKind.INNER | JoinKind.SEMI) if op.keys:
+            return is_small(op.left) or is_small(op.right)
+        case Join(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI):
+            return is_small(op.left)
+        case _:
+            return all(map(is_small, children(op)))
+
+
+def _at_once(op: Operator) -> bool:
+    """Is it had without computing anything, or small itself?"""
+    return isinstance(op, Scan | Ref) or is_small(op)
 
 
 def _held(columns: Sequence[tuple[str, Value]]) -> Held:
@@ -266,10 +323,10 @@ def _with_null_as_a_value(mine: pa.ChunkedArray, theirs: pa.ChunkedArray) -> tup
 def _tried(left: Held, right: Held, op: Join) -> pa.Table:
     """The numbers of rows that agree on the keys, if there are any, and satisfy the condition, if there is one."""
     many, others = left.table.num_rows, right.table.num_rows
-    if many * others > _PAIRS:
-        raise ForSpark("many pairs")
     if op.keys:
         met = _agreeing(left, right, op, JoinKind.INNER)
+    elif many * others > _PAIRS:
+        raise ForSpark("many pairs")
     else:
         met = pa.table({_LEFT: np.repeat(np.arange(many), others), _RIGHT: np.tile(np.arange(others), many)})
     if op.condition is not None:
@@ -280,18 +337,26 @@ def _tried(left: Held, right: Held, op: Join) -> pa.Table:
 
 def _as(kind: JoinKind, mine: _Numbers, theirs: _Numbers, many: int, others: int) -> pa.Table:
     """The pairs of a join of this kind, of rows that met; nobody's number is NULL."""
-    alone, left_over = np.setdiff1d(np.arange(many), mine), np.setdiff1d(np.arange(others), theirs)
     match kind:
         case JoinKind.SEMI:
             return pa.table({_LEFT: np.unique(mine)})
         case JoinKind.ANTI:
-            return pa.table({_LEFT: alone})
+            return pa.table({_LEFT: _others(mine, many)})
     pairs = [pa.table({_LEFT: mine, _RIGHT: theirs})]
     if kind in (JoinKind.LEFT, JoinKind.FULL):
+        alone = _others(mine, many)
         pairs.append(pa.table({_LEFT: alone, _RIGHT: pa.nulls(len(alone), pa.int64())}))
     if kind in (JoinKind.RIGHT, JoinKind.FULL):
-        pairs.append(pa.table({_LEFT: pa.nulls(len(left_over), pa.int64()), _RIGHT: left_over}))
+        alone = _others(theirs, others)
+        pairs.append(pa.table({_LEFT: pa.nulls(len(alone), pa.int64()), _RIGHT: alone}))
     return pa.concat_tables(pairs)
+
+
+def _others(rows: _Numbers, of: int) -> _Numbers:
+    """The numbers up to a number that are not among these."""
+    left = np.ones(of, dtype=np.bool_)
+    left[rows] = False
+    return np.flatnonzero(left)
 
 
 def _numbers(rows: int) -> pa.Array:

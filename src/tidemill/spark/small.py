@@ -136,9 +136,9 @@ class RunningSmall:
         return rows if rows is not None else Held.of(self._compiler.frame(self._lowered(op)))
 
     def _lowered(self, op: Operator) -> Operator:
-        """The operator over what was computed by hand."""
+        """The operator over what was computed by hand, unless that is much: Spark had better read it itself."""
         rows = self._by_hand(op)
-        if rows is None:
+        if rows is None or rows.table.num_rows > local.FEW:
             return rebuilt(op, self._lowered)
         name = self._names.setdefault(op, f"by hand {next(self._numbers)}")  # other steps name theirs meanwhile
         self._rows[name] = rows
