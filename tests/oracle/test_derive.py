@@ -38,6 +38,7 @@ from tidemill.algebra.operators import (
     select,
 )
 from tidemill.algebra.program import Program, Query
+from tidemill.algebra.prune import pruned
 from tidemill.model.change import COUNT, DELETED, Append, Rows, Signed, Updates, Upsert
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "300"))
@@ -258,9 +259,9 @@ class World:
         for name, op in program.steps.items():
             steps[name] = evaluate(op, sources, steps)
         written = {o.channel: (o, evaluate(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
-        shorter = fused(inlined(program, lambda scan: scan.at in (At.CHANGE, At.TOUCHED)))
+        shorter = fused(inlined(pruned(program), lambda scan: scan.at in (At.CHANGE, At.TOUCHED)))
         for name, rows in short_cut(shorter, sources).items():
-            assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"fused: {name}"
+            assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"pruned and fused: {name}"
         for name, (output, rows) in written.items():
             self.kept[name] = rows if batch else reference.merge(output.updates, self.kept[name], rows)
 

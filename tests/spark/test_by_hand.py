@@ -35,8 +35,8 @@ from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 
 from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.expression import column, expression, literal
-from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, One, Operator, Ref, Scan, Union, walk
+from tidemill.algebra.expression import Expression, column, expression, literal
+from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, One, Operator, Ref, Scan, Top, Union, walk
 from tidemill.algebra.program import Program
 from tidemill.algebra.upserts import latest
 from tidemill.model.change import Rows
@@ -429,3 +429,28 @@ def number(chance: random.Random, kind: DecimalType) -> Decimal | None:
     found = Decimal(chance.randint(-(10**digits), 10**digits) or 1).scaleb(-kind.scale, Context(prec=60))
     fits = abs(found.scaleb(kind.scale, Context(prec=60))) < 10**kind.precision
     return found if fits and chance.random() < 0.9 else None
+
+
+ORDERS = ["x", "x DESC", "x ASC NULLS LAST", "x DESC NULLS FIRST", "n DESC, x", "x, n", "n % 2, x DESC"]
+
+
+@pytest.mark.parametrize("kind", [LongType(), StringType(), DoubleType(), DateType(), DecimalType(5, 2), BooleanType()])
+def test_the_first_rows_are_those_of_spark(spark: SparkSession, kind: DataType) -> None:
+    values: dict[str, list[Any]] = {
+        "bigint": [3, None, -1, 3, 8],
+        "string": ["b", None, "", "ä", "B"],
+        "double": [0.5, None, math.nan, -0.0, -math.inf],
+        "date": [date(2024, 2, 29), None, date(1, 1, 1), date(2024, 3, 1), date(2024, 2, 29)],
+        "decimal(5,2)": [Decimal("1.10"), None, Decimal("-1.00"), Decimal("1.09"), Decimal("1.10")],
+        "boolean": [True, None, False, True, False],
+    }
+    found = values[kind.simpleString()]
+    rows = held([{"x": x, "n": n} for n, x in enumerate(found)], x=kind, n=LongType())
+    spark.createDataFrame(rows.table, rows.struct).createOrReplaceTempView("ranked")
+    for text in ORDERS:
+        order = tuple(Expression(t.strip(), frozenset("xn")) for t in text.split(","))
+        for skip in (0, 2):
+            asked = spark.sql(f"SELECT * FROM ranked ORDER BY {text} LIMIT 3 OFFSET {skip}").toArrow().to_pylist()
+            made = by_hand(Top(ref("t", "x", "n"), order, 3, skip), t=rows)
+            assert made is not None
+            assert repr([r["x"] for r in made]) == repr([r["x"] for r in asked]), (text, skip)

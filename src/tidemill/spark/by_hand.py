@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType, IntegerType, LongType, StructField, StructType
 from sqlglot import exp
 
-from tidemill.algebra.dialect import parse_expression
-from tidemill.algebra.expression import from_tree, literal
+from tidemill.algebra.dialect import parse, parse_expression
+from tidemill.algebra.expression import Expression, from_tree, literal
 from tidemill.algebra.operators import (
     At,
     Explode,
@@ -34,6 +34,7 @@ from tidemill.algebra.operators import (
     Project,
     Ref,
     Scan,
+    Top,
     Union,
     children,
 )
@@ -110,6 +111,8 @@ class ByHand:
                 return _group(self._rows(op.child), op)
             case Join():
                 return self._joined(op)
+            case Top():
+                return _first(self._rows(op.child), op)
             case One():
                 return _held([("_one", Value(pa.array([0], pa.int32()), IntegerType()))])
             case _:
@@ -257,6 +260,22 @@ def _may_overflow(numbers: pa.ChunkedArray | pa.Array) -> bool:
     return any(abs(end) * len(numbers) >= _LARGE for end in ends if end is not None)
 
 
+def _first(rows: Held, op: Top) -> Held:
+    """The first rows in an order; of those that are equal in it, any."""
+    ranks = [_ranks(rows, order) for order in reversed(op.order)]
+    found = np.lexsort(ranks)[op.skip : op.skip + op.limit]
+    return Held(rows.table.take(pa.array(found)), rows.struct)
+
+
+def _ranks(rows: Held, order: Expression) -> _Numbers:
+    """Numbers that are ordered as the rows are."""
+    item = parse(f"SELECT 1 ORDER BY {order}").args["order"].expressions[0]
+    codes = _chunked(ordered(value(from_tree(item.this), rows)))
+    ranks: _Numbers = pc.rank(codes, "ascending", tiebreaker="min").to_numpy().astype(np.int64)
+    ranks = -ranks if item.args["desc"] else ranks
+    return np.where(codes.is_null().to_numpy(), -len(ranks) - 1 if item.args["nulls_first"] else len(ranks) + 1, ranks)
+
+
 # -- joins -------------------------------------------------------------------------------------------------------
 
 
@@ -364,5 +383,8 @@ def _numbers(rows: int) -> pa.Array:
 
 
 def _key(rows: Held, name: str) -> pa.ChunkedArray:
-    keys = comparable(Value(rows.table.column(name), rows.struct[name].dataType))
-    return keys if isinstance(keys, pa.ChunkedArray) else pa.chunked_array([keys])
+    return _chunked(comparable(Value(rows.table.column(name), rows.struct[name].dataType)))
+
+
+def _chunked(data: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray:
+    return data if isinstance(data, pa.ChunkedArray) else pa.chunked_array([data])

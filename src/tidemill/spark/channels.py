@@ -67,7 +67,8 @@ class Channels:
         match view.chain if isinstance(view, Converted) else view:
             case Snapshot() as content:
                 since = scan.channel.endswith(_SINCE)
-                rows = self._reader.holder.since(content) if since else self._reader.holder.content(content)
+                holder = self._reader.holder
+                rows = holder.since(content) if since else holder.content(content, scan.columns)
             case Chain() as change:
                 rows = _completed(self._reader.holder.change(change), change.updates)
             case _:
@@ -113,7 +114,7 @@ class Channels:
         updates = deltas[0].updates if len(kinds) == 1 else None
         if not isinstance(updates, Upsert) or not self._reader.at_hand(replace(view, base=None)):
             return scan
-        names = view.schema.names
+        names = tuple(n for n in view.schema.names if n in scan.columns or n in updates.key)
         base = Scan(scan.channel + _BASE, names, scan.at)
         since = Scan(scan.channel + _SINCE, (*names, DELETED, ORDER), scan.at)
         self._inputs |= {_argument(base): replace(view, deltas=()), _argument(since): replace(view, base=None)}

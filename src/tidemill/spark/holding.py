@@ -44,14 +44,17 @@ class Holder:
         """The rows of a content's deltas, which are of one kind, with their order."""
         return self._rows([d for d in view.deltas if d.files], view.schema, ORDER)
 
-    def content(self, view: Snapshot) -> Held | None:
-        """The rows of a content."""
+    def content(self, view: Snapshot, names: Sequence[str]) -> Held | None:
+        """The rows of a content in some columns; what else it has may come along."""
         if is_plain(view):
             blocks = [b for b in blocks_of(view) if b.files]
-            return self._rows(blocks, view.schema) if blocks else _nothing(view.schema)
+            if any(b.schema != view.schema for b in blocks):
+                return None
+            wanted = view.schema.select(n for n in view.schema.names if n in names)
+            return local.held([self._paths(b) for b in blocks], loose(wanted)) if blocks else _nothing(wanted)
         if not is_counted(view):
             return None
-        base = self.content(replace(view, deltas=()))
+        base = self.content(replace(view, deltas=()), view.schema.names)
         changes = self._rows([d for d in view.deltas if d.files], view.schema)
         return _counted(base, changes) if base and changes else None
 

@@ -13,6 +13,7 @@ from tidemill.algebra.declare import CHANGE
 from tidemill.algebra.fuse import fused, inlined
 from tidemill.algebra.operators import Operator
 from tidemill.algebra.program import COLLECTED, Output, Program, Query, Way
+from tidemill.algebra.prune import pruned
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
@@ -67,7 +68,7 @@ def _small(
     hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
     channels = Channels(Reader(spark, locate, hand=hand), code.query, inputs)
     program = _program(code, channels).over(channels.unfolded)
-    shorter = fused(inlined(program, channels.at_hand))
+    shorter = fused(inlined(pruned(program), channels.at_hand))
     spread(spark, over=1 if in_one else None)
     return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
 
