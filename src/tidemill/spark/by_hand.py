@@ -40,7 +40,7 @@ from tidemill.algebra.operators import (
 )
 from tidemill.algebra.restrict import Pairs, restrict
 from tidemill.spark import decimals
-from tidemill.spark.local import Held
+from tidemill.spark.local import FEW, Held
 from tidemill.spark.terms import WHOLE, ForSpark, Value, alike, cast, comparable, compared, ordered, truth, value
 
 _JOINS = {
@@ -118,8 +118,12 @@ class ByHand:
             case _:
                 return None
 
+    def known(self, op: Operator) -> Held | None:
+        """What was computed already."""
+        return self._known.get(op)
+
     def _joined(self, op: Join) -> Held:
-        """Of a side that may be large only the rows that can agree with the other."""
+        """Of a side that may be large only the rows that can agree with the other, if those are few."""
         if op.keys and op.kind in _ASKS_LEFT and is_small(op.left) and not _at_once(op.right):
             left = self._rows(op.left)
             return _join(left, self._near(op.right, left, tuple((theirs, mine) for mine, theirs in op.keys)), op)
@@ -129,6 +133,8 @@ class ByHand:
         return _join(self._rows(op.left), self._rows(op.right), op)
 
     def _near(self, op: Operator, rows: Held, on: Pairs) -> Held:
+        if rows.table.num_rows > FEW:
+            return self._rows(op)
         keys = rows.select(list(dict.fromkeys(key for _, key in on)))
         name = Ref(f"near {next(self._numbers)}", tuple(keys.struct.names))  # other steps are computed meanwhile
         self._known[name] = keys

@@ -20,7 +20,21 @@ from pyspark.sql.types import StructField, StructType
 
 from tidemill.algebra.expression import column as value
 from tidemill.algebra.fuse import Fused, Part
-from tidemill.algebra.operators import Join, Named, Operator, Project, Ref, Scan, Union, rebuilt, select, walk
+from tidemill.algebra.operators import (
+    Group,
+    Join,
+    JoinKind,
+    Named,
+    Operator,
+    Project,
+    Ref,
+    Scan,
+    Union,
+    children,
+    rebuilt,
+    select,
+    walk,
+)
 from tidemill.algebra.simplify import simplified
 from tidemill.model.schema import Schema
 from tidemill.ports import Target
@@ -136,13 +150,21 @@ class RunningSmall:
         return rows if rows is not None else Held.of(self._compiler.frame(self._lowered(op)))
 
     def _lowered(self, op: Operator) -> Operator:
-        """The operator over what was computed by hand, unless that is much: Spark had better read it itself."""
+        """The operator over what was computed by hand, unless Spark had better read so much itself."""
         rows = self._by_hand(op)
-        if rows is None or rows.table.num_rows > local.FEW:
+        if rows is None or (rows.table.num_rows > local.FEW and not any(map(self._is_work, walk(op)))):
             return rebuilt(op, self._lowered)
         name = self._names.setdefault(op, f"by hand {next(self._numbers)}")  # other steps name theirs meanwhile
         self._rows[name] = rows
         return Ref(name, op.columns)
+
+    def _is_work(self, op: Operator) -> bool:
+        """Were many rows grouped or joined for it?"""
+        match op:
+            case Group() | Join(kind=JoinKind.INNER | JoinKind.LEFT | JoinKind.RIGHT | JoinKind.FULL):
+                below = [self._by_hand.known(child) for child in children(op)]
+                return any(rows is not None and rows.table.num_rows > local.FEW for rows in below)
+        return False
 
     def _leaf(self, op: Operator) -> Held | None:
         """The rows of an operator that need not be computed: steps, small changes, and keys looked up in a content."""
