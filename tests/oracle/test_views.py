@@ -83,7 +83,11 @@ def _held(view: View) -> Held | None:
     holder = Holder(lambda path: path)
     match view:
         case Snapshot():
-            return holder.content(view)
+            names = view.schema.names
+            rows, some = holder.content(view, names), holder.content(view, names[1:])
+            if rows is not None and some is not None:
+                assert reference.same(*(r.select(names[1:]).table.to_pylist() for r in (rows, some)))
+            return rows
         case Chain():
             return holder.change(view)
     return None
