@@ -132,7 +132,8 @@ TERMS = [
     "f - f", "CAST(a AS INT)", "CAST(a AS DOUBLE)", "COALESCE(f, a)", "a % 3", "b % 3L", "IF(p, f, 0)", "-a % 2",
     "d = DATE '1996-02-29'", "d < CAST('1996-01-01' AS DATE)", "d BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'",
     "EXTRACT(YEAR FROM d)", "s LIKE '%z'", "s NOT LIKE 'x%'", "s LIKE '_'", "SUBSTRING(s, 2, 1)", "SUBSTRING(s, 1, 9)",
-    "0.05", "00.50", "100.00", "m + 1", "1 - m", "m * (1 - m)", "m * -1", "m * a", "m - 0.005", "a + m", "m = 1.25",
+    "0.05", "00.50", "100.00", "m + 1", "1 - m", "m * (1 - m)", "m * -1", "m * a", "m * 100",
+    "m + 007", "m - 0.005", "a + m", "m = 1.25",
     "m BETWEEN 0.05 AND 2", "a > 0.5", "m > a", "COALESCE(m, 0)", "COALESCE(m, a)", "IF(p, m, 0.5)", "m <=> 1.250",
     "CASE WHEN p THEN m * (1 - m) ELSE 0 END", "CAST(m AS DECIMAL(5, 1))", "CAST(m AS DECIMAL(38, 6)) * m * m * m",
     "CAST(a AS DECIMAL(10, 0))", "CAST(m AS DECIMAL(38, 9)) + m", "m / 7", "m / 7.0", "100.00 * m / (m + 1)", "m / a",
@@ -185,6 +186,12 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
 def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
     with pytest.raises(ForSpark):
         value(expression(text), held(ROWS, **TYPES))
+
+
+def test_types_do_not_depend_on_there_being_rows() -> None:
+    some, none = held(ROWS, **TYPES), held([], **TYPES)
+    for text in TERMS:
+        assert value(expression(text), some).type == value(expression(text), none).type, text
 
 
 def by_hand(op: Operator, **steps: Held) -> list[dict[str, Any]] | None:

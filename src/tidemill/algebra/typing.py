@@ -109,7 +109,7 @@ def _digits(tree: exp.Expr) -> Shape | None:
     if isinstance(number, exp.Neg):
         number = number.this
     written = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
-    return (len(number.name), 0) if written else None
+    return (len(str(int(number.name))), 0) if written else None
 
 
 def _shape(kind: str) -> Shape | None:

@@ -359,9 +359,8 @@ def _same(a: pa.ChunkedArray | pa.Array, b: pa.ChunkedArray | pa.Array) -> pa.Ch
 def _as_decimal(tree: exp.Expr, found: Value) -> Value:
     """A side of decimal arithmetic. Of a whole number that is written out only its digits count."""
     match tree.unnest():
-        case exp.Literal(is_int=True) | exp.Neg(this=exp.Literal(is_int=True)):
-            number = str(found.data[0].as_py() if len(found.data) else 0).lstrip("-")
-            return found.to(DecimalType(len(number), 0))
+        case exp.Literal(is_int=True, name=number) | exp.Neg(this=exp.Literal(is_int=True, name=number)):
+            return found.to(DecimalType(len(str(int(number))), 0))
         case exp.Cast(this=exp.Literal()):
             raise ForSpark("a number that may have been written out as a long one")
     return found.to(decimals.decimal_of(found.type))
