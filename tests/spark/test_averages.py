@@ -14,10 +14,13 @@ from tidemill.algebra.operators import Fold
 
 @pytest.mark.parametrize(("precision", "scale"), [(12, 2), (17, 0), (27, 0), (27, 4), (27, 11), (28, 6), (33, 6)])
 def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: int) -> None:
-    """Each group has one number and zeros. Among so many some quotient is just below the middle of two averages."""
+    """Each group has one number and zeros, and its average lies just beside the middle of two that can be written."""
     chance = random.Random(3)
     largest = 10 ** (min(precision, 12) - scale) - 1
-    groups = [(g, chance.randint(-largest, largest), chance.randint(1, 700)) for g in range(1500)]
+    drawn = [(chance.randint(-largest, largest), chance.randint(1, 700)) for _ in range(20_000)]
+    beside = {(v, n): abs(2 * (abs(v) * 10 ** (scale + 4) % n) - n) / n for v, n in drawn}
+    nearest = sorted((d for d in beside if beside[d]), key=beside.__getitem__)[:150]
+    groups = [(g, v, n) for g, (v, n) in enumerate(nearest)]
     spark.createDataFrame(groups, "g int, v bigint, n int").createOrReplaceTempView("averaged")
     average = Fold("a", "avg", (expression("x"),), f"DECIMAL({precision}, {scale})")
     how = kept(average)
