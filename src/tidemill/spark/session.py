@@ -53,6 +53,8 @@ DEFAULTS: Mapping[str, str] = {
     # What opening a file costs, in bytes read meanwhile. With Spark's 4 MB a few small files beside large ones make one
     # task of most of the rows.
     "spark.sql.files.openCostInBytes": "524288",
+    # Of queries that are done Spark would keep a thousand plans in words and drawings, for a page that is not there.
+    "spark.sql.ui.retainedExecutions": "10",
     # A listing in the driver is quicker than a job up to many more files than 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
