@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.expression import expression
 from tidemill.algebra.fuse import fused
-from tidemill.algebra.operators import Filter, Join, JoinKind, Named, One, Project, Ref, Scan
+from tidemill.algebra.operators import Filter, Join, JoinKind, Named, One, Operator, Project, Ref, Scan
 from tidemill.algebra.program import Output, Program
 from tidemill.model.block import Kind
 from tidemill.model.change import Append
@@ -19,6 +19,7 @@ from tidemill.ports import Target
 from tidemill.spark.compaction import write_files
 from tidemill.spark.local import Hand, Held
 from tidemill.spark.merge import Keys
+from tidemill.spark.programs import Running
 from tidemill.spark.small import RunningSmall
 
 
@@ -46,6 +47,18 @@ def test_an_outer_join_keeps_the_columns_of_a_step_that_was_left_out(spark: Spar
     schemas = RunningSmall(spark, NoScans(), fused(program), {"t": target}, hand, "tag").run()
     assert schemas["t"].names == ("_one", "k")
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0, None)]
+
+
+def test_steps_that_read_others_twice_are_not_described_ever_again(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark tells its listeners of the last query would name the first step 16 777 216 times."""
+    steps: dict[str, Operator] = {"0": One()}
+    for step in range(1, 25):
+        before = Ref(str(step - 1), ("_one",))
+        steps[str(step)] = Join(before, before, JoinKind.SEMI, (("_one", "_one"),))
+    program = Program(steps, (Output("t", Ref("24", ("_one",)), Append()),))
+    target = Target("t", Kind.BASE, str(tmp_path), None, Append())
+    Running(spark, NoScans(), program, {"t": target}).run()
+    assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0,)]
 
 
 def test_rows_that_come_to_one_task_are_still_several_files(spark: SparkSession, tmp_path: Path) -> None:

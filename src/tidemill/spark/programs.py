@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.declare import CHANGE
 from tidemill.algebra.fuse import fused, inlined
-from tidemill.algebra.operators import Operator
+from tidemill.algebra.operators import Operator, Ref, walk
 from tidemill.algebra.program import COLLECTED, Output, Program, Query, Way
 from tidemill.algebra.prune import pruned
 from tidemill.model.block import Block
@@ -30,6 +30,9 @@ from tidemill.spark.writing import fresh, kept_schema
 
 ANEW = 8_000
 """Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
+
+DESCRIBED = 50
+"""Plans in the description of one. Where each step reads others twice they would be twice as many with every step."""
 
 
 class Sessions(Protocol):
@@ -103,6 +106,7 @@ class Running:
         self._steps: dict[str, DataFrame] = {}
         self._compiler = Compiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
+        self._described: dict[str, int] = {}  # how many plans Spark describes where it describes that of a step
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -111,8 +115,7 @@ class Running:
                 if name in self._outputs:
                     schemas[name] = self._written_step(name, op)
                 else:
-                    self._kept.append(self._compiler.frame(op).persist())
-                    self._steps[name] = as_kept(self._kept[-1])
+                    self._steps[name] = self._kept_step(name, op)
             for output in self._program.outputs:
                 if output.channel not in schemas:
                     schemas[output.channel] = self._written(output)
@@ -121,6 +124,17 @@ class Running:
             self._compiler.close()
             for frame in self._kept:
                 frame.unpersist()
+
+    def _kept_step(self, name: str, op: Operator) -> DataFrame:
+        """A step that is no output is kept by Spark, and freed in the end; one whose description would be long has none,
+        and is freed when nobody holds it."""
+        frame = self._compiler.frame(op)
+        self._described[name] = 1 + sum(self._described.get(o.step, 0) for o in walk(op) if isinstance(o, Ref))
+        if self._described[name] > DESCRIBED:
+            self._described[name] = 0
+            return frame.localCheckpoint(eager=False)
+        self._kept.append(frame.persist())
+        return as_kept(self._kept[-1])
 
     def _written_step(self, name: str, op: Operator) -> Schema:
         """A step that is an output is written, and read back from its files."""
