@@ -126,8 +126,11 @@ class Running:
                 frame.unpersist()
 
     def _kept_step(self, name: str, op: Operator) -> DataFrame:
-        """A step that is no output is kept by Spark, and freed in the end; one whose description would be long has none,
-        and is freed when nobody holds it."""
+        """A step that is no output is kept by Spark, and freed in the end.
+
+        If its description would be long it is kept without its plan. Then Spark frees it when nobody holds it, and
+        cannot make it again: if a machine is lost with it the run fails, and has to start anew.
+        """
         frame = self._compiler.frame(op)
         self._described[name] = 1 + sum(self._described.get(o.step, 0) for o in walk(op) if isinstance(o, Ref))
         if self._described[name] > DESCRIBED:

@@ -102,8 +102,8 @@ def as_kept(frame: DataFrame) -> DataFrame:
     """What Spark is to keep, as a leaf of the plans of those that read it.
 
     Otherwise they repeat its whole plan wherever they read it, and theirs is repeated in turn: a dozen steps of which
-    each reads others twice never got out of planning. Spark's description of a plan, which it makes for each query, still
-    goes on into what is kept and from there into what that read.
+    each reads others twice never got out of planning. Spark's description of a plan, which it makes for each query,
+    still goes on into what is kept and from there into what that read.
     """
     spark = frame.sparkSession
     context = _context(spark)
