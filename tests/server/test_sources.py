@@ -386,11 +386,11 @@ def test_one_server_at_a_time_holds_a_source_and_the_next_takes_over(tmp_path: P
 
     stopping = {name: threading.Event() for name in began}
     with served(tmp_path) as shop:
-        first = Sources(shop.mill.catalog, "one", 0.5, stopping["one"]).start([work("one")])
+        first = Sources(shop.mill.catalog, "one", 6, stopping["one"]).start([work("one")])
         began["one"].until(lambda: turns == ["one"])
-        with Sources(shop.mill.catalog, "two", 0.5, stopping["two"]).start([work("two")]):
+        with Sources(shop.mill.catalog, "two", 0.3, stopping["two"]).start([work("two")]):  # asks ten times a second
             until = held_until(shop)
-            while held_until(shop) < until + 0.5:  # it is renewed for longer than a lease
+            while held_until(shop) == until:  # the first renews it after two seconds, and may be late by four
                 stopping["two"].wait(0.02)
             assert turns == ["one"]
             with first:
