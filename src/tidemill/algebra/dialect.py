@@ -12,6 +12,7 @@ from typing import ClassVar
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
 AGGREGATES = frozenset(
@@ -26,10 +27,15 @@ class _Parser(SparkParser):
     FUNCTIONS: ClassVar = {k: v for k, v in SparkParser.FUNCTIONS.items() if k in _READ}
 
 
+class _Generator(SparkGenerator):
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar = set()  # a WITH stays where the user wrote it
+
+
 class Verbatim(Spark):
     """Spark's dialect, reading as few functions as possible."""
 
     Parser = _Parser
+    Generator = _Generator
 
 
 VERBATIM = Verbatim()

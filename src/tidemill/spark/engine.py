@@ -25,8 +25,8 @@ from tidemill.spark import local
 from tidemill.spark.commands import Commands
 from tidemill.spark.compaction import touched, write_files
 from tidemill.spark.programs import Sessions, refresh
-from tidemill.spark.queries import point_tables_at
-from tidemill.spark.reading import Locate, Reader
+from tidemill.spark.queries import point_tables_at, without_idle_names
+from tidemill.spark.reading import Reader
 from tidemill.spark.session import CAREFUL, QUICK, beside, cancel, first_line, is_spoilt, running, spread, tagged
 from tidemill.spark.stateful import StatefulTasks
 from tidemill.spark.writing import fresh, write
@@ -98,7 +98,7 @@ class SparkEngine:
                 case Refresh():
                     return self._query(lambda of: refresh(of, self._locate, code, inputs, outputs, tag), log)
                 case Sql(query):
-                    return self._query(lambda of: _answer(of.spark, self._locate, query, inputs, outputs), log)
+                    return self._query(lambda of: self._answer(of, query, inputs, outputs), log)
             frames = {name: self.frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
@@ -148,6 +148,22 @@ class SparkEngine:
             _check_results(results, outputs)
             return {name: write(results[name], target) for name, target in outputs.items()}
 
+    def _answer(
+        self, sessions: Sessions, query: str, inputs: Mapping[str, View], outputs: Mapping[str, Target]
+    ) -> Mapping[str, Schema]:
+        """Run a query's text, as it stands in the first try, and write what it gives."""
+        text = query if sessions is self else without_idle_names(query)
+        reader = Reader(sessions.spark, self._locate)
+        views = {name: f"tidemill_{uuid4().hex}" for name in inputs}
+        try:
+            for name, view in inputs.items():
+                reader.frame(view).createOrReplaceTempView(views[name])
+            result = sessions.spark.sql(point_tables_at(text, views))
+            return {name: write(result, target) for name, target in outputs.items()}
+        finally:
+            for name in views.values():
+                sessions.spark.catalog.dropTempView(name)
+
     def _query(self, run: Callable[[Sessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
         """Run a query; if Spark's optimizer spoils it, once more with less of that."""
         try:
@@ -191,22 +207,6 @@ class SparkEngine:
         if not formats:
             return self.spark.createDataFrame([], str(target.schema))
         return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
-
-
-def _answer(
-    spark: SparkSession, locate: Locate, query: str, inputs: Mapping[str, View], outputs: Mapping[str, Target]
-) -> Mapping[str, Schema]:
-    """Run a query's text and write what it gives."""
-    reader = Reader(spark, locate)
-    views = {name: f"tidemill_{uuid4().hex}" for name in inputs}
-    try:
-        for name, view in inputs.items():
-            reader.frame(view).createOrReplaceTempView(views[name])
-        result = spark.sql(point_tables_at(query, views))
-        return {name: write(result, target) for name, target in outputs.items()}
-    finally:
-        for name in views.values():
-            spark.catalog.dropTempView(name)
 
 
 def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) -> None:

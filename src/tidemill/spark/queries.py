@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
+
+from tidemill.algebra.dialect import parse, text_of
 
 
 def point_tables_at(query: str, views: dict[str, str]) -> str:
@@ -20,3 +23,12 @@ def point_tables_at(query: str, views: dict[str, str]) -> str:
         start, end = table.this.meta["start"], table.this.meta["end"] + 1
         query = f"{query[:start]}`{views[table.name]}`{alias}{query[end:]}"
     return query
+
+
+def without_idle_names(query: str) -> str:
+    """The same query without what WITH names and nobody reads, which Spark 4.3 trips over in derived tables.
+
+    >>> without_idle_names("SELECT x FROM (WITH w AS (SELECT 1), v AS (SELECT 2 AS x) SELECT x FROM v)")
+    'SELECT x FROM (WITH v AS (SELECT 2 AS x) SELECT x FROM v)'
+    """
+    return text_of(eliminate_ctes(parse(query)))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.model.change import Rows
+from tidemill.spark.queries import without_idle_names
 from tidemill.spark.session import CAREFUL, beside
 
 TOGETHER = 6
@@ -38,6 +39,15 @@ def from_scratch(
     spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
 ) -> dict[str, Result]:
     """The result of each query over these tables; later queries may read earlier ones."""
+    try:
+        return _results(spark, queries, tables, pool)
+    except Py4JJavaError:  # the product's second try, in which a query loses no meaning
+        return _results(spark, {name: without_idle_names(text) for name, text in queries.items()}, tables, pool)
+
+
+def _results(
+    spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
+) -> dict[str, Result]:
     frames: dict[str, DataFrame] = {}
     with _dropped(spark, [*tables, *queries]):
         for name, table in tables.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 from sqlglot.optimizer.qualify import qualify
 
 from tidemill.algebra.dialect import VERBATIM, parse, text_of
@@ -68,7 +69,7 @@ def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
     schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
     _lend(tree)
     try:
-        made = qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False)
+        made = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
     except SqlglotError as error:
         raise NotIncremental(f"its columns could not be told apart: {str(error).splitlines()[0]}") from error
     assert isinstance(made, exp.Query)
