@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 
+# The tests start many processes: none of them is to compile all modules again, whatever is usual on this machine.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: preflight setup demo test check chromium lock bench crash search soak pictures clean
 
 preflight:

@@ -43,6 +43,8 @@ def test_only_the_newest_runs_are_remembered(driver: Driver) -> None:
     for _ in range(5):
         replaced(driver)
     old = driver.catalog.runs(subject="a")
+    assert driver.catalog.crowded(["copy", "b", "a"], keep=4) == ["a", "b"]
+    assert driver.catalog.crowded(["a", "b"], keep=5) == driver.catalog.crowded([], keep=1) == []
     assert driver.catalog.forget("a", keep=2) == Forgotten(3, 3)
     assert [r.id for r in driver.catalog.runs(subject="a")] == [r.id for r in old[:2]]
     assert [b.seq for b in driver.catalog.blocks("a")] == [5, 4, 0]

@@ -306,6 +306,13 @@ class SqlCatalogReader:
             texts = connection.execute(select(logs.c.text).where(logs.c.run_id == run).order_by(logs.c.attempt))
             return "\n".join(texts.scalars())
 
+    def crowded(self, subjects: Collection[str], *, keep: int) -> list[str]:
+        """Which of these have more runs than that; in the order of their names."""
+        of_each = select(runs.c.subject).where(runs.c.subject.in_(subjects)).group_by(runs.c.subject)
+        with self._read() as connection:
+            more = of_each.having(func.count() > keep).order_by(runs.c.subject)
+            return list(connection.execute(more).scalars())
+
     def readings(self, run: int) -> list[Reading]:
         with self._read() as connection:
             find_run(connection, run)

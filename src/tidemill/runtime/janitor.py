@@ -105,7 +105,8 @@ class Janitor:
         """Forget all but the newest runs that are about these channels: inserts, compactions, and flows on them."""
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.bindings() if names & _channels_of(b)}
-        forgotten = (self.executor.catalog.forget(s, keep=history) for s in sorted(names | flows) if self.go_on())
+        crowded = self.executor.catalog.crowded(names | flows, keep=history)
+        forgotten = (self.executor.catalog.forget(subject, keep=history) for subject in crowded if self.go_on())
         return sum(forgotten, start=Forgotten())
 
     def _compacted(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
