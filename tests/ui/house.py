@@ -38,16 +38,13 @@ class House:
             yield mill
 
     @contextmanager
-    def page(
-        self, path: str = "/", *, width: int = 1280, dark: bool = False, viewer: str | None = None
-    ) -> Iterator[Page]:
+    def page(self, path: str = "/", *, width: int = 1280, viewer: str | None = None) -> Iterator[Page]:
         """A page of a fresh browser profile, on which nothing may go wrong meanwhile.
 
         No error in the console, no violation of the policy, and nothing asked of any other server.
         """
         context = self.browser.new_context(
             viewport={"width": width, "height": 844},
-            color_scheme="dark" if dark else "light",
             extra_http_headers={"x-viewer": viewer} if viewer else {},
             reduced_motion="reduce",
         )
