@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.code import Walked, walked, walked_script
+from tidemill.model.plain import MOST
 
 TASK = '''
 import math
@@ -311,3 +313,58 @@ def test_an_identity_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(said) == 1
+
+
+MEMO: dict[str, int] = {}
+MODEL: object = None
+
+
+def remembers(key: str) -> object:
+    MEMO[key] = len(key)
+    return MODEL
+
+
+def test_what_globals_hold_later_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = walked(remembers)
+    monkeypatch.setitem(MEMO, "x", 1)
+    monkeypatch.setitem(globals(), "MODEL", object())
+    assert walked(remembers) == before
+
+
+class Counted(list[int]):
+    """Counts what is taken from it."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for item in super().__iter__():
+            Counted.taken += 1
+            yield item
+
+
+LONG = Counted(range(300_000))
+HUGE = bytes(300_000_000)
+NESTED = [[LONG] * 100] * 100
+
+
+def looks_up(key: int) -> object:
+    return LONG[key], HUGE[key], NESTED[key]
+
+
+def test_a_large_value_costs_nothing_and_is_told_by_how_it_was_made() -> None:
+    Counted.taken = 0
+    found = walked(looks_up)
+    assert Counted.taken <= 4 * MOST
+    assert len(json.dumps(found.pieces)) < 5_000
+    texts = {piece["name"]: piece["text"] for piece in found.pieces}
+    assert texts["LONG"] == "LONG = Counted(range(300000))"
+    assert texts["HUGE"] == "HUGE = bytes(300000000)"
+    assert found.unseen == ()
+
+
+def test_a_large_value_in_a_closure_is_unseen() -> None:
+    held = LONG
+    Counted.taken = 0
+    found = walked(lambda: held)
+    assert Counted.taken <= 2 * MOST
+    assert found.unseen == ("held",)

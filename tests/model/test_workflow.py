@@ -59,8 +59,8 @@ def test_the_line_is_the_declaration() -> None:
     [
         ("SELECT * FROM aa", "reads unknown channel 'aa'; did you mean 'a'?"),
         ("SELECT * FROM nowhere", "reads unknown channel 'nowhere'; the channels are a, q"),
-        ("DELETE FROM a", "must be a SELECT"),
-        ("SELECT FROM WHERE", "is not Spark SQL"),
+        ("DELETE FROM a", "a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with DELETE"),
+        ("", "a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with nothing"),
     ],
 )
 def test_bad_queries(query: str, complaint: str) -> None:

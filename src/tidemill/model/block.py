@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tidemill.errors import BadInput
 from tidemill.model.change import Append, Updates
 from tidemill.model.identity import EMPTY, Identity, identity
 from tidemill.model.provenance import NOTHING, Provenance, applied
@@ -21,6 +22,16 @@ from tidemill.model.time import Version
 class Kind(StrEnum):
     BASE = "base"
     DELTA = "delta"
+
+
+def to_kind(name: str) -> Kind:
+    """
+    >>> to_kind("base")
+    <Kind.BASE: 'base'>
+    """
+    if name not in list(Kind):
+        raise BadInput(f"a block is a 'base', the whole content, or a 'delta', a change to it; not {name!r}")
+    return Kind(name)
 
 
 class Origin(StrEnum):

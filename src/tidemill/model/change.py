@@ -28,6 +28,8 @@ COUNT = "_count"
 DELETED = "_deleted"
 PATCH = "_patch"
 RESERVED = (COUNT, DELETED, PATCH)
+INTERNAL_PREFIX = "_tidemill_"
+"""How the names of columns begin that merging adds and takes away again."""
 
 Rows = list[dict[str, Any]]
 PerKey = Callable[[Rows, Rows], Rows]

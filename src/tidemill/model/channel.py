@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemill.model.change import RESERVED, Append, Updates
+from tidemill.model.change import INTERNAL_PREFIX, RESERVED, Append, Updates
 from tidemill.model.location import UNKNOWN, Location
 from tidemill.model.promise import NONE, Promise
 from tidemill.model.schema import Schema
@@ -50,7 +50,10 @@ class Channel:
             if self.updates.key:
                 yield f"channel {self.name!r} has a key, so it needs a schema"
             return
-        for name in RESERVED:
-            if name in self.schema:
+        for name in self.schema.names:
+            if name.lower() in RESERVED or name.lower().startswith(INTERNAL_PREFIX):
                 yield f"channel {self.name!r}: column {name!r} is reserved for deltas; choose another name"
+        if self.role is Role.INPUT:
+            for field in (f for f in self.schema if not f.is_exchangeable):
+                yield f"channel {self.name!r}: column {field.name!r}: unsupported type {field.type.lower()!r}"
         yield from (f"channel {self.name!r}: {p}" for p in self.updates.problems(self.schema))

@@ -3,6 +3,10 @@
 Formatting, comments, docstrings and the names of modules do not matter. What does: the text of the function; the text
 of functions and classes of the project that it names, and so on from there; the values of constants that it names;
 and which things of libraries its names stand for, though not what is in those.
+
+A function is looked at once, when its code was just loaded: what globals hold later, such as a memo that fills or a
+model that is loaded when it is first needed, is no part of what it does. What is large then, or cannot be written down,
+is told by the statements that made it, and by what these use.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from functools import partial
 from inspect import unwrap
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tidemill.model.names import Library, Missing, cells_of, chains_in, imports_in, module_named, names_in, source_of
-from tidemill.model.plain import NotPlain, plain, types_in
+from tidemill.model.plain import NotPlain, is_small, plain, types_in
 from tidemill.model.source import (
     bindings,
     class_definition,
@@ -49,8 +54,21 @@ class Walked:
     unseen: tuple[str, ...]
 
 
+_seen: WeakKeyDictionary[Callable[..., Any], Walked] = WeakKeyDictionary()
+
+
 def walked(function: Callable[..., Any]) -> Walked:
-    """The code of a function and of all of the project that it needs."""
+    """The code of a function and of all of the project that it needs, as it was when it was first asked for."""
+    try:
+        found = _seen.get(function)
+    except TypeError:  # it cannot be a key, as objects with fields that are called
+        return _walk(function)
+    if found is None:
+        found = _seen[function] = _walk(function)
+    return found
+
+
+def _walk(function: Callable[..., Any]) -> Walked:
     walk = _Walk()
     use = walk.thing(function, getattr(function, "__name__", type(function).__name__))
     if use[0] != "piece":
@@ -116,13 +134,12 @@ class _Walk:
 
     def _values(self, value: Any, name: str) -> Use:
         """A value, with the code of classes of the project of which it has objects: they have methods."""
-        try:
-            written = plain(value)
-        except NotPlain:
+        written = _written(value)
+        if written is None:
             self.unseen.append(name)
             return ["unseen", type(value).__qualname__]
         own = [t for t in dict.fromkeys(types_in(value)) if is_project_module(_module_of(t))]
-        return ["value", written, *(self.thing(t, t.__name__) for t in own)]
+        return ["value", *written, *(self.thing(t, t.__name__) for t in own)]
 
     def _function(self, function: FunctionType) -> tuple[str, dict[str, Use]]:
         tree = tree_of(function.__code__.co_filename, function.__globals__)
@@ -229,11 +246,15 @@ def _tells_itself(value: Any) -> bool:
     """Has it code, or a value that can be written down?"""
     if isinstance(value, FunctionType | type | ModuleType | MethodType | partial) or hasattr(value, "__qualname__"):
         return True
+    return _written(value) is not None
+
+
+def _written(value: Any) -> tuple[Any] | None:
+    """A value that is small and plain, as JSON."""
     try:
-        plain(value)
+        return (plain(value),) if is_small(value) else None
     except NotPlain:
-        return False
-    return True
+        return None
 
 
 def _module_of(value: Any) -> ModuleType:

@@ -50,6 +50,38 @@ def _inside(value: Any) -> Any:
     raise NotPlain(f"what a {_type_name(value)} holds cannot be told; pass numbers, strings, lists, dicts or dates")
 
 
+MOST = 100_000
+"""Values, and characters of texts, up to which something is small."""
+
+
+def is_small(value: Any) -> bool:
+    """Can a value be written down at little cost? No more of it than that is looked at.
+
+    >>> is_small({"a": [1, 2]}), is_small(range(10)), is_small("x" * MOST), is_small([[0] * MOST])
+    (True, True, False, False)
+    """
+    left = MOST
+    waiting: list[Iterator[Any]] = [iter([value])]
+    while waiting and left > 0:
+        one = next(waiting[-1], waiting)
+        if one is waiting:
+            waiting.pop()
+            continue
+        left -= 1 + (len(one) if isinstance(one, str | bytes | bytearray) else 0)
+        waiting.append(_held(one))
+    return left > 0
+
+
+def _held(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple | set | frozenset):
+        return iter(value)
+    if isinstance(value, dict):
+        return (part for pair in value.items() for part in pair)
+    if is_dataclass(value) and not isinstance(value, type):
+        return (getattr(value, f.name) for f in fields(value))
+    return iter(())
+
+
 def types_in(value: Any) -> Iterator[type]:
     """The types of a plain value and of all that it holds."""
     yield type(value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from sqlglot import Token, TokenType, tokenize
+from sqlglot import Token, TokenType, exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
@@ -38,6 +38,59 @@ def varies(query: str) -> bool:
     (True, False)
     """
     return any(t.text.upper() in VARYING for t in _tokens(query) or () if t.token_type is not TokenType.STRING)
+
+
+def can_rename_table(query: str, name: str) -> bool:
+    """Does the query use the name for a table only, so that a table of another name gives the same result?
+
+    A table under another alias, a column, a CTE or a field of the name might mean something else.
+
+    >>> can_rename_table("SELECT t.x FROM t", "t"), can_rename_table("SELECT t FROM t", "t")
+    (True, False)
+    """
+    try:
+        tree = parse_one(query, dialect="spark")
+    except SqlglotError:
+        return False
+    found = [i for i in tree.find_all(exp.Identifier) if i.name.lower() == name.lower()]
+    spelled = [t for t in _tokens(query) or () if _is_name(t, name)]
+    return len(found) == len(spelled) and all(_is_table(i) or _is_qualifier(i) for i in found)
+
+
+def rename_tables(query: str, names: Mapping[str, str]) -> str:
+    """The query with every use of these names replaced.
+
+    >>> rename_tables("SELECT `T`.x FROM t", {"t": "u"})
+    'SELECT u.x FROM u'
+    """
+    lower = {name.lower(): to for name, to in names.items()}
+    tokens = [t for t in _tokens(query) or () if any(_is_name(t, name) for name in names)]
+    for token in reversed(tokens):
+        query = f"{query[: token.start]}{lower[token.text.lower()]}{query[token.end + 1 :]}"
+    return query
+
+
+def _is_name(token: Token, name: str) -> bool:
+    return token.token_type is not TokenType.STRING and token.text.lower() == name.lower()
+
+
+def _is_table(name: exp.Expression) -> bool:
+    """Is it a table that has no other name?"""
+    table = name.parent
+    return isinstance(table, exp.Table) and table.this is name and not (table.args.get("db") or table.alias)
+
+
+def _is_qualifier(name: exp.Expression) -> bool:
+    """Does it stand before a column of a table that is read beside it?"""
+    column = name.parent
+    if not isinstance(column, exp.Column) or column.args.get("table") is not name or column.args.get("db"):
+        return False
+    select = column.find_ancestor(exp.Select)
+    parts = (
+        [] if select is None else [select.args.get("from_") or select.args.get("from"), *select.args.get("joins", ())]
+    )
+    sources = [part.this for part in parts if part is not None]
+    return any(isinstance(t, exp.Table) and _is_table(t.this) and t.name.lower() == name.name.lower() for t in sources)
 
 
 def _tokens(query: str) -> list[Token] | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.model.block import Block, File, Kind, Position
 from tidemill.model.change import Updates
+from tidemill.model.channel import Channel
 from tidemill.model.description import described, identity_of
 from tidemill.model.flow import Binding
 from tidemill.model.identity import Identity, identity
@@ -44,7 +45,10 @@ class RunKind(StrEnum):
 
 
 LOST = 3
-"""Attempts beyond those that a flow's tasks allow: so often may a server die, or be cut off, with the run in hand."""
+"""Attempts of a run that may be lost for no fault of its tasks': its server dies, or is cut off from what it needs."""
+
+OWN = (RunKind.INSERT, RunKind.COMPACTION)
+"""Runs that nobody but the process that asked for them can execute: it alone has what they are about."""
 
 
 BACKFILL = "tidemill-backfill"
@@ -72,6 +76,7 @@ class Run:
     backfill: bool = False  # it loads history, and live tables never wait for it
     due: float | None = None  # since when, if not since it was created: what waits for it may have come before
     asked: float | None = None  # when it last was, if again since it was created: what came until then it will read
+    lost: int = 0  # attempts that ended for no fault of the tasks'
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class WantRead:
     channel: str
     cursor: bool
     upto: int | None = None  # a sequence number; None: all that is there
+    goes_on: bool = False  # what it writes is a change of what it wrote before, so that there must be a cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class WantSlot:
     kind: Kind
     keys: tuple[str, ...] = ()  # of the inserts that share it
     updates: Updates | None = None  # how a delta is encoded, if not as its channel gives changes to readers
+    made_for: Channel | None = None  # the channel as it was when its rows were read, if that was before the claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,14 @@ class Demand:
     """What a run needs when it is claimed.
 
     `through` are channels that the run both writes and reads: no other run may hold an earlier slot there.
+    `versions` are the identities of the tasks as the claimer has loaded them: a claim for others than those registered
+    is refused, and what the run consumes counts for these alone.
     """
 
     slots: tuple[WantSlot, ...] = ()
     reads: tuple[WantRead, ...] = ()
     through: frozenset[str] = frozenset()
+    versions: Mapping[str, Identity] = field(default_factory=dict)
 
 
 def demand_of(binding: Binding, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Demand:
@@ -113,14 +123,18 @@ def demand_of(binding: Binding, upto: Mapping[tuple[str, str], int] = MappingPro
     `upto` says, by task and channel, how far it reads; else it reads all that is there.
     """
     reads: dict[tuple[str, str], bool] = {}
+    goes_on: set[tuple[str, str]] = set()
     for task in binding.tasks:
         for read in task.reads:
             at = (task.name, read.port)
             reads[at] = reads.get(at, False) or read.mode is not Mode.ALL or read.advance
+            if task.refresh is not None and read.mode is not Mode.ALL:
+                goes_on.add(at)
     return Demand(
         slots=tuple(WantSlot(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes),
-        reads=tuple(WantRead(*at, cursor, upto.get(at)) for at, cursor in reads.items()),
+        reads=tuple(WantRead(*at, cursor, upto.get(at), at in goes_on) for at, cursor in reads.items()),
         through=binding.read_through,
+        versions={t.name: t.identity() for t in binding.tasks},
     )
 
 
@@ -156,6 +170,7 @@ class Claim:
     directory: str  # relative to the store's root; no other attempt ever uses it
     slots: Mapping[tuple[str | None, str], Slot]
     spans: Mapping[tuple[str, str], Span]
+    versions: Mapping[str, Identity] = field(default_factory=dict)  # identities of the tasks it was claimed for
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ _KNOWN = frozenset(
     }
 )
 
+_COLLATE = "COLLATE"
+_SPARK_ONLY = frozenset({exp.DType.TIME, exp.DType.VARIANT})
+"""Types that Spark computes with and keeps in files, and that nothing else here can read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -52,8 +56,14 @@ class Field:
 
     @property
     def groupable(self) -> bool:
-        """Spark can group by and compare everything but maps."""
-        return not any(d.this == exp.DType.MAP for d in self.parsed.find_all(exp.DataType))
+        """Spark can group by and compare everything but maps and variants."""
+        return not any(d.this in (exp.DType.MAP, exp.DType.VARIANT) for d in self.parsed.find_all(exp.DataType))
+
+    @property
+    def is_exchangeable(self) -> bool:
+        """Can values of this type be read from files and shown without Spark? Intervals, for example, cannot."""
+        known = all(d.this in _KNOWN for d in self.parsed.find_all(exp.DataType))
+        return known and _COLLATE not in self.type
 
     def __str__(self) -> str:
         name = self.name.replace("`", "``")
@@ -136,10 +146,17 @@ def _parse_fields(ddl: str) -> Iterator[Field]:
     if not columns or not all(isinstance(c, exp.ColumnDef) and c.kind for c in columns):
         raise ValueError(f"not a schema: {ddl!r}; write it like 'url string, hits bigint'")
     for column in columns:
-        unknown = [d for d in column.kind.find_all(exp.DataType) if d.this not in _KNOWN]
+        unknown = [d for d in column.kind.find_all(exp.DataType) if not _is_known(d)]
         if unknown:
             raise ValueError(f"column {column.name!r}: unsupported type {unknown[0].sql('spark').lower()!r}")
-        yield Field(column.name, _canonical(column.kind), nullable=not _not_null(column))
+        collations = (c.kind.this.name for c in column.constraints if isinstance(c.kind, exp.CollateColumnConstraint))
+        collation = next((f" {_COLLATE} {name}" for name in collations), "")
+        yield Field(column.name, _canonical(column.kind) + collation, nullable=not _not_null(column))
+
+
+def _is_known(kind: exp.DataType) -> bool:
+    interval = isinstance(kind, exp.IntervalSpan) or isinstance(kind.this, exp.Interval)
+    return interval or kind.this in _KNOWN or kind.this in _SPARK_ONLY
 
 
 def _not_null(column: exp.ColumnDef) -> bool:
@@ -155,6 +172,11 @@ def _canonical(kind: exp.DataType) -> str:
         if not 0 <= shape[1] <= shape[0] <= 38:
             raise ValueError(f"not a decimal that Spark has: {decimal.sql('spark')}; at most 38 digits")
         decimal.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(n)) for n in shape])
+    for time in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.TIME]:  # no TIMESTAMP, as sqlglot has it
+        precision = ", ".join(p.name for p in time.expressions) or "6"
+        time.replace(exp.DataType(this=exp.DType.USERDEFINED, kind=f"TIME({precision})"))
+        if time is kind:
+            return f"TIME({precision})"
     for comment in list(kind.find_all(exp.ColumnConstraint)):
         if isinstance(comment.kind, exp.CommentColumnConstraint):
             comment.pop()
@@ -163,4 +185,4 @@ def _canonical(kind: exp.DataType) -> str:
 
 @lru_cache(maxsize=4096)
 def _parse_type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="spark")
+    return exp.DataType.build(text.partition(f" {_COLLATE} ")[0], dialect="spark")

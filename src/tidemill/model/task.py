@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
@@ -35,13 +36,15 @@ class Mode(StrEnum):
 class Read:
     """One input: the name under which the code sees it, the port (a channel, once bound), and the mode.
 
-    `advance`: the task's next run goes on from here, although this one reads the whole content.
+    `advance`: the task's next run goes on from here, although this one reads the whole content. `afresh`: what is read
+    is what the task would be fed if it had never run.
     """
 
     argument: str
     port: str
     mode: Mode
     advance: bool = False
+    afresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Write:
     kind: Kind
     updates: Updates | None = None
     void: bool = False  # nothing is written, and what was there counts no more
+    merged: bool = False  # the code gives a delta, and what is written is what it makes of nothing
     edge: str | None = None  # its column whose largest value is the trailing edge of all that the task writes
 
 
@@ -80,13 +84,16 @@ class Sql:
         return {"sql": normalised(self.query)}
 
     def column_names(self) -> list[str]:
-        """The names of the result's columns; `*` stands for all of some table.
+        """The names of the result's columns; `*` stands for names that cannot be told from the text.
 
         >>> Sql("SELECT a, count(*) AS n FROM t GROUP BY a").column_names()
         ['a', 'n']
         """
-        tree = sqlglot.parse_one(self.query, dialect="spark")
-        return list(tree.named_selects) if isinstance(tree, exp.Query) else []
+        try:
+            tree = sqlglot.parse_one(self.query, dialect="spark")
+        except SqlglotError:
+            return ["*"]
+        return [name or "*" for name in tree.named_selects] if isinstance(tree, exp.Query) else ["*"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,17 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryText:
+    """A query as its user wrote it. It is run as it stands; nothing in it is replaced."""
+
+    query: str
+    tables: Mapping[str, str]  # by the name of a table in the query, the channel that it means
+
+    def described(self) -> Json:
+        return {"sql": normalised(self.query), "tables": dict(self.tables)}
+
+
+@dataclass(frozen=True, slots=True)
 class Refresh:
     """A way to keep a declared table fresh. What `query` is only the algebra and the engine know.
 
@@ -129,9 +147,14 @@ class Refresh:
     way: str
     description: str  # of the operators, one a line
     schema: Schema | None = field(default=None, compare=False)  # of the result, as declared
+    text: QueryText | None = None  # what computes the whole result, if a query declares the table
+    types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of the columns that it reads, by channel
 
     def described(self) -> Json:
-        return {"refresh": self.way, "operators": self.description}
+        result = None if self.schema is None else str(self.schema)
+        types = {channel: dict(columns) for channel, columns in self.types.items()}
+        text = {} if self.text is None else self.text.described()
+        return {"refresh": self.way, "operators": self.description, "types": types, "result": result, **text}
 
     def column_names(self) -> list[str]:
         """The names of the result's columns."""
@@ -192,6 +215,7 @@ class Task:
     version: str | None = None  # that the user gives it, to say that something has changed which its code does not show
     environment: tuple[str, ...] = ()  # names of environment variables that its result depends on
     deterministic: bool | None = None  # does the same input give the same result? None: as its code says
+    fixed_identity: Identity | None = field(default=None, compare=False)  # since its code was loaded
 
     @property
     def variant(self) -> Variant:
@@ -201,6 +225,15 @@ class Task:
     def choosing(self, variant: str) -> Task:
         """The task with this variant alone."""
         return replace(self, variants=tuple(v for v in self.variants if v.name == variant))
+
+    def afresh(self) -> Task:
+        """The programmed task as if it had never run: all there is is new, and what it writes replaces what was there.
+
+        A task that reads whole contents and writes bases does so anyway.
+        """
+        reads = (replace(r, afresh=r.mode is not Mode.ALL or r.port in self.states) for r in self.reads)
+        writes = (replace(w, kind=Kind.BASE, merged=w.kind is Kind.DELTA) for w in self.writes)
+        return replace(self, variants=(replace(self.variant, reads=tuple(reads), writes=tuple(writes)),))
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -238,7 +271,12 @@ class Task:
             raise WorkflowError([f"{self.location}: parameters of task {self.name!r}: {error}"]) from error
 
     def identity(self) -> Identity:
-        return identity("task", self.described())
+        """Of the task with all its variants, also if one was chosen since."""
+        return self.fixed_identity or identity("task", self.described())
+
+    def with_fixed_identity(self) -> Task:
+        """The task under the identity that it has now, whatever its code does to the values of globals later."""
+        return replace(self, fixed_identity=self.identity())
 
     @property
     def is_repeatable(self) -> bool:

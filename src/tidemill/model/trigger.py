@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 Path = tuple[int, ...]
 """Where a leaf stands: the number of its trigger among those of the flow, then of each part within."""
@@ -181,7 +181,7 @@ def problems(trigger: Trigger) -> Iterator[str]:
 def _cron_problems(leaf: Cron) -> Iterator[str]:
     try:
         next(leaf.after(0.0))
-    except (ValueError, StopIteration, OSError, LookupError) as error:
+    except (CronSimError, ValueError, StopIteration, OSError, LookupError) as error:
         shown = str(error) or "it never comes"
         yield f"{leaf.expression!r} in time zone {leaf.zone!r} is no moment that cron knows: {shown}"
 

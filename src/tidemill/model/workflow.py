@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import WorkflowError
+from tidemill.model.analysis import Knowledge
 from tidemill.model.block import Kind
 from tidemill.model.change import RESERVED, Append, Signed
 from tidemill.model.channel import Channel, Role, valid_name
@@ -27,12 +28,19 @@ class Workflow:
     name: str
     channels: tuple[Channel, ...]
     bindings: tuple[Binding, ...]
+    resolve: Callable[[Knowledge], Workflow] | None = field(default=None, compare=False)
+    """The same declarations worked out again with more known of queries and channels."""
 
     def channel(self, name: str) -> Channel | None:
         return next((c for c in self.channels if c.name == name), None)
 
     def tasks(self) -> Iterator[Task]:
         return (t for b in self.bindings for t in b.tasks)
+
+    def with_fixed_identities(self) -> Workflow:
+        """The workflow whose tasks keep the identities that they have now, when their code was just loaded."""
+        bindings = (replace(b, tasks=tuple(t.with_fixed_identity() for t in b.tasks)) for b in self.bindings)
+        return replace(self, bindings=tuple(bindings))
 
     def problems(self) -> list[str]:
         """Every problem, each with the user's file and line."""
@@ -79,12 +87,12 @@ def _unknown_channels(wf: Workflow) -> Iterator[Problem]:
                 )
 
 
-def _similar(name: str, known: Iterable[str]) -> str:
+def _similar(name: str, known: Iterable[str], what: str = "channel") -> str:
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; the channels are {', '.join(names)}" if names else "; no channel is declared"
+    return f"; the {what}s are {', '.join(names)}" if names else f"; no {what} is declared"
 
 
 def _signatures(wf: Workflow) -> Iterator[Problem]:
@@ -232,6 +240,22 @@ def _triggers(wf: Workflow) -> Iterator[Problem]:
                     yield binding.location, f"flow {binding.name!r} would be run by its own data on {leaf.channel!r}"
                 if isinstance(leaf, After) and leaf.flow == binding.name:
                     yield binding.location, f"flow {binding.name!r} would be run by its own runs"
+
+
+def vain_triggers(wf: Workflow, channels: Iterable[str], flows: Iterable[str]) -> Iterator[str]:
+    """Problems of triggers that wait for none of these channels and flows: those of all workflows."""
+    known: dict[type[Data | After], tuple[str, set[str]]] = {Data: ("channel", {*channels}), After: ("flow", {*flows})}
+    for binding in wf.bindings:
+        for _, leaf in (leaf for trigger in binding.triggers for leaf in leaves(trigger)):
+            if isinstance(leaf, Data | After):
+                what, names = known[type(leaf)]
+                wanted = leaf.channel if isinstance(leaf, Data) else leaf.flow
+                if wanted not in names:
+                    yield (
+                        f"{binding.location}: flow {binding.name!r} waits for {what} {wanted!r}, which no workflow "
+                        f"declares, and would never run{_similar(wanted, names, what)}; if another workflow is to "
+                        "declare it, apply that one first"
+                    )
 
 
 def _stateful(wf: Workflow) -> Iterator[Problem]:

@@ -1,0 +1,83 @@
+"""What a block store says of itself: whose it is, how the directories in it are named, and what is to be removed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from tidemill.model.time import Version
+
+RUNS = "runs"
+"""The directory below the store's root that holds everything that runs write, and nothing else of Tidemill's."""
+
+FORMAT = 1
+
+
+def attempt_directory(run: int, fence: int) -> str:
+    """Where one attempt at a run writes; no other attempt ever does.
+
+    >>> attempt_directory(17, 1700000000000000)
+    'runs/17/1700000000000000'
+    """
+    return f"{RUNS}/{run}/{fence}"
+
+
+def is_written_by_runs(path: str) -> bool:
+    """Is this what attempts write in their directories: Parquet files, and what Spark keeps beside them?
+
+    >>> is_written_by_runs("runs/1/5/7/part-0.parquet"), is_written_by_runs("runs/1/5/7/_temporary/0/x.tmp")
+    (True, True)
+    >>> is_written_by_runs("runs/1/5/7/orders.csv")
+    False
+    """
+    inside = path.split("/")[3:]
+    return path.endswith(".parquet") or any(part.startswith(("_", ".")) for part in inside)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMarker:
+    """The file in a store's root that names the catalog to which the store belongs.
+
+    `clock` is a reading of that catalog's clock, which never goes back: a catalog of this id whose clock is behind it
+    was restored from an older copy.
+    """
+
+    catalog: str  # its id
+    clock: Version
+    created: float  # seconds since the epoch
+    inherited: int = 0  # when it was adopted, the greatest number of a run that had a directory, of whatever catalog
+    format: int = FORMAT
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> StoreMarker:
+        """Raises `KeyError`, `TypeError` or `ValueError` if this is no marker."""
+        numbers = (int(data["clock"]), float(data["created"]), int(data["inherited"]), int(data["format"]))
+        return cls(str(data["catalog"]), *numbers)
+
+
+class RemovalKind(StrEnum):
+    """What was marked for removal."""
+
+    FILE = "file"  # of a garbage-collected block
+    ATTEMPT = "attempt"  # the directory of an attempt that ended without a result
+    ORPHAN = "orphan"  # a file that nothing names, in the directory of an attempt that is over
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A path below the store's root that is to be removed."""
+
+    path: str
+    kind: RemovalKind
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """Seconds between marking and removal."""
+
+    blocks: float = 120.0  # files of garbage-collected blocks: the catalog knows all about them
+    orphans: float = 86_400.0  # what ended attempts left: their processes may still be writing
