@@ -23,6 +23,7 @@ from tidemill.model.run import (
     demand_of,
 )
 from tidemill.model.schema import Schema
+from tidemill.model.store import Grace
 from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
 from tidemill.model.workflow import Workflow
 
@@ -49,6 +50,8 @@ def task(name: str, reads: dict[str, Mode], writes: dict[str, Kind]) -> Task:
     )
     return Task(name, (variant,))
 
+
+AT_ONCE = Grace(0.0, 0.0)
 
 COPY = Binding("copy", (task("copying", {"a": Mode.NEW, "b": Mode.ALL}, {"d": Kind.DELTA}),))
 CHANNELS = (
@@ -87,11 +90,12 @@ class Driver:
     def insert(self, channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Block:
         return self.commit(self.open_insert(channel, key, kind))[0]
 
-    def insert_with(self, channel: str, ddl: str) -> Block:
-        """Insert rows of another schema."""
-        claim = self.open_insert(channel)
+    def run_flow_with(self, ddl: str) -> Block:
+        """Run the flow; what it writes has another schema."""
+        claim = self.open_flow()
         (slot,) = claim.slots.values()
-        return self.catalog.commit(claim, Outcome((filled(claim, slot, Schema.parse(ddl)),)))[0]
+        made = (filled(claim, slot, Schema.parse(ddl)),)
+        return self.catalog.commit(claim, Outcome(made, tuple(moves_of(claim))))[0]
 
     def commit(self, claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
         return self.catalog.commit(claim, outcome(claim, moves, log))
@@ -107,6 +111,12 @@ class Driver:
     def fold(self, channel: str, since: int, seq: int) -> Block:
         claim = self.open_compaction(channel)
         return self.catalog.compacted(claim, fold(claim, channel, since, seq))
+
+    def purge(self) -> list[str]:
+        """Purge, and remove what is marked at once, of which there are no real files; returns what was purged."""
+        purged = self.catalog.purge()
+        self.catalog.finish_removals([r.path for r in self.catalog.list_due_removals(AT_ONCE, 10_000)])
+        return purged
 
     def head(self, channel: str = "a") -> int:
         return self.catalog.channel(channel).head.seq

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
 
-from tidemill.errors import Conflict
+from tidemill.errors import Conflict, InsertUnderWay
 from tidemill.model.block import BEGINNING, Block, BlockState, Kind, Origin, Position
 from tidemill.model.identity import EMPTY, identity
 from tidemill.model.provenance import NOTHING, Provenance
@@ -119,13 +119,13 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     driver.commit(claim)
 
 
-def test_the_schema_is_that_of_the_newest_visible_block(driver: Driver) -> None:
-    old, new = driver.open_insert(), driver.open_insert()
+def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driver: Driver) -> None:
+    old, new = driver.open_insert("d"), driver.open_insert("d")
     wider = Schema.parse("x int, y string")
-    driver.catalog.commit(new, Outcome((filled(new, new.slots[None, "a"], wider),)))
-    assert driver.catalog.channel("a").channel.schema == SCHEMA
+    driver.catalog.commit(new, Outcome((filled(new, new.slots[None, "d"], wider),)))
+    assert driver.catalog.channel("d").channel.schema is None
     driver.commit(old)
-    assert driver.catalog.channel("a").channel.schema == wider
+    assert driver.catalog.channel("d").channel.schema == wider
 
 
 def test_a_block_may_be_empty(driver: Driver) -> None:
@@ -140,7 +140,7 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
     claim = driver.open_insert(key="k")
     assert driver.catalog.inserted("a", ["k"]) == {}
     another = driver.request()
-    with pytest.raises(Conflict, match=f"insert key 'k' was already used.*run {claim.run.id}.*reserved"):
+    with pytest.raises(InsertUnderWay, match=f"an insert with the key 'k' is under way.*run {claim.run.id}"):
         driver.claim(another, inserting(key="k"))
     (block,) = driver.commit(claim)
     assert driver.catalog.inserted("a", ["k", "other"]) == {"k": block}

@@ -30,7 +30,7 @@ def replaced(driver: Driver) -> None:
     driver.insert(kind=Kind.BASE)
     head = driver.head()
     driver.catalog.collect(b.id for b in driver.catalog.filled("a") if 0 < b.seq < head)
-    driver.catalog.purge()
+    driver.purge()
     elsewhere(driver)
 
 
@@ -58,7 +58,7 @@ def test_the_catalog_stays_as_small_as_its_history(driver: Driver, url: str) -> 
         replaced(driver)
         driver.run_flow()
         driver.catalog.collect(b.id for b in driver.catalog.filled("d") if 0 < b.seq < driver.head("d"))
-        driver.catalog.purge()
+        driver.purge()
         elsewhere(driver)
         for subject in ("a", "b", "copy"):
             driver.catalog.forget(subject, keep=3)
@@ -75,6 +75,9 @@ def test_runs_whose_blocks_can_be_read_stay(driver: Driver) -> None:
     assert driver.catalog.forget("a", keep=1) == Forgotten(), "their files are still to be purged"
     driver.catalog.purge()
     elsewhere(driver)
+    assert driver.catalog.forget("a", keep=1) == Forgotten(), "their files are still to be removed"
+    driver.purge()
+    elsewhere(driver)
     assert driver.catalog.forget("a", keep=1) == Forgotten(2, 2)
 
 
@@ -86,6 +89,7 @@ def test_runs_that_have_not_ended_stay(driver: Driver) -> None:
     assert driver.catalog.forget("a", keep=1) == Forgotten(1, 0)
     driver.catalog.kill(ready)
     driver.catalog.kill(running.run.id)
+    driver.purge()
     driver.insert("b")
     assert driver.catalog.forget("a", keep=1) == Forgotten(2, 1)
 
@@ -132,7 +136,7 @@ def test_numbers_are_never_given_twice(driver: Driver) -> None:
     for _ in range(3):
         driver.insert(kind=Kind.BASE)
     driver.catalog.collect([old.id])
-    driver.catalog.purge()
+    driver.purge()
     last = driver.catalog.events(limit=10_000)[-1].id
     driver.catalog.forget("a", keep=1)
     driver.insert()

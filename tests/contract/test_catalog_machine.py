@@ -15,7 +15,7 @@ from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, inser
 from tidemill.catalog import open_catalog
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockState, Kind, Position, place
-from tidemill.model.run import Claim, RunKind, RunState, demand_of
+from tidemill.model.run import LOST, Claim, RunKind, RunState, demand_of
 
 ATTEMPTS = 3
 
@@ -37,6 +37,7 @@ class Histories(RuleBasedStateMachine):
         self.alive: dict[int, Claim] = {}  # by fence: claims that still count
         self.leases: dict[int, float] = {}
         self.ready: dict[int, int] = {}  # runs to be tried again, and their attempts so far
+        self.lost: dict[int, int] = {}  # by run: how many of them were lost
 
     def teardown(self) -> None:
         self.driver.catalog.close()
@@ -57,10 +58,13 @@ class Histories(RuleBasedStateMachine):
         self.slots[slot.channel][slot.seq] = state
         del self.alive[claim.run.fence]
 
-    def _given_up(self, claim: Claim, again: bool) -> None:
+    def _given_up(self, claim: Claim, again: bool, lost: bool = False) -> None:
         self._ended(claim, BlockState.CANCELLED)
-        if again and claim.run.attempt < ATTEMPTS:
-            self.ready[claim.run.id] = claim.run.attempt
+        run, before = claim.run, self.lost.get(claim.run.id, 0)
+        given_back = lost and run.kind is RunKind.FLOW
+        if again and (before < LOST if given_back else run.attempt - before < ATTEMPTS):
+            self.ready[run.id] = run.attempt
+        self.lost[run.id] = before + given_back
 
     @rule(target=claims, kind=st.sampled_from(Kind))
     def insert(self, kind: Kind) -> Claim:
@@ -112,8 +116,8 @@ class Histories(RuleBasedStateMachine):
         self._ended(claim, BlockState.FILLED)
         self.cursor = moves[0].upto.seq if moves else self.cursor
 
-    @rule(claim=claims, again=st.booleans())
-    def fail(self, claim: Claim | None, again: bool) -> None:
+    @rule(claim=claims, again=st.booleans(), lost=st.booleans())
+    def fail(self, claim: Claim | None, again: bool, lost: bool) -> None:
         if claim is None:
             return
         run, fence = claim.run.id, claim.run.fence
@@ -121,8 +125,8 @@ class Histories(RuleBasedStateMachine):
             with pytest.raises(LeaseLost):
                 self.driver.catalog.fail(run, fence, error="x")
             return
-        self.driver.catalog.fail(run, fence, error="x", retry_in=0 if again else None)
-        self._given_up(claim, again)
+        self.driver.catalog.fail(run, fence, error="x", retry_in=0 if again else None, lost=lost)
+        self._given_up(claim, again, lost)
 
     @rule(claim=claims)
     def kill(self, claim: Claim | None) -> None:
@@ -155,7 +159,7 @@ class Histories(RuleBasedStateMachine):
         taken = self.driver.catalog.reclaim()
         assert {run.id for run in taken} == {claim.run.id for claim in late.values()}
         for claim in late.values():
-            self._given_up(claim, again=True)
+            self._given_up(claim, again=True, lost=True)
 
     def _visible(self, channel: str) -> list[int]:
         """Filled slots before the first reserved one."""

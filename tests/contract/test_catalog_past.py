@@ -125,7 +125,7 @@ def test_refreshes_that_are_forgotten_still_count(driver: Driver) -> None:
         for channel in ("a", "d"):
             blocks = driver.catalog.filled(channel)
             driver.catalog.collect(b.id for b in blocks if 0 < b.seq < driver.head(channel))
-        driver.catalog.purge()
+        driver.purge()
 
     def known(**only: str) -> Figures:
         wanted = Period(0.0, driver.catalog.now() + 1, **only)

@@ -170,7 +170,7 @@ def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     driver.commit(again, log="two")
     assert driver.catalog.log(run.id) == "one\ntwo"
     kinds = driver.kinds_of_events(run.id)
-    attempts = ["run.retried", "block.cancelled", "run.claimed"]
+    attempts = ["run.retried", "files.marked", "block.cancelled", "run.claimed"]
     assert kinds[2:] == [*attempts, "run.finished", "block.filled", "channel.advanced"]
 
 
@@ -178,7 +178,7 @@ def test_the_last_attempt_fails_for_good(driver: Driver) -> None:
     claim = driver.open_insert(attempts=1)
     run = driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
     assert (run.state, run.finished, run.lease_until) == (RunState.FAILED, driver.clock.now, None)
-    assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "block.cancelled"]
+    assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "files.marked", "block.cancelled"]
 
 
 def test_without_a_wait_there_is_no_other_attempt(driver: Driver) -> None:

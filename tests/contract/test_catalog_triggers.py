@@ -140,7 +140,7 @@ def test_an_attempt_that_will_be_repeated_has_not_failed(driver: Driver) -> None
     driver.insert("a")
     (run,) = fire(driver)
     claim = driver.claim(run, demand_of(COPY))
-    driver.catalog.fail(run, claim.run.fence, error="no", retry_in=0.0)
+    driver.catalog.fail(run, claim.run.fence, error="no", retry_in=0.0, lost=True)
     assert fire(driver) == []
 
 

@@ -11,15 +11,19 @@ from sqlalchemy import insert, select, update
 from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import hold_named
-from tidemill.catalog.queries import find_binding, find_run
-from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of
-from tidemill.catalog.runs import change, owned
+from tidemill.catalog.queries import find_binding, find_run, hold_binding
+from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of, versions_of
+from tidemill.catalog.runs import change, owned, request
 from tidemill.catalog.tables import IS_FLOW_UNDER_WAY, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.errors import ChannelBusy, Conflict
+from tidemill.errors import ChannelBusy, Conflict, InsertUnderWay, KeyUsed
 from tidemill.model.block import BEGINNING, BlockState, Origin, Position
-from tidemill.model.codec import Json
+from tidemill.model.channel import Channel
+from tidemill.model.codec import Json, updates_to_json
+from tidemill.model.evolution import can_read
+from tidemill.model.identity import Identity
 from tidemill.model.run import TO_COME, Claim, Demand, Run, RunKind, RunState, Slot, Span, WantRead, WantSlot
+from tidemill.model.store import attempt_directory
 from tidemill.model.trigger import Reached
 
 Channels = Mapping[str, AnyRow]
@@ -37,6 +41,7 @@ def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float
     """Take a run, or go on with one that was taken under `fence`: its slots are reserved, and it can begin."""
     ready = _ready(tx, run) if fence is None else owned(tx, run, fence)
     held = hold_named(tx, _named(demand))
+    _check_versions(tx, ready, demand.versions)
     _check_free(tx, [held[name] for name in sorted(demand.through)])
     spans = _spans(tx, ready, demand.reads, held)
     slots = _reserve(tx, ready, demand.slots, held)
@@ -45,7 +50,23 @@ def claim(tx: Transaction, run: int, demand: Demand, *, owner: str, lease: float
     triggers.reached(tx, started, Reached.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
     tx.note(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
-    return Claim(run_of(started), started.directory, slots, spans)
+    return Claim(run_of(started), started.directory, slots, spans, demand.versions)
+
+
+def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identity]) -> None:
+    """A process may have loaded a flow's code before another registered a change of it."""
+    registered = versions_of(hold_binding(tx, run.subject)) if versions else {}
+    if any(registered.get(task) != identity for task, identity in versions.items()):
+        raise Conflict(
+            f"flow {run.subject!r} was changed by apply since this process loaded its code, so run {run.id} was not "
+            "claimed; load the project again, then run the flow"
+        )
+
+
+def begin(tx: Transaction, kind: RunKind, subject: str, demand: Demand, *, owner: str, lease: float) -> Claim:
+    """Ask for a run and claim it, in one step: no run is left behind that nobody will ever claim."""
+    run = request(tx, kind, subject, attempts=1, backfill=False)
+    return claim(tx, run.id, demand, owner=owner, lease=lease)
 
 
 def _named(demand: Demand) -> set[str]:
@@ -91,6 +112,11 @@ def _spans(tx: Transaction, run: AnyRow, reads: Iterable[WantRead], held: Channe
 
 def _span(tx: Transaction, want: WantRead, channel: AnyRow, consumed: Mapping[tuple[str, int], Position]) -> Span:
     upto, since = head_of(channel), consumed.get((want.task, channel.id), BEGINNING)
+    if want.goes_on and (want.task, channel.id) not in consumed:
+        raise Conflict(
+            f"task {want.task!r} was to go on from what it consumed of channel {channel.name!r}, but its query was "
+            "changed meanwhile and starts afresh; plan again"
+        )
     if want.upto is not None and want.upto != upto.seq:
         upto = since if want.upto == since.seq else _readable(tx, channel, want.upto)
     if want.cursor and since.seq > upto.seq:
@@ -125,6 +151,7 @@ def _reserve(
         return {}
     for want in wanted:
         _check_keys(tx, held[want.channel], want.keys)
+        _check_made_for(held[want.channel], want.made_for)
     seqs = {name: count(_take(tx, held[name], n)) for name, n in Counter(w.channel for w in wanted).items()}
     rows = [_slot_values(run, want, held[want.channel], next(seqs[want.channel])) for want in wanted]
     adding = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
@@ -136,15 +163,31 @@ def _reserve(
     }
 
 
+def _check_made_for(channel: AnyRow, known: Channel | None) -> None:
+    """What was read before the claim must be rows that the channel as it is now could hold."""
+    if known is None or known.schema is None:
+        return
+    same = updates_to_json(channel.updates) == updates_to_json(known.updates) and channel.role == known.role
+    if not same or not can_read(known.schema, channel.schema, known.updates.key):
+        raise Conflict(f"channel {channel.name!r} was changed by apply while rows for it were read; insert them again")
+
+
 def _check_keys(tx: Transaction, channel: AnyRow, keys: tuple[str, ...]) -> None:
+    """Raise unless all of the keys may be used."""
     of_these = (insert_keys.c.channel_id == channel.id, insert_keys.c.key.in_(keys))
     used = select(insert_keys.c.key, blocks).join_from(insert_keys, blocks).where(*of_these)
     block = tx.connection.execute(used).first() if keys else None
-    if block is not None:
-        raise Conflict(
+    if block is None:
+        return
+    if block.state != BlockState.RESERVED:
+        raise KeyUsed(
             f"insert key {block.key!r} was already used on channel {channel.name!r} by run {block.run_id} "
-            f"(block {block.id}, {block.state}); ask inserted() for it, or use another key"
+            f"(block {block.id}, {block.state}); ask inserted() for it"
         )
+    raise InsertUnderWay(
+        f"an insert with the key {block.key!r} is under way on channel {channel.name!r}: run {block.run_id}, which "
+        "ends, or is reclaimed when its lease ends; repeat this one then"
+    )
 
 
 def _keep_keys(tx: Transaction, wanted: Sequence[WantSlot], held: Channels, ids: Sequence[int]) -> None:
@@ -190,5 +233,5 @@ def _start(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: flo
         not_before=None,
         started=tx.now,
         error=None,
-        directory=f"runs/{run.id}/{fence}",
+        directory=attempt_directory(run.id, fence),
     )

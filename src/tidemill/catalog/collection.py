@@ -1,8 +1,8 @@
 """Collecting blocks, in two steps.
 
 A collected block is hidden from whoever looks for blocks from then on. Runs that began earlier may still read
-its files, so these are forgotten only when no such run is left. The description stays, for tracing, until the
-run that wrote the block is forgotten. Events name that run, so that they go with it.
+its files, so these are forgotten, and marked for removal, only when no such run is left (`removals`). The description
+stays, for tracing, until the run that wrote the block is forgotten. Events name that run, so that they go with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlalchemy import Select, delete, exists, func, select, update
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import hold
 from tidemill.catalog.queries import find_block
+from tidemill.catalog.removals import mark_files
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, holds, runs
 from tidemill.catalog.transaction import Transaction
@@ -37,7 +38,7 @@ def collect(tx: Transaction, wanted: Iterable[int]) -> int:
 
 
 def purge(tx: Transaction) -> list[str]:
-    """Forget files that no running run can be reading; returns the paths that no block names any longer."""
+    """Forget files that no running run can be reading; those that no block names any longer are marked for removal."""
     parts = in_parts(tx.connection.execute(_purgeable()).scalars())
     names = hold_channels(tx, parts)
     return [path for part in parts for path in _purge(tx, part, names)]
@@ -98,12 +99,15 @@ def _purge(tx: Transaction, ids: list[int], names: dict[int, str]) -> list[str]:
     for block in purged:
         tx.note(EventKind.BLOCK_PURGED, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
     theirs = [block.id for block in purged]
-    orphans = list(tx.connection.execute(_only_named_by(theirs)).scalars())
+    unnamed = {row.path: row.run_id for row in tx.connection.execute(_only_named_by(theirs))}
     tx.connection.execute(delete(files).where(files.c.block_id.in_(theirs)))
-    return orphans
+    mark_files(tx, unnamed)
+    return list(unnamed)
 
 
-def _only_named_by(ids: list[int]) -> Select[str]:
+def _only_named_by(ids: list[int]) -> Select[str, int]:
+    """Paths that no other block names, each with the newest of the runs whose blocks do."""
     other = files.alias()
     elsewhere = exists().where(other.c.path == files.c.path, other.c.block_id.not_in(ids))
-    return select(files.c.path).where(files.c.block_id.in_(ids), ~elsewhere).distinct().order_by(files.c.path)
+    named = select(files.c.path, func.max(blocks.c.run_id).label("run_id")).join_from(files, blocks)
+    return named.where(files.c.block_id.in_(ids), ~elsewhere).group_by(files.c.path).order_by(files.c.path)

@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, insert, select, update
 from tidemill.catalog import merging, producers, triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
-from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block
+from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block, hold_binding
+from tidemill.catalog.register import changed_tables
 from tidemill.catalog.rows import AnyRow, position_values
 from tidemill.catalog.runs import change, keep_log, owned
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
@@ -18,6 +19,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockState, File, Kind, Origin
 from tidemill.model.codec import Json
+from tidemill.model.identity import Identity
 from tidemill.model.run import Claim, Consumption, Filled, Outcome, RunState, Slot
 from tidemill.model.trigger import Reached
 
@@ -28,7 +30,7 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     run = finish(tx, claim, outcome.stats, outcome.log)
     held = hold_reserved_by(tx, run.id)
     _fill(tx, run, outcome.filled)
-    _consume(tx, run, outcome.consumed)
+    _consume(tx, run, outcome.consumed, claim.versions)
     _learn(tx, run, outcome.costs)
     merging.add(tx, outcome.merged, asked=False)
     merging.rebased(tx, _with_new_bases(held, outcome.filled))
@@ -115,20 +117,36 @@ def _add_files(tx: Transaction, run: AnyRow, slot: Slot, added: Sequence[File]) 
     tx.note(EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size)
 
 
-def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption]) -> None:
-    """Move the run's cursors, and record for tracing what it read."""
+def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], versions: Mapping[str, Identity]) -> None:
+    """Move the run's cursors, and record for tracing what it read.
+
+    A declared table whose query was changed since the claim keeps no cursors, as if this commit had come before that
+    `apply`: what the run wrote is what the old query makes of it, and the flow is due to start afresh.
+    """
     if not consumed:
         return
     ids = channel_ids(tx.connection, (c.channel for c in consumed))
-    binding = find_binding(tx.connection, run.subject)
+    binding = hold_binding(tx, run.subject)
+    known = _cursors(tx, binding.id)
+    dropped = {c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in known}  # and changed back since
+    outdated = changed_tables(binding.spec, {t: i for t, i in versions.items() if t not in dropped})
     for read in consumed:
-        if read.since is not None:
-            _move_cursor(tx, binding, ids[read.channel], read, read.since)
+        if read.since is not None and read.task not in outdated:
+            _move_cursor(tx, binding.id, ids[read.channel], read, read.since)
+    if outdated:
+        tx.note(EventKind.RUN_OUTDATED, run.subject, run.id, tasks=sorted(outdated))
+    if outdated and binding.active and binding.spec["triggers"]:
+        triggers.run_to_come(tx, run.subject, due=run.due or run.created)
     rows = [
         {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
         for c in consumed
     ]
     tx.connection.execute(insert(run_reads), rows)
+
+
+def _cursors(tx: Transaction, binding: int) -> set[tuple[str, int]]:
+    query = select(cursors.c.task, cursors.c.channel_id).where(cursors.c.binding_id == binding)
+    return {(row.task, row.channel_id) for row in tx.connection.execute(query)}
 
 
 def _learn(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str], Json]) -> None:

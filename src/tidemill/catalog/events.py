@@ -14,6 +14,7 @@ class EventKind(StrEnum):
     RUN_BEGAN = "run.began"  # the engine has begun
     RUN_RELEASED = "run.released"  # whoever had taken it gave it back, to look again later
     RUN_FINISHED = "run.finished"
+    RUN_OUTDATED = "run.outdated"  # it finished, but queries of its flow were changed meanwhile: they start afresh
     RUN_RETRIED = "run.retried"  # an attempt failed, or lost its lease; the run is ready again
     RUN_FAILED = "run.failed"
     RUN_KILLED = "run.killed"
@@ -31,7 +32,11 @@ class EventKind(StrEnum):
     BLOCK_PINNED = "block.pinned"  # never collected from now on, nor what it was made from
     BLOCK_UNPINNED = "block.unpinned"
     BLOCK_COLLECTED = "block.collected"  # hidden from new readers
-    BLOCK_PURGED = "block.purged"  # its files forgotten
+    BLOCK_PURGED = "block.purged"  # its files marked for removal, as far as no other block names them
+
+    FILES_MARKED = "files.marked"  # the directory of an attempt that ended without a result, or files nothing names
+    FILES_REMOVED = "files.removed"  # what was marked is gone from the store
+    STORE_ADOPTED = "store.adopted"  # it belongs to this catalog from now on
 
     CHANNEL_ADVANCED = "channel.advanced"  # the head moved: blocks became visible
     CHANNEL_REGISTERED = "channel.registered"

@@ -14,6 +14,7 @@ from tidemill.catalog import datasets as store
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.making import wake
 from tidemill.catalog.oneshot_tables import datasets, needs
+from tidemill.catalog.removals import mark_files
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
@@ -59,11 +60,12 @@ def drop(tx: Transaction, identity: Identity) -> None:
 
 
 def lost(tx: Transaction, identity: Identity) -> None:
-    """Its files are gone or damaged: whoever wants it next makes it again."""
+    """Its files are gone or damaged: whoever wants it next makes it again. What is left of them is to be removed."""
     store.hold(tx)
     row = store.find(tx, identity)
     if row.state in (DatasetState.STORED, DatasetState.LEAF, DatasetState.STORED_TO_DELETE, DatasetState.PROCESSING):
         tx.connection.execute(delete(needs).where(needs.c.identity == identity, needs.c.claimed))
+        mark_files(tx, {path: row.run_id for path, _, _ in row.files})
         store.save(tx, row, store.standing(row).moved(DatasetState.DELETED), files=[])
 
 

@@ -18,6 +18,7 @@ from tidemill.catalog.history import of_newest
 from tidemill.catalog.notices import NOTICES
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
 from tidemill.catalog.past import submitted
+from tidemill.catalog.removals import IS_AWAITED
 from tidemill.catalog.tables import events, logs, places, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import RunKind, RunState
@@ -101,6 +102,7 @@ _FREE_RUNS = select(runs.c.id).where(
     runs.c.state.in_(_ENDED),
     ~exists().where(actions.c.run_id == runs.c.id),
     ~exists().where(datasets.c.run_id == runs.c.id),
+    ~IS_AWAITED,
     runs.c.id != of_newest(events),
     runs.c.id < select(func.max(runs.c.id)).scalar_subquery(),
 )

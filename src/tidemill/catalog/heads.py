@@ -20,6 +20,8 @@ from tidemill.catalog.tables import IS_RESERVED, RESERVED, blocks, channels
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block, BlockState, Kind, Position, arrive, place
 from tidemill.model.channel import Role
+from tidemill.model.evolution import can_read
+from tidemill.model.schema import Schema
 
 # Statements of every commit are built once: building them costs more than running them.
 _PLACE = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.c.state == BlockState.FILLED)
@@ -75,8 +77,10 @@ def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | N
         position = Position(block.seq, block.reached, block.content)
         placed.append(_placed(block, visible))
     tx.connection.execute(_PLACE, placed)
-    _note_schema(tx, channel, slots, run)
-    values = head_values(position) | {"schema": slots[-1].schema or channel.schema}
+    schema = _schema(channel, slots[-1].schema)
+    if channel.head_seq and channel.schema is not None and schema is not None and not channel.schema.same_shape(schema):
+        tx.note(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.difference(schema))
+    values = head_values(position) | {"schema": schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
     telling = [slot for slot in slots if slot.rows or slot.kind == Kind.BASE]
     if telling:
@@ -84,10 +88,13 @@ def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | N
     tx.note(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
 
 
-def _note_schema(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
-    before, after = channel.schema, slots[-1].schema
-    if channel.head_seq and before is not None and after is not None and not before.same_shape(after):
-        tx.note(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=before.difference(after))
+def _schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
+    """With which a channel is read: as declared, unless its newest block, of a schema before, could not be."""
+    if newest is None:
+        found: Schema | None = channel.schema
+        return found
+    declared: Schema | None = channel.declared
+    return declared if declared is not None and can_read(newest, declared, channel.updates.key) else newest
 
 
 def _placed(block: Block, visible: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func,
 
 from tidemill.catalog.heads import hold
 from tidemill.catalog.past import refreshed
+from tidemill.catalog.removals import IS_AWAITED
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
 from tidemill.catalog.tallying import tally
 from tidemill.catalog.transaction import Transaction
@@ -46,9 +47,9 @@ def _forgettable(subject: str, keep: int) -> Select[int]:
 
 
 def _is_needed() -> ColumnElement[bool]:
-    """A block of the run can be read, or its files are not forgotten yet."""
+    """A block of the run can be read, or its files are not forgotten yet, or are to be removed."""
     in_use = or_(blocks.c.state.in_((BlockState.FILLED, BlockState.RESERVED)), IS_TO_PURGE)
-    return exists().where(blocks.c.run_id == runs.c.id, in_use)
+    return or_(exists().where(blocks.c.run_id == runs.c.id, in_use), IS_AWAITED)
 
 
 def _last_finished(subject: str) -> ColumnElement[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -14,7 +16,7 @@ from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.tables import clock
 from tidemill.errors import CatalogError
 
-REVISION = "0012"  # the newest in `migrations/versions`, written here so that opening need not load them
+REVISION = "0015"  # the newest in `migrations/versions`, written here so that opening need not load them
 
 _LOCK = 0x71DE0001
 _VERSION = Table(
@@ -60,7 +62,7 @@ def _migrate(engine: Engine) -> None:
 def _create(connection: Connection) -> None:
     """A new catalog has the tables at once: loading migrations and going through them takes four times as long."""
     datasets.metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(clock).values(id=1, last=0))
+    connection.execute(insert(clock).values(id=1, last=0, catalog=uuid4().hex))
     _VERSION.create(connection)
     connection.execute(insert(_VERSION).values(version_num=REVISION))
 

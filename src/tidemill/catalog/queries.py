@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from tidemill.catalog.rows import AnyRow, block_of
 from tidemill.catalog.tables import bindings, blocks, channels, files, runs
+from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.block import Block
 
@@ -51,6 +52,15 @@ def find_binding(connection: Connection, name: str) -> int:
     if found is None:
         raise _unknown(connection, "bound flow", name, bindings)
     return found
+
+
+def hold_binding(tx: Transaction, name: str) -> AnyRow:
+    """The row of a bound flow, which no other transaction changes before this one ends."""
+    query = select(bindings).where(bindings.c.name == name).with_for_update(read=True)
+    row = tx.connection.execute(query).one_or_none()
+    if row is None:
+        raise _unknown(tx.connection, "bound flow", name, bindings)
+    return row
 
 
 def find_run(connection: Connection, run: int, *, lock: bool = False) -> AnyRow:

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
-from tidemill.catalog import facts, merging, pinning, places, producers
+from tidemill.catalog import facts, merging, pinning, places, producers, register, removals
+from tidemill.catalog.contents import count_rows
 from tidemill.catalog.engine import for_reading, time_of, translated
-from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.rows import (
     OUTLINE,
@@ -34,13 +34,13 @@ from tidemill.catalog.tables import (
     IS_READABLE_BASE,
     IS_RESERVED,
     IS_SLOT,
+    analyses,
     bindings,
     blocks,
     channels,
     costs,
     cursors,
     events,
-    files,
     firings,
     insert_keys,
     leases,
@@ -55,8 +55,11 @@ from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockState, Kind, Position
 from tidemill.model.codec import Json
 from tidemill.model.run import AT_WORK, Run, RunState
+from tidemill.model.store import Grace, Removal
+from tidemill.model.workflow import Workflow
 from tidemill.ports import Clock
 from tidemill.records import (
+    CatalogIdentity,
     Cursor,
     Event,
     Firing,
@@ -102,6 +105,15 @@ class SqlCatalogReader:
     def _now(self, connection: Connection) -> float:
         return time_of(connection) if self._clock is None else self._clock()
 
+    def analyses(self) -> dict[str, Json]:
+        """What was remembered of analysed queries and functions, by key."""
+        with self._read() as connection:
+            return {row.key: row.answer for row in connection.execute(select(analyses))}
+
+    def identify(self) -> CatalogIdentity:
+        with self._read() as connection:
+            return removals.identify(connection)
+
     def channels(self) -> list[RegisteredChannel]:
         with self._read() as connection:
             rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
@@ -111,6 +123,10 @@ class SqlCatalogReader:
     def channel(self, name: str) -> RegisteredChannel:
         with self._read() as connection:
             return channel_of(find_channel(connection, name), _reserved(connection))
+
+    def refusals(self, workflow: Workflow) -> list[str]:
+        with self._read() as connection:
+            return register.refusals(connection, workflow)
 
     def bindings(self) -> list[RegisteredBinding]:
         with self._read() as connection:
@@ -157,6 +173,10 @@ class SqlCatalogReader:
     def wished(self) -> dict[str, Any]:
         with self._read() as connection:
             return facts.wished(connection)
+
+    def content_rows(self) -> dict[str, int]:
+        with self._read() as connection:
+            return count_rows(connection)
 
     def versions(self, channel: str, since: int) -> list[int]:
         with self._read() as connection:
@@ -343,9 +363,27 @@ class SqlCatalogReader:
 
     def named_files(self) -> set[str]:
         with self._read() as connection:
-            of_datasets = connection.execute(select(datasets.c.files)).scalars()
-            named = {path for listed in of_datasets for path, _, _ in listed}
-            return named.union(connection.execute(select(files.c.path)).scalars())
+            return removals.named_files(connection)
+
+    def list_newest_files(self, limit: int) -> list[str]:
+        with self._read() as connection:
+            return removals.list_newest_files(connection, limit)
+
+    def list_named(self, paths: Collection[str]) -> set[str]:
+        with self._read() as connection:
+            return removals.list_named(connection, paths)
+
+    def find_attempts(self, directories: Collection[str]) -> dict[str, Run]:
+        with self._read() as connection:
+            return removals.find_attempts(connection, directories)
+
+    def list_marked(self) -> set[str]:
+        with self._read() as connection:
+            return removals.list_marked(connection)
+
+    def list_due_removals(self, grace: Grace, limit: int) -> list[Removal]:
+        with self._read() as connection:
+            return removals.list_due(connection, self._now(connection), grace, limit)
 
     def active_directories(self) -> set[str]:
         with self._read() as connection:

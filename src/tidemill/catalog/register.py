@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Table, delete, insert, or_, select, update
+from sqlalchemy import Connection, Table, delete, insert, or_, select, update
 
 from tidemill.catalog import triggers
 from tidemill.catalog.engine import exclusively
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, blocks, channels, cursors, workflows
+from tidemill.catalog.rows import AnyRow, versions_of
+from tidemill.catalog.tables import analyses, bindings, blocks, channels, cursors, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.change import Updates
-from tidemill.model.channel import Channel
+from tidemill.model.channel import Channel, Role
 from tidemill.model.codec import Json, binding_to_json
+from tidemill.model.evolution import unreadable
 from tidemill.model.flow import Binding
+from tidemill.model.identity import Identity
+from tidemill.model.schema import Schema
 from tidemill.model.workflow import Workflow
 
 _LOCK = 0x71DE0002
@@ -42,6 +45,15 @@ def remove(tx: Transaction, name: str) -> None:
     tx.note(EventKind.WORKFLOW_REMOVED, name)
 
 
+def remember_analyses(tx: Transaction, answers: Mapping[str, Json]) -> None:
+    known = {row.key: row.answer for row in tx.connection.execute(select(analyses))}
+    for key, answer in sorted(answers.items()):
+        if key not in known:
+            tx.connection.execute(insert(analyses).values(key=key, answer=answer))
+        elif known[key] != answer:
+            tx.connection.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
+
+
 def _register_workflow(tx: Transaction, name: str) -> None:
     if not tx.connection.execute(select(workflows).where(workflows.c.name == name)).first():
         tx.connection.execute(insert(workflows).values(name=name, applied=tx.now))
@@ -49,12 +61,14 @@ def _register_workflow(tx: Transaction, name: str) -> None:
 
 def _apply_channels(tx: Transaction, workflow: Workflow) -> None:
     known = _known(tx, channels, workflow.name, [c.name for c in workflow.channels])
+    refused = _refusals(tx.connection, workflow, known)
+    if refused:
+        raise Conflict("\n".join(refused))
     for channel in workflow.channels:
         row = known.pop(channel.name, None)
         if row is None:
             _register(tx, workflow.name, channel)
         else:
-            _check_owner(row, "channel", workflow.name)
             _change_channel(tx, workflow.name, channel, row)
     _remove(tx, channels, known, EventKind.CHANNEL_REMOVED)
 
@@ -124,9 +138,10 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
     changes = _differences(row, _declaration(workflow, channel))
     if not changes:
         return
-    _check_changes(tx, row, changes)
-    # A schema that is no longer declared stays known from the blocks.
-    learnt = {"schema": changes["declared"]} if changes.get("declared") else {}
+    # A schema that is no longer declared stays known from the blocks, and one that they do not fit until it is written.
+    declared = changes.get("declared")
+    fits = declared is not None and not any(_unreadable(tx.connection, row, declared))
+    learnt = {"schema": declared} if fits else {}
     tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | learnt))
     kind = EventKind.CHANNEL_CHANGED if row.active else EventKind.CHANNEL_RESTORED
     tx.note(kind, channel.name, workflow=workflow, changed=sorted(changes))
@@ -136,31 +151,58 @@ def _differences(row: AnyRow, wanted: Json) -> Json:
     return {name: value for name, value in wanted.items() if row._mapping[name] != value}
 
 
-def _check_changes(tx: Transaction, row: AnyRow, changes: Json) -> None:
-    problems = list(_impossible(row, changes))
-    if problems and _holds_data(tx, row):
-        raise Conflict(
-            f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
-            "declare the new one under another name"
-        )
+def refusals(connection: Connection, workflow: Workflow) -> list[str]:
+    """Why `apply` would refuse the channels of a workflow."""
+    named = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
+    return _refusals(connection, workflow, {row.name: row for row in connection.execute(named)})
 
 
-def _impossible(row: AnyRow, changes: Json) -> Iterator[str]:
-    """What blocks already written would contradict."""
+def _refusals(connection: Connection, workflow: Workflow, known: Mapping[str, AnyRow]) -> list[str]:
+    added_to = {w.port for t in workflow.tasks() for w in t.variant.writes if w.kind is Kind.DELTA}
+    found: list[str] = []
+    for channel in workflow.channels:
+        row = known.get(channel.name)
+        if row is None:
+            continue
+        _check_owner(row, "channel", workflow.name)
+        changes = _differences(row, _declaration(workflow.name, channel))
+        problems = list(dict.fromkeys(_impossible(connection, row, changes, channel.name in added_to)))
+        if problems and _holds_data(connection, row):
+            found.append(
+                f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
+                "declare another channel, or a column of another name"
+            )
+    return found
+
+
+def _impossible(connection: Connection, row: AnyRow, changes: Json, added_to: bool) -> Iterator[str]:
+    """What blocks already written would contradict. Those of a table that its task writes anew are replaced."""
     if "role" in changes:
         yield f"from {row.role} to {changes['role']}"
     before, after = _merging(row.updates), _merging(changes.get("updates", row.updates))
     if before != after:
         yield f"how updates merge from {before} to {after}"
+    declared = changes.get("declared")
+    if declared is not None and (row.role == Role.INPUT or added_to):
+        yield from _unreadable(connection, row, declared)
+
+
+def _unreadable(connection: Connection, row: AnyRow, wanted: Schema) -> Iterator[str]:
+    """Why blocks that are there, or under way, could not be read with another schema."""
+    filled = (blocks.c.channel_id == row.id, blocks.c.state == BlockState.FILLED, blocks.c.rows > 0)
+    schemas = {row.schema} if _holds_data(connection, row) else set()
+    schemas |= set(connection.execute(select(blocks.c.schema).where(*filled).distinct()).scalars())
+    for schema in sorted((s for s in schemas if s is not None), key=str):
+        yield from unreadable(schema, wanted, row.updates.key)
 
 
 def _merging(updates: Updates) -> str:
     return f"{updates.name}({', '.join(updates.key)})" if updates.key else updates.name
 
 
-def _holds_data(tx: Transaction, row: AnyRow) -> bool:
+def _holds_data(connection: Connection, row: AnyRow) -> bool:
     beyond = select(blocks.c.id).where(blocks.c.channel_id == row.id, blocks.c.seq > 0)
-    return tx.connection.execute(beyond.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
+    return connection.execute(beyond.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
 
 
 def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow | None) -> None:
@@ -189,8 +231,11 @@ def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding:
 
 def _start_afresh(tx: Transaction, row: AnyRow, spec: Json) -> None:
     """A declared table whose query changed goes on from nothing: what it kept belongs to the query before."""
-    before = {t["name"]: t["identity"] for t in row.spec["tasks"]}
-    for task in spec["tasks"]:
-        if task["code"] == "refresh" and before.get(task["name"]) != task["identity"]:
-            its = (cursors.c.binding_id == row.id) & (cursors.c.task == task["name"])
-            tx.connection.execute(delete(cursors).where(its))
+    for task in changed_tables(spec, versions_of(row)):
+        its = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
+        tx.connection.execute(delete(cursors).where(its))
+
+
+def changed_tables(spec: Json, before: Mapping[str, Identity]) -> set[str]:
+    """The declared tables of a flow, as `spec` registers it, whose queries are not those of `before`."""
+    return {t["name"] for t in spec["tasks"] if t["code"] == "refresh" and before.get(t["name"]) != t["identity"]}

@@ -10,6 +10,7 @@ from sqlalchemy import Row
 from tidemill.model.block import Block, BlockState, File, Kind, Origin, Position
 from tidemill.model.channel import Channel, Role
 from tidemill.model.codec import Json
+from tidemill.model.identity import Identity
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.trigger import AllOf, from_json
@@ -32,6 +33,11 @@ _UNKNOWN = Schema(())
 def plain(text: str) -> str:
     """Text that every database can hold: programs also print NUL bytes and half characters."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+
+
+def versions_of(binding: AnyRow) -> dict[str, Identity]:
+    """The identities of a bound flow's tasks, as they are registered."""
+    return {task["name"]: task["identity"] for task in binding.spec["tasks"]}
 
 
 def block_of(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
@@ -99,7 +105,7 @@ def channel_of(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` counts the slots held, by channel id."""
     channel = Channel(row.name, Role(row.role), row.schema, row.updates, promise=row.promise)
     return RegisteredChannel(
-        channel, head_of(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow
+        channel, head_of(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow, row.declared
     )
 
 
@@ -120,6 +126,7 @@ def run_of(row: AnyRow) -> Run:
         attempt=row.attempt,
         fence=row.fence,
         created=row.created,
+        lost=row.lost,
         owner=row.owner,
         lease_until=row.lease_until,
         not_before=row.not_before,

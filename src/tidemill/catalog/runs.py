@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
-from tidemill.catalog import datasets, triggers
+from tidemill.catalog import datasets, removals, triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.heads import advance, hold_reserved_by
 from tidemill.catalog.queries import find_active, find_run
@@ -15,7 +15,7 @@ from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
-from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
+from tidemill.model.run import LOST, OWN, TO_COME, UNDER_WAY, Run, RunKind, RunState
 from tidemill.model.states import ACTIONS
 from tidemill.model.trigger import Reached
 
@@ -33,8 +33,8 @@ def renew(tx: Transaction, run: int, fence: int, *, lease: float) -> None:
     change(tx, owned(tx, run, fence), lease_until=tx.now + lease)
 
 
-def fail(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_in: float | None) -> Run:
-    return _give_up(tx, owned(tx, run, fence), error=error, log=log, retry_in=retry_in)
+def fail(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_in: float | None, lost: bool) -> Run:
+    return _give_up(tx, owned(tx, run, fence), error=error, log=log, retry_in=retry_in, lost=lost)
 
 
 def release(tx: Transaction, run: int, fence: int, *, seconds: float) -> None:
@@ -59,24 +59,46 @@ def kill(tx: Transaction, run: int) -> Run:
         raise Conflict(f"run {run} is {found.state}; only one that has not ended can be killed")
     killed = change(tx, found, state=RunState.KILLED, finished=tx.now, lease_until=None)
     tx.note(EventKind.RUN_KILLED, found.subject, run, was=found.state)
+    removals.mark_attempt(tx, found)
     _cancel_slots(tx, killed)
     _fail_followers(tx, killed)
     return run_of(killed)
 
 
+ABANDONED = 3600.0
+"""Seconds after which a run that only its own process can execute, and that it never began, is ended."""
+
+
 def expired(connection: Connection, now: float) -> list[int]:
-    query = select(runs.c.id).where(runs.c.state.in_(UNDER_WAY), runs.c.lease_until <= now)
+    late = and_(runs.c.state.in_(UNDER_WAY), runs.c.lease_until <= now)
+    never_begun = and_(runs.c.state.in_(TO_COME), runs.c.kind.in_(OWN), runs.c.created <= now - ABANDONED)
+    query = select(runs.c.id).where(or_(late, never_begun))
     return list(connection.execute(query.order_by(runs.c.id)).scalars())
 
 
 def reclaim(tx: Transaction, run: int) -> Run | None:
-    """Give up one run whose lease has expired; None if it was renewed or ended meanwhile."""
+    """Give up one run whose lease has expired, or that was never begun; None if it was renewed or ended meanwhile."""
     found = find_run(tx.connection, run, lock=True)
+    if found.state in TO_COME and found.kind in OWN and found.created <= tx.now - ABANDONED:
+        return kill(tx, run)
     if found.state not in UNDER_WAY or found.lease_until > tx.now:
         return None
     late = tx.now - found.lease_until
     error = f"lease expired: {found.owner} did not renew it and is {late:.1f} s late"
-    return _give_up(tx, found, error=error, log="", retry_in=0)
+    return _give_up(tx, found, error=error, log="", retry_in=0, lost=True)
+
+
+def owned_by(connection: Connection, owner: str) -> list[int]:
+    query = select(runs.c.id).where(runs.c.state.in_(UNDER_WAY), runs.c.owner == owner)
+    return list(connection.execute(query.order_by(runs.c.id)).scalars())
+
+
+def reclaim_from(tx: Transaction, run: int, owner: str) -> Run | None:
+    """Give up one run of which its owner knows nothing; None if it ended, or went to another owner, meanwhile."""
+    found = find_run(tx.connection, run, lock=True)
+    if found.state not in UNDER_WAY or found.owner != owner:
+        return None
+    return _give_up(tx, found, error=f"{owner} was cut off from the catalog", log="", retry_in=0, lost=True)
 
 
 def runnable_actions(connection: Connection, now: float, limit: int) -> list[AnyRow]:
@@ -114,19 +136,29 @@ def keep_log(tx: Transaction, run: AnyRow, text: str) -> None:
         tx.connection.execute(insert(logs).values(run_id=run.id, attempt=run.attempt, text=plain(text)))
 
 
-def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: float | None) -> Run:
-    """End an attempt without result: ready again if there is to be another one, else failed."""
+def _give_up(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: float | None, lost: bool) -> Run:
+    """End an attempt without result: ready again if there is to be another one, else failed.
+
+    `lost`: it was no fault of the tasks'. Such attempts are counted apart from those that the tasks allow.
+    """
     said = plain(error)
-    if retry_in is not None and run.attempt < run.attempts:
+    given_back = lost and run.kind not in OWN
+    remains = run.lost < LOST if given_back else run.attempt - run.lost < run.attempts
+    count = run.lost + given_back
+    if retry_in is not None and remains:
         kind = EventKind.RUN_RETRIED
         state = RunState.WAITING if retry_in > 0 else RunState.READY
-        ended = change(tx, run, state=state, not_before=tx.now + retry_in, owner=None, lease_until=None, error=said)
+        again = {"state": state, "not_before": tx.now + retry_in, "owner": None}
+        ended = change(tx, run, **again, lease_until=None, error=said, lost=count)
     else:
         kind = EventKind.RUN_FAILED
+        ended = change(tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=said, lost=count)
         triggers.reached(tx, run, Reached.FAILED)
-        ended = change(tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=said)
+        if lost:
+            triggers.ask_again(tx, run)
     keep_log(tx, run, log)
     tx.note(kind, run.subject, run.id, attempt=run.attempt, error=said)
+    removals.mark_attempt(tx, run)
     _cancel_slots(tx, run)
     if ended.state == RunState.FAILED:
         _fail_followers(tx, ended)

@@ -17,7 +17,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import LOST, RunKind, RunState
+from tidemill.model.run import RunKind, RunState
 from tidemill.model.states import PRODUCED, Dataset, DatasetState
 from tidemill.model.submission import Handed, Wish
 from tidemill.retain.memo import Explanation, Verdict, explain
@@ -115,7 +115,7 @@ def _run(tx: Transaction, workflow: str, wish: Wish, running: Running) -> Json:
         "kind": RunKind.ACTION,
         "subject": f"{workflow}/{wish.name}",
         "state": RunState.READY if running.is_ready else RunState.WAITING,
-        "attempts": wish.attempts + LOST,
+        "attempts": wish.attempts,
         "created": tx.now,
     }
 

@@ -45,6 +45,7 @@ clock = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
     Column("last", BigInteger, nullable=False),  # the last reading handed out, as a version or a fence
+    Column("catalog", Text, nullable=False, server_default=""),  # the id of this catalog, by which its store knows it
 )
 
 workflows = Table(
@@ -91,7 +92,8 @@ runs = Table(
     Column("subject", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("attempt", Integer, nullable=False, default=0),
-    Column("attempts", Integer, nullable=False),  # at most
+    Column("attempts", Integer, nullable=False),  # that its tasks allow
+    Column("lost", Integer, nullable=False, default=0, server_default="0"),  # attempts, for no fault of the tasks'
     Column("fence", BigInteger, nullable=False, default=0),
     Column("owner", Text),
     Column("lease_until", Double),
@@ -203,6 +205,17 @@ files = Table(
     Index("files_path", "path"),
 )
 
+removals = Table(  # what is to be removed from the store, once it was marked long enough ago
+    "removals",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id")),  # that wrote it, or whose block named it last
+    Column("kind", Text, nullable=False),
+    Column("marked", Double, nullable=False),
+    Index("removals_marked", "marked"),
+    Index("removals_run", "run_id"),
+)
+
 insert_keys = Table(  # by which a repeated insert finds the first
     "insert_keys",
     metadata,
@@ -252,6 +265,13 @@ costs = Table(  # of a task's variants, as its runs have taught
     Column("task", Text, primary_key=True),
     Column("variant", Text, primary_key=True),
     Column("learnt", JSON, nullable=False),
+)
+
+analyses = Table(  # what Spark has said of queries and functions; by identities of what was asked
+    "analyses",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("answer", JSON, nullable=False),
 )
 
 merging = Table(  # what readers have paid for it since the newest base, and what a new base costs
@@ -399,7 +419,7 @@ servers = Table(
     Column("tracks", Integer, nullable=False),
     Column("started", Double, nullable=False),
     Column("seen", Double, nullable=False),
-    Column("state", Text, nullable=False),  # "serving", "draining" or "stopped"
+    Column("state", Text, nullable=False),  # "serving", "recovering", "draining" or "stopped"
 )
 
 # Access to the API: who calls, what is theirs, and what they changed.

@@ -16,7 +16,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.flow import Binding
-from tidemill.model.run import LOST, UNDER_WAY, RunKind, RunState
+from tidemill.model.run import UNDER_WAY, RunKind, RunState
 from tidemill.model.trigger import (
     After,
     AllOf,
@@ -35,7 +35,10 @@ from tidemill.model.trigger import (
 )
 
 AGAIN = 60.0
-"""Seconds after which a promise is due again whose flow failed."""
+"""Seconds after which what a failed run was to do is due again; twice as many after each further failure."""
+
+LONGEST = 600.0
+"""Seconds after which it is due again, however often it failed."""
 
 EARLY = 1.5
 """Times the last plan's duration that the next begins before a promise would be broken."""
@@ -86,10 +89,34 @@ def reached(tx: Transaction, run: AnyRow, what: Reached) -> None:
     tx.connection.execute(update(triggers).where(*waiting).values(due=due, missed=again))
 
 
+def ask_again(tx: Transaction, run: AnyRow) -> None:
+    """Ask for another run in place of one that failed for no fault of its tasks': it handles what fired that one.
+
+    What only freshness targets asked for is due again by itself. What nothing fired was asked for by a caller, who is
+    told of the failure.
+    """
+    fired = tx.connection.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
+    if all(isinstance(from_json(trigger), Lag) for trigger in fired):
+        return
+    again = tx.now + _wait_after_failures(tx, run.subject)
+    heir = run_to_come(tx, run.subject, due=run.due or run.created, not_before=again)
+    tx.connection.execute(update(firings).where(firings.c.run_id == run.id).values(run_id=heir))
+
+
+def _wait_after_failures(tx: Transaction, flow: str) -> float:
+    """Seconds to wait after a failure: more of them the oftener a flow failed since it last finished."""
+    of_flow = (runs.c.subject == flow, runs.c.kind == RunKind.FLOW)
+    finished = select(func.coalesce(func.max(runs.c.id), 0)).where(*of_flow, runs.c.state == RunState.FINISHED)
+    since = runs.c.id > finished.scalar_subquery()
+    failed = select(func.count()).select_from(runs).where(*of_flow, runs.c.state == RunState.FAILED, since)
+    failures: int = tx.connection.execute(failed).scalar_one()
+    return float(min(LONGEST, AGAIN * 2 ** max(0, min(failures, 20) - 1)))
+
+
 def _promise_again(tx: Transaction, flow: str) -> None:
     """What a failed run was to keep is still to be kept."""
     its = _promises(tx, flow)
-    soon = tx.now + AGAIN
+    soon = tx.now + _wait_after_failures(tx, flow)
     later = or_(triggers.c.due.is_(None), triggers.c.due > soon)
     if its:
         tx.connection.execute(update(triggers).where(triggers.c.id.in_(its), later).values(due=soon))
@@ -181,26 +208,32 @@ def _launch(tx: Transaction, leaf: AnyRow, whole: Trigger, missed: int) -> int:
     return run
 
 
-def run_to_come(tx: Transaction, flow: str, *, due: float | None = None) -> int:
+def run_to_come(tx: Transaction, flow: str, *, due: float | None = None, not_before: float | None = None) -> int:
     """A run of a flow that has not read anything yet: one that waits already, else a new one. It is asked for now.
 
     A backfill that waits is none: what is due does not wait for it. `due`: since when there is something to read.
+    `not_before`: when a new one may be claimed. One that waits in place of a failed one does so no longer.
     """
     live = (IS_RUNNABLE_FLOW, runs.c.subject == flow, runs.c.backfill.is_(False))
-    waiting = select(runs.c.id).where(*live).order_by(runs.c.id).limit(1)
-    found: int | None = tx.connection.execute(waiting.with_for_update()).scalar()
+    waiting = select(runs.c.id, runs.c.attempt).where(*live).order_by(runs.c.id).limit(1)
+    found = tx.connection.execute(waiting.with_for_update()).one_or_none()
     if found is None:
-        return _new_run(tx, flow, due)
-    changed = {"asked": tx.now} | ({} if due is None else {"due": due})
-    tx.connection.execute(update(runs).where(runs.c.id == found).values(changed))
-    return found
+        return _new_run(tx, flow, due, not_before)
+    changed: Json = {"asked": tx.now} | ({} if due is None else {"due": due})
+    if found.attempt == 0:
+        changed |= {"state": RunState.READY, "not_before": None}
+    tx.connection.execute(update(runs).where(runs.c.id == found.id).values(changed))
+    run: int = found.id
+    return run
 
 
-def _new_run(tx: Transaction, flow: str, due: float | None) -> int:
+def _new_run(tx: Transaction, flow: str, due: float | None, not_before: float | None) -> int:
     spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.name == flow)).scalar_one()
-    attempts = spec.get("attempts", 1) + LOST
-    new = {"kind": RunKind.FLOW, "subject": flow, "state": RunState.READY, "attempts": attempts, "created": tx.now}
-    run: int = tx.connection.execute(insert(runs).values(new | {"due": due}).returning(runs.c.id)).scalar_one()
+    attempts = spec.get("attempts", 1)
+    state = RunState.READY if not_before is None else RunState.WAITING
+    new = {"kind": RunKind.FLOW, "subject": flow, "state": state, "attempts": attempts, "created": tx.now}
+    times = {"due": due, "not_before": not_before}
+    run: int = tx.connection.execute(insert(runs).values(new | times).returning(runs.c.id)).scalar_one()
     tx.note(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
     return run
 

@@ -23,6 +23,7 @@ from tidemill.catalog import (
     places,
     producers,
     register,
+    removals,
     runs,
     servers,
     triggers,
@@ -61,11 +62,17 @@ class SqlCatalog(SqlCatalogReader):
     def remove(self, workflow: str) -> None:
         self.transact(lambda tx: register.remove(tx, workflow))
 
+    def remember_analyses(self, answers: Mapping[str, Json]) -> None:
+        self.transact(lambda tx: register.remember_analyses(tx, answers))
+
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts, backfill=backfill))
 
     def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
         return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease, fence=fence))
+
+    def begin(self, kind: RunKind, subject: str, demand: Demand, *, owner: str, lease: float) -> Claim:
+        return self.transact(lambda tx: claims.begin(tx, kind, subject, demand, owner=owner, lease=lease))
 
     def renew(self, run: int, fence: int, *, lease: float) -> None:
         self.transact(lambda tx: runs.renew(tx, run, fence, lease=lease))
@@ -79,8 +86,17 @@ class SqlCatalog(SqlCatalogReader):
     def merged(self, paid: Mapping[str, float]) -> None:
         self.transact(lambda tx: merging.add(tx, paid, asked=True))
 
-    def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
-        return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in))
+    def fail(
+        self,
+        run: int,
+        fence: int,
+        *,
+        error: str,
+        log: str = "",
+        retry_in: float | None = None,
+        lost: bool = False,
+    ) -> Run:
+        return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in, lost=lost))
 
     def kill(self, run: int) -> Run:
         return self.transact(lambda tx: runs.kill(tx, run))
@@ -90,6 +106,12 @@ class SqlCatalog(SqlCatalogReader):
         with self._read() as connection:
             late = runs.expired(connection, self._now(connection))
         given_up = [self.transact(partial(runs.reclaim, run=run)) for run in late]
+        return [run for run in given_up if run is not None]
+
+    def reclaim_from(self, owner: str, keep: Collection[int]) -> list[Run]:
+        with self._read() as connection:
+            unknown = [run for run in runs.owned_by(connection, owner) if run not in keep]
+        given_up = [self.transact(partial(runs.reclaim_from, run=run, owner=owner)) for run in unknown]
         return [run for run in given_up if run is not None]
 
     def fire(self, leaf: int) -> int | None:
@@ -178,6 +200,15 @@ class SqlCatalog(SqlCatalogReader):
 
     def purge(self) -> list[str]:
         return self.transact(collection.purge)
+
+    def mark_orphans(self, run: int, paths: Collection[str]) -> int:
+        return self.transact(lambda tx: removals.mark_orphans(tx, run, paths))
+
+    def finish_removals(self, paths: Collection[str]) -> None:
+        self.transact(lambda tx: removals.finish(tx, paths))
+
+    def note_adoption(self, store: str, before: str | None) -> None:
+        self.transact(lambda tx: removals.note_adoption(tx, store, before))
 
     def forget(self, subject: str, *, keep: int) -> Forgotten:
         """A few at a time, each time in its own transaction."""

@@ -1,0 +1,134 @@
+"""Removing files from the store, in two steps: they are marked here, and removed after a grace time.
+
+One table holds all that is to go: the files of garbage-collected blocks, the directories of attempts that ended
+without a result, and files that a scan of the store found to be nobody's. Nothing else is ever removed. A run is
+remembered until nothing of it is left to be removed, so that the events of both steps name it and go with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select
+
+from tidemill.catalog.events import EventKind
+from tidemill.catalog.oneshot_tables import datasets
+from tidemill.catalog.queries import find_run
+from tidemill.catalog.rows import AnyRow, run_of
+from tidemill.catalog.tables import blocks, clock, files, removals, runs
+from tidemill.catalog.transaction import Transaction
+from tidemill.model.run import AT_WORK, Run
+from tidemill.model.store import Grace, Removal, RemovalKind
+from tidemill.records import CatalogIdentity
+
+T = TypeVar("T", str, int)
+
+_AT_ONCE = 500  # databases limit the parameters of a statement
+
+IS_AWAITED = exists().where(removals.c.run_id == runs.c.id)
+"""Something of the run is still to be removed."""
+
+
+def identify(connection: Connection) -> CatalogIdentity:
+    found = connection.execute(select(clock.c.catalog, clock.c.last)).one()
+    newest = connection.execute(select(func.max(runs.c.id))).scalar()
+    return CatalogIdentity(found.catalog, found.last, newest or 0)
+
+
+def mark_files(tx: Transaction, of_runs: Mapping[str, int | None]) -> None:
+    """Mark files of blocks and datasets that nothing names any longer, by the run that each belongs to."""
+    _mark(tx, RemovalKind.FILE, of_runs)
+
+
+def mark_attempt(tx: Transaction, run: AnyRow) -> None:
+    """Mark the directory of an attempt that ends without a result, if it can have written anything."""
+    if run.state in AT_WORK:
+        _mark(tx, RemovalKind.ATTEMPT, {run.directory: run.id})
+        tx.note(EventKind.FILES_MARKED, run.subject, run.id, directory=run.directory)
+
+
+def mark_orphans(tx: Transaction, run: int, paths: Collection[str]) -> int:
+    """Mark files that a scan found in the directory of an attempt that is over; returns how many were not marked."""
+    subject = find_run(tx.connection, run, lock=True).subject
+    new = set(paths) - list_marked(tx.connection, paths)
+    if new:
+        _mark(tx, RemovalKind.ORPHAN, dict.fromkeys(sorted(new), run))
+        tx.note(EventKind.FILES_MARKED, subject, run, files=len(new))
+    return len(new)
+
+
+def list_marked(connection: Connection, among: Collection[str] | None = None) -> set[str]:
+    query = select(removals.c.path)
+    if among is None:
+        return set(connection.execute(query).scalars())
+    return {p for part in _split(among) for p in connection.execute(query.where(removals.c.path.in_(part))).scalars()}
+
+
+def list_due(connection: Connection, now: float, grace: Grace, limit: int) -> list[Removal]:
+    is_block = removals.c.kind == RemovalKind.FILE
+    due = or_(
+        and_(is_block, removals.c.marked <= now - grace.blocks),
+        and_(~is_block, removals.c.marked <= now - grace.orphans),
+    )
+    query = select(removals).where(due).order_by(removals.c.marked, removals.c.path).limit(limit)
+    return [Removal(row.path, RemovalKind(row.kind)) for row in connection.execute(query)]
+
+
+def finish(tx: Transaction, paths: Collection[str]) -> None:
+    """What was marked is gone. Another process may have said so before, of some of it."""
+    gone: Counter[int | None] = Counter()
+    for part in _split(paths):
+        removing = delete(removals).where(removals.c.path.in_(part)).returning(removals.c.run_id)
+        gone.update(tx.connection.execute(removing).scalars())
+    subjects = _subjects(tx.connection, [run for run in gone if run is not None])
+    for run, count in sorted(gone.items(), key=lambda item: item[0] or 0):
+        tx.note(EventKind.FILES_REMOVED, subjects.get(run, ""), run, paths=count)
+
+
+def list_named(connection: Connection, paths: Collection[str]) -> set[str]:
+    of_blocks = (select(files.c.path).where(files.c.path.in_(part)) for part in _split(paths))
+    named = {path for query in of_blocks for path in connection.execute(query).scalars()}
+    return named | (_of_datasets(connection) & set(paths)) if paths else named
+
+
+def named_files(connection: Connection) -> set[str]:
+    return _of_datasets(connection).union(connection.execute(select(files.c.path)).scalars())
+
+
+def list_newest_files(connection: Connection, limit: int) -> list[str]:
+    of_blocks = select(files.c.path).join_from(files, blocks).order_by(blocks.c.id.desc(), files.c.ordinal).limit(limit)
+    of_datasets = select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.made.desc()).limit(limit)
+    newest = [path for listed in connection.execute(of_datasets).scalars() for path, _, _ in listed]
+    return [*connection.execute(of_blocks).scalars(), *newest[:limit]]
+
+
+def find_attempts(connection: Connection, directories: Collection[str]) -> dict[str, Run]:
+    """Only the newest attempt at a run is known by its directory; those before it were marked when they ended."""
+    queries = (select(runs).where(runs.c.directory.in_(part)) for part in _split(directories))
+    return {row.directory: run_of(row) for query in queries for row in connection.execute(query)}
+
+
+def note_adoption(tx: Transaction, store: str, before: str | None) -> None:
+    tx.note(EventKind.STORE_ADOPTED, store, before=before)
+
+
+def _mark(tx: Transaction, kind: RemovalKind, of_runs: Mapping[str, int | None]) -> None:
+    rows = [{"path": path, "run_id": run, "kind": kind, "marked": tx.now} for path, run in of_runs.items()]
+    if rows:
+        tx.connection.execute(insert(removals), rows)
+
+
+def _of_datasets(connection: Connection) -> set[str]:
+    return {path for listed in connection.execute(select(datasets.c.files)).scalars() for path, _, _ in listed}
+
+
+def _subjects(connection: Connection, numbers: Collection[int]) -> dict[int | None, str]:
+    queries = (select(runs.c.id, runs.c.subject).where(runs.c.id.in_(part)) for part in _split(numbers))
+    return {row.id: row.subject for query in queries for row in connection.execute(query)}
+
+
+def _split(values: Iterable[T]) -> Iterable[list[T]]:
+    known = sorted(set(values))
+    return (known[at : at + _AT_ONCE] for at in range(0, len(known), _AT_ONCE))

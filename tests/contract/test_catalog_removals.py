@@ -1,0 +1,126 @@
+"""Two steps to removing files: what is marked when, what is due when, and that nothing in use is ever either."""
+
+from __future__ import annotations
+
+import pytest
+from tests.catalog.driver import LEASE, Driver, inserting
+
+from tidemill.errors import NotFound
+from tidemill.model.block import Kind
+from tidemill.model.run import RunKind
+from tidemill.model.store import Grace, Removal, RemovalKind
+
+GRACE = Grace(blocks=10.0, orphans=100.0)
+
+
+def due(driver: Driver) -> list[Removal]:
+    return driver.catalog.list_due_removals(GRACE, 100)
+
+
+def test_files_of_collected_blocks_are_due_after_their_grace_time(driver: Driver) -> None:
+    old = driver.insert(kind=Kind.BASE)
+    driver.insert(kind=Kind.BASE)
+    driver.catalog.collect([old.id])
+    (path,) = driver.catalog.purge()
+    assert driver.catalog.list_marked() == {path}
+    driver.clock.now += GRACE.blocks - 1
+    assert due(driver) == []
+    driver.clock.now += 1
+    assert due(driver) == [Removal(path, RemovalKind.FILE)]
+    driver.catalog.finish_removals([path])
+    assert due(driver) == []
+    (event,) = (e for e in driver.catalog.events(limit=1000) if e.kind == "files.removed")
+    assert (event.subject, event.run, event.detail) == ("a", old.run, {"paths": 1})
+
+
+@pytest.mark.parametrize("end", ["failed", "killed", "reclaimed"])
+def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver: Driver, end: str) -> None:
+    claim = driver.open_insert(attempts=2)
+    match end:
+        case "failed":
+            driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+        case "killed":
+            driver.catalog.kill(claim.run.id)
+        case _:
+            driver.clock.now += LEASE
+            driver.catalog.reclaim()
+    assert driver.catalog.list_marked() == {claim.directory}
+    driver.clock.now += GRACE.orphans - 1
+    assert due(driver) == []
+    driver.clock.now += 1
+    assert due(driver) == [Removal(claim.directory, RemovalKind.ATTEMPT)]
+    (event,) = (e for e in driver.catalog.events(run=claim.run.id) if e.kind == "files.marked")
+    assert event.detail == {"directory": claim.directory}
+
+
+def test_what_never_wrote_is_not_marked(driver: Driver) -> None:
+    ready, taken = driver.request(), driver.request(RunKind.FLOW, "copy")
+    fence = driver.catalog.take(taken, owner="me", lease=LEASE).fence
+    driver.catalog.kill(ready)
+    driver.catalog.fail(taken, fence, error="no")
+    assert driver.catalog.list_marked() == set()
+
+
+def test_finished_and_running_attempts_are_not_marked(driver: Driver) -> None:
+    driver.insert()
+    driver.open_insert()
+    driver.catalog.purge()
+    assert driver.catalog.list_marked() == set()
+
+
+def test_each_attempt_has_its_own_directory_marked(driver: Driver) -> None:
+    claim = driver.open_insert(attempts=2)
+    driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    again = driver.claim(claim.run.id, inserting())
+    driver.commit(again)
+    assert driver.catalog.list_marked() == {claim.directory}
+    found = driver.catalog.find_attempts([claim.directory, again.directory, "runs/99/99"])
+    assert {directory: run.id for directory, run in found.items()} == {again.directory: claim.run.id}
+
+
+def test_pieces_are_bounded_and_the_oldest_come_first(driver: Driver) -> None:
+    marked = []
+    for _ in range(3):
+        claim = driver.open_insert()
+        driver.catalog.kill(claim.run.id)
+        marked.append(claim.directory)
+        driver.clock.now += 1
+    found = driver.catalog.list_due_removals(Grace(0.0, 0.0), 2)
+    assert [r.path for r in found] == marked[:2]
+
+
+def test_a_removal_that_another_process_finished_leaves_no_second_event(driver: Driver) -> None:
+    claim = driver.open_insert()
+    driver.catalog.kill(claim.run.id)
+    for _ in range(2):
+        driver.catalog.finish_removals([claim.directory])
+    assert driver.kinds_of_events().count("files.removed") == 1
+
+
+def test_orphans_are_marked_once(driver: Driver) -> None:
+    block = driver.insert()
+    assert block.run is not None
+    wanted = ["runs/1/1/left.parquet", "runs/1/1/more.parquet"]
+    assert driver.catalog.mark_orphans(block.run, wanted[:1]) == 1
+    assert driver.catalog.mark_orphans(block.run, wanted) == 1
+    assert driver.catalog.list_marked() == set(wanted)
+    with pytest.raises(NotFound):
+        driver.catalog.mark_orphans(999, ["runs/999/1/x"])
+
+
+def test_the_catalog_says_what_it_names(driver: Driver) -> None:
+    assert driver.catalog.list_newest_files(5) == []
+    first, second = driver.insert(), driver.insert()
+    paths = [second.files[0].path, first.files[0].path]
+    assert driver.catalog.list_newest_files(5) == paths
+    assert driver.catalog.list_newest_files(1) == paths[:1]
+    assert driver.catalog.list_named([*paths, "runs/9/9/9/x"]) == set(paths)
+    assert driver.catalog.list_named([]) == set()
+
+
+def test_the_catalog_says_how_far_it_has_come(driver: Driver) -> None:
+    before = driver.catalog.identify()
+    claim = driver.open_insert()
+    after = driver.catalog.identify()
+    assert (after.id, after.newest_run) == (before.id, claim.run.id)
+    assert after.clock == claim.run.fence > before.clock
