@@ -15,8 +15,8 @@ from tidemill.storage import FileBlockStore
 
 @pytest.fixture
 def published(local_store: FileBlockStore) -> File:
-    write_parquet(Path(local_store.stage("b")) / "x.parquet", 100)
-    return local_store.publish("b")[0]
+    write_parquet(Path(local_store.stage("runs/b")) / "x.parquet", 100)
+    return local_store.publish("runs/b")[0]
 
 
 def damage(store: FileBlockStore, file: File) -> str:
@@ -27,14 +27,14 @@ def damage(store: FileBlockStore, file: File) -> str:
 
 def test_sound_files_pass(store: FileBlockStore) -> None:
     for name in ("x", "y"):
-        write_parquet(Path(store.stage("b")) / f"{name}.parquet", 10)
-    store.check(store.publish("b"))
+        write_parquet(Path(store.stage("runs/b")) / f"{name}.parquet", 10)
+    store.check(store.publish("runs/b"))
 
 
 def test_a_missing_file(local_store: FileBlockStore, published: File) -> None:
     Path(local_store.locate(published.path)).unlink()
     message = damage(local_store, published)
-    assert "b/x.parquet is damaged" in message
+    assert "runs/b/x.parquet is damaged" in message
     assert f"expected 100 rows in {published.bytes} bytes, found nothing: the file is missing" in message
     assert "Restore the file from a backup" in message
 
@@ -63,17 +63,17 @@ def test_another_number_of_rows(local_store: FileBlockStore, published: File) ->
 
 
 def test_only_the_damaged_file_is_named(local_store: FileBlockStore, published: File) -> None:
-    write_parquet(Path(local_store.stage("c")) / "y.parquet", 1)
-    sound = local_store.publish("c")
+    write_parquet(Path(local_store.stage("runs/c")) / "y.parquet", 1)
+    sound = local_store.publish("runs/c")
     Path(local_store.locate(published.path)).unlink()
-    with pytest.raises(BlockDamaged, match=r"b/x\.parquet"):
+    with pytest.raises(BlockDamaged, match=r"runs/b/x\.parquet"):
         local_store.check([*sound, published])
 
 
 def test_a_damaged_copy_is_dropped_when_the_original_is_sound(staged_store: FileBlockStore) -> None:
-    copy = write_parquet(Path(staged_store.stage("b")) / "x.parquet", 10)
+    copy = write_parquet(Path(staged_store.stage("runs/b")) / "x.parquet", 10)
     original = copy.read_bytes()
-    (file,) = staged_store.publish("b")
+    (file,) = staged_store.publish("runs/b")
     flip_byte(copy, copy.read_bytes().index(b"row 4"))
     staged_store.check([file])
     assert not copy.exists()
@@ -81,7 +81,7 @@ def test_a_damaged_copy_is_dropped_when_the_original_is_sound(staged_store: File
 
 
 def test_a_damaged_original_is_found_though_the_copy_is_sound(staged_store: FileBlockStore, memory_url: str) -> None:
-    write_parquet(Path(staged_store.stage("b")) / "x.parquet", 10)
-    (file,) = staged_store.publish("b")
-    MemoryFileSystem().rm_file(f"{memory_url}/b/x.parquet")
+    write_parquet(Path(staged_store.stage("runs/b")) / "x.parquet", 10)
+    (file,) = staged_store.publish("runs/b")
+    MemoryFileSystem().rm_file(f"{memory_url}/runs/b/x.parquet")
     assert "is missing" in damage(staged_store, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,46 @@ def test_what_is_not_ours_is_left_alone(placer: Placer, tmp_path: Path, inside: 
     with pytest.raises(StorageError, match="did not put there"):
         placer.place("abc", [ONE], "out")
     assert mine.read_text() == "mine"
+
+
+def test_a_directory_that_is_called_like_a_file_of_ours_is_left_alone(placer: Placer, tmp_path: Path) -> None:
+    mine = tmp_path / "out" / "tidemill-mine.parquet" / "thesis.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(StorageError, match="did not put there"):
+        placer.place("abc", [ONE], "out")
+    assert mine.read_text() == "mine"
+
+
+def test_a_file_in_the_place_of_the_directory_is_left_alone(placer: Placer, tmp_path: Path) -> None:
+    mine = tmp_path / "tidemill-mine.parquet"
+    mine.write_text("mine")
+    with pytest.raises(StorageError, match="did not put there"):
+        placer.place("abc", [ONE], mine.name)
+    assert mine.read_text() == "mine"
+
+
+def test_what_comes_while_the_new_files_are_copied_stays(
+    placer: Placer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placer.place("abc", [ONE], "out")
+    copy = shutil.copyfile
+
+    def copy_meanwhile(source: str, target: Path) -> None:
+        (tmp_path / "out" / "thesis.txt").write_text("mine")
+        copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copy_meanwhile)
+    placer.place("def", [TWO], "out")
+    assert names(tmp_path / "out") == ["thesis.txt", "tidemill-def-0.parquet"]
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
+    assert names(tmp_path) == ["out", "store"]
+
+
+def test_a_link_keeps_leading_to_the_copies(placer: Placer, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "out").mkdir(parents=True)
+    (tmp_path / "out").symlink_to(tmp_path / "disk" / "out")
+    for identity in ("abc", "def"):
+        placer.place(identity, [ONE], "out")
+        assert names(tmp_path / "disk" / "out") == names(tmp_path / "out") == [f"tidemill-{identity}-0.parquet"]
+    assert names(tmp_path) == ["disk", "out", "store"]

@@ -55,14 +55,14 @@ def over(fs: MemoryFileSystem, url: str, cache: Path) -> StagedBlockStore:
 
 
 def published(store: FileBlockStore, rows: int = 3) -> File:
-    write_parquet(Path(store.stage("b")) / "x.parquet", rows)
-    return store.publish("b")[0]
+    write_parquet(Path(store.stage("runs/b")) / "x.parquet", rows)
+    return store.publish("runs/b")[0]
 
 
 def test_publishing_uploads_and_keeps_the_local_copy(staged_store: FileBlockStore, memory_url: str) -> None:
-    local = Path(staged_store.stage("b")) / "x.parquet"
+    local = Path(staged_store.stage("runs/b")) / "x.parquet"
     file = published(staged_store)
-    assert MemoryFileSystem().cat_file(f"{memory_url}/b/x.parquet") == local.read_bytes()
+    assert MemoryFileSystem().cat_file(f"{memory_url}/runs/b/x.parquet") == local.read_bytes()
     assert staged_store.locate(file.path) == str(local)
 
 
@@ -79,8 +79,8 @@ def test_another_machine_downloads_a_file_once(
 
 
 def test_a_missing_original_is_damage(staged_store: FileBlockStore) -> None:
-    with pytest.raises(BlockDamaged, match=r"b/gone\.parquet is missing\. Restore it from a backup"):
-        staged_store.locate("b/gone.parquet")
+    with pytest.raises(BlockDamaged, match=r"runs/b/gone\.parquet is missing\. Restore it from a backup"):
+        staged_store.locate("runs/b/gone.parquet")
 
 
 def test_deleting_drops_the_cached_copy(staged_store: FileBlockStore, memory_url: str) -> None:
@@ -88,7 +88,7 @@ def test_deleting_drops_the_cached_copy(staged_store: FileBlockStore, memory_url
     copy = Path(staged_store.locate(file.path))
     assert staged_store.delete([file.path]) == 1
     assert not copy.exists()
-    assert not MemoryFileSystem().exists(f"{memory_url}/b/x.parquet")
+    assert not MemoryFileSystem().exists(f"{memory_url}/runs/b/x.parquet")
 
 
 def test_copies_of_what_another_machine_deleted_are_listed_for_sweeping(
@@ -110,14 +110,14 @@ def test_two_stores_share_a_cache_without_mixing(memory_url: str, tmp_path: Path
 
 def test_a_full_object_store(memory_url: str, tmp_path: Path) -> None:
     store = over(FullStore(), memory_url, tmp_path)
-    with pytest.raises(StorageError, match=rf"cannot upload {memory_url}/b/x\.parquet: the disk is full; free some"):
+    with pytest.raises(StorageError, match=rf"cannot upload {memory_url}/runs/b/x\.parquet: the disk is full"):
         published(store)
     with pytest.raises(StorageError, match=rf"cannot use the block store {memory_url}: the disk is full"):
         store.probe()
 
 
 def test_an_upload_that_lost_bytes(memory_url: str, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"b/x\.parquet has \d+ bytes after an upload of \d+; check the object"):
+    with pytest.raises(StorageError, match=r"runs/b/x\.parquet has \d+ bytes after an upload of \d+; check the object"):
         published(over(ShortStore(), memory_url, tmp_path))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -35,10 +37,10 @@ class LocalBlockStore(FileBlockStore):
             place.mkdir(parents=True, exist_ok=True)
         return str(place)
 
-    def publish(self, directory: str) -> tuple[File, ...]:
+    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
         if not (self._path / inside(directory)).is_dir():
             raise StorageError(f"{self._shown(directory)} vanished before it was published; run it again")
-        files = super().publish(directory)
+        files = super().publish(directory, rows)
         with explained("write in", self._shown(directory)):
             self._force([self._path / file.path for file in files])
         return files
@@ -50,6 +52,20 @@ class LocalBlockStore(FileBlockStore):
         with explained("use the block store", self._name):
             self._path.mkdir(parents=True, exist_ok=True)
         return super().probe()
+
+    def prune(self, directory: str) -> None:
+        """Empty directories inside go as well: a file system keeps them."""
+        with explained("remove empty directories in", self._shown(inside(directory))):
+            for folder, _, _ in os.walk(self._path / directory, topdown=False):
+                with suppress(OSError):  # not empty, or already gone
+                    Path(folder).rmdir()
+        self._prune([self._at(directory).rpartition("/")[0]])
+
+    def _put(self, place: str, data: bytes) -> None:
+        replace_file(Path(place), data)
+
+    def _names_below(self, place: str) -> list[str]:
+        return list_files(Path(place))
 
     def _discard(self, paths: Iterable[str]) -> int:
         gone = {Path(self._at(path)) for path in paths}
@@ -65,6 +81,28 @@ class LocalBlockStore(FileBlockStore):
             folders.update(parent for parent in file.parents if parent.is_relative_to(self._path.parent))
         for folder in sorted(folders, reverse=True):
             force(folder)
+
+
+def list_files(directory: Path) -> list[str]:
+    """The files below a directory, in order. A link is one of them: what it leads to is not Tidemill's."""
+    found = []
+    for folder, folders, names in os.walk(directory):
+        links = (name for name in folders if (Path(folder) / name).is_symlink())
+        found += [(Path(folder) / name).relative_to(directory).as_posix() for name in (*names, *links)]
+    return sorted(found)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Let a file hold this; a reader finds the old content or the new, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}-{uuid4().hex}")
+    try:
+        new.write_bytes(data)
+        force(new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    force(path.parent)
 
 
 def force(path: Path) -> None:

@@ -25,13 +25,13 @@ class Placer:
 
     def place(self, identity: str, files: Sequence[File], path: str) -> bool:
         """Make a directory hold exactly these files; False if it does already. Whoever reads it finds old or new."""
-        place = self.root / path
+        place = (self.root / path).resolve()
         wanted = {f"{_OURS}{identity[:16]}-{n}.parquet": file for n, file in enumerate(files)}
         with explained("put a result in", str(place)):
             found = _present(place)
             if place.is_dir() and found == {name: file.bytes for name, file in wanted.items()}:
                 return False
-            _check_ours(place, found)
+            _check_ours(place)
             self._swap(place, wanted)
         return True
 
@@ -48,7 +48,8 @@ class Placer:
             place.rename(old)
         new.rename(place)
         force(place.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        if old.exists():
+            _clear(old, place)
 
 
 def _present(place: Path) -> dict[str, int]:
@@ -58,8 +59,23 @@ def _present(place: Path) -> dict[str, int]:
     return {entry.name: entry.stat().st_size for entry in place.iterdir()}
 
 
-def _check_ours(place: Path, found: dict[str, int]) -> None:
-    foreign = sorted(name for name in found if not name.startswith(_OURS) or not name.endswith(".parquet"))
+def _is_ours(entry: Path) -> bool:
+    return entry.name.startswith(_OURS) and entry.suffix == ".parquet" and entry.is_file()
+
+
+def _clear(old: Path, place: Path) -> None:
+    """Delete the copies that were replaced. What a user put beside them meanwhile moves on to the new directory."""
+    for entry in old.iterdir():
+        if _is_ours(entry):
+            entry.unlink()
+        else:
+            entry.rename(place / entry.name)
+    old.rmdir()
+
+
+def _check_ours(place: Path) -> None:
+    entries = list(place.iterdir()) if place.is_dir() else [place] if place.exists() else []
+    foreign = sorted(entry.name for entry in entries if entry == place or not _is_ours(entry))
     if foreign:
         raise StorageError(
             f"{place} holds what Tidemill did not put there ({', '.join(foreign[:3])}); nothing was changed: "

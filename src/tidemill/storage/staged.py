@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
 from tidemill.errors import BlockDamaged, StorageError
 from tidemill.model.block import File
-from tidemill.storage.local import LocalBlockStore, force
+from tidemill.storage.local import LocalBlockStore, force, list_files, replace_file
 from tidemill.storage.paths import inside
 from tidemill.storage.store import FileBlockStore
 from tidemill.storage.trouble import explained
@@ -32,8 +33,8 @@ class StagedBlockStore(FileBlockStore):
     def stage(self, directory: str) -> str:
         return self._cache.stage(directory)
 
-    def publish(self, directory: str) -> tuple[File, ...]:
-        files = self._cache.publish(directory)
+    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
+        files = self._cache.publish(directory, rows)
         for file in files:
             with explained("upload", self._shown(file.path)):
                 self._upload(file)
@@ -51,13 +52,23 @@ class StagedBlockStore(FileBlockStore):
         for file in files:
             self._check_copy(file)
 
-    def listing(self) -> Iterator[str]:
+    def list_directory(self, directory: str) -> list[str]:
         """Files of the cache that the object store lacks count as well: they were never published, or deleted there."""
-        cached = {path for path in self._cache.listing() if not path.startswith(_INCOMING)}
-        for path in super().listing():
-            cached.discard(path)
-            yield path
-        yield from sorted(cached)
+        return sorted({*super().list_directory(directory), *self._cache.list_directory(directory)})
+
+    def list_copies(self) -> Collection[str]:
+        return list(self._cache.listing())
+
+    def drop_copies(self, paths: Iterable[str]) -> int:
+        return self._cache.delete(paths)
+
+    def listing(self) -> Iterator[str]:
+        """Copies that the object store lacks are among them."""
+        yield from sorted({*super().listing(), *self._cache.listing()})
+
+    def prune(self, directory: str) -> None:
+        self._cache.prune(directory)
+        super().prune(directory)
 
     def delete(self, paths: Iterable[str]) -> int:
         wanted = list(paths)
@@ -68,6 +79,15 @@ class StagedBlockStore(FileBlockStore):
     def probe(self) -> str:
         self._cache.probe()
         return super().probe()
+
+    def _put(self, place: str, data: bytes) -> None:
+        if isinstance(self._fs, LocalFileSystem):  # such as a mounted share
+            replace_file(Path(place), data)
+        else:
+            super()._put(place, data)
+
+    def _names_below(self, place: str) -> list[str]:
+        return list_files(Path(place)) if isinstance(self._fs, LocalFileSystem) else super()._names_below(place)
 
     def _upload(self, file: File) -> None:
         self._fs.put_file(self._cache.locate(file.path), self._at(file.path))

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO, cast
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 
-from tidemill.errors import BlockDamaged, StorageError
+from tidemill.errors import BlockDamaged, ForeignStore, RowsMissing, StorageError
 from tidemill.model.block import File
+from tidemill.model.store import FORMAT, RUNS, StoreMarker
 from tidemill.storage.parquet import Unreadable, footer_rows, greatest, read_through
 from tidemill.storage.paths import PATTERN_CHARACTERS, inside, is_marker, readable
 from tidemill.storage.trouble import explained
 
 _PROBE = b"tidemill"
 
+MARKER = "_tidemill_store.json"
+"""Spark ignores files whose names begin with an underscore."""
+
 
 class FileBlockStore(ABC):
-    """Immutable files under one root of an fsspec file system.
+    """Immutable files below the directory of runs under one root of an fsspec file system.
 
-    Guarantees. What `publish` returned is durable and complete. No path reaches outside the root. Files
-    are never overwritten: each attempt writes in a directory of its own. Every failure of the file system
-    is a `StorageError` that names the place.
+    Guarantees. What `publish` returned is durable and complete. No path reaches outside the directory of runs; beside
+    it, the store writes its marker and nothing else. Files are never overwritten: each attempt writes in a directory
+    of its own. Every failure of the file system is a `StorageError` that names the place.
     """
 
     def __init__(self, fs: AbstractFileSystem, root: str, name: str) -> None:
@@ -32,18 +37,23 @@ class FileBlockStore(ABC):
         self._root = root.rstrip("/")  # as `fs` names it
         self._name = name.rstrip("/") or name  # as people name it
 
+    @property
+    def name(self) -> str:
+        return self._name
+
     @abstractmethod
     def stage(self, directory: str) -> str: ...
 
     @abstractmethod
     def locate(self, path: str) -> str: ...
 
-    def publish(self, directory: str) -> tuple[File, ...]:
+    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
         place = self._shown(inside(directory))
         with explained("publish the files in", place):
-            found = [f"{directory}/{name}" for name in self._names_below(directory)]
+            found = [f"{directory}/{name}" for name in self._names_below(self._at(directory))]
             data = [readable(path) for path in found if not is_marker(path[len(directory) + 1 :])]
             files = tuple(self._described(path) for path in data)
+            _check_rows(files, rows, place)
             self._discard({*found} - {f.path for f in files if f.rows})
             self._prune([self._at(directory)])
         return tuple(f for f in files if f.rows)
@@ -61,20 +71,61 @@ class FileBlockStore(ABC):
             with explained("check", self._shown(file.path)):
                 self._check(file)
 
-    def listing(self) -> Iterator[str]:
+    def read_marker(self) -> StoreMarker | None:
+        place = f"{self._name}/{MARKER}"
+        with explained("read", place):
+            try:
+                text = self._fs.cat_file(f"{self._root}/{MARKER}")
+            except FileNotFoundError:
+                return None
+        return _parse_marker(text, place)
+
+    def write_marker(self, marker: StoreMarker) -> None:
+        with explained("write", f"{self._name}/{MARKER}"):
+            self._put(f"{self._root}/{MARKER}", json.dumps(marker.to_json()).encode())
+
+    def list_runs(self) -> list[int]:
         with explained("list", self._name):
             self._fs.invalidate_cache()
-            for directory, _, names in self._fs.walk(self._root, on_error=_unless_missing):
-                below = directory[len(self._root) + 1 :]
-                yield from (f"{below}/{name}" if below else name for name in names)
+            return sorted(int(name) for name in self._entries(self._runs) if name.isdecimal())
+
+    def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
+        for run in runs:
+            with explained("list", self._shown(f"{RUNS}/{run}")):
+                fences = [name for name in self._entries(f"{self._runs}/{run}") if name.isdecimal()]
+            yield from (f"{RUNS}/{run}/{fence}" for fence in sorted(fences, key=int))
+
+    def list_directory(self, directory: str) -> list[str]:
+        with explained("list", self._shown(inside(directory))):
+            return [f"{directory}/{name}" for name in self._names_below(self._at(directory))]
+
+    def list_copies(self) -> Collection[str]:
+        return ()
+
+    def drop_copies(self, paths: Iterable[str]) -> int:
+        return 0
+
+    def find_missing(self, paths: Collection[str]) -> set[str]:
+        places = {path: self._at(path) for path in paths}
+        with explained("list", self._name):
+            present = self._files_in({place.rpartition("/")[0] for place in places.values()})
+        return {path for path, place in places.items() if place not in present}
+
+    def listing(self) -> Iterator[str]:
+        with explained("list", self._name):
+            yield from (f"{RUNS}/{name}" for name in self._names_below(self._runs))
 
     def delete(self, paths: Iterable[str]) -> int:
         wanted = [inside(path) for path in paths]
         with explained("delete files in", self._name):
             return self._discard(wanted)
 
+    def prune(self, directory: str) -> None:
+        with explained("remove empty directories in", self._shown(inside(directory))):
+            self._prune([self._at(directory)])
+
     def probe(self) -> str:
-        path = self._at(f".probe-{uuid4().hex}")
+        path = f"{self._root}/.probe-{uuid4().hex}"
         with explained("use the block store", self._name):
             self._fs.pipe_file(path, _PROBE)
             found = self._fs.cat_file(path)
@@ -83,16 +134,31 @@ class FileBlockStore(ABC):
             raise StorageError(f"{self._name} does not give back what was written to it; choose another block store")
         return self._name
 
+    @property
+    def _runs(self) -> str:
+        return f"{self._root}/{RUNS}"
+
+    def _put(self, place: str, data: bytes) -> None:
+        """Object stores replace a file as a whole."""
+        self._fs.pipe_file(place, data)
+
     def _at(self, path: str) -> str:
         return f"{self._root}/{inside(path)}"
 
     def _shown(self, path: str) -> str:
         return f"{self._name}/{path}"
 
-    def _names_below(self, directory: str) -> list[str]:
+    def _names_below(self, place: str) -> list[str]:
+        """The files below a place; none if it does not exist."""
         self._fs.invalidate_cache()
-        start = len(self._at(directory)) + 1
-        return sorted(path[start:] for path in self._fs.find(self._at(directory)))
+        return sorted(path[len(place) + 1 :] for path in self._fs.find(place))
+
+    def _entries(self, place: str) -> list[str]:
+        """The names in a directory; none if it does not exist."""
+        try:
+            return [path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(place, detail=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def _described(self, path: str) -> File:
         with self._fs.open(self._at(path), "rb") as file:
@@ -159,15 +225,36 @@ class FileBlockStore(ABC):
         return {path for folder in folders for path in self._fs.find(folder, maxdepth=1)}
 
     def _prune(self, folders: Iterable[str]) -> None:
-        """Remove the folders and their parents below the root, as far as they are empty."""
+        """Remove the folders and their parents below the directory of runs, as far as they are empty."""
         for folder in folders:
             with suppress(OSError):  # not empty, already gone, or no such thing as a folder there
-                while folder != self._root:
+                while folder.startswith(f"{self._runs}/"):
                     self._fs.rmdir(folder)
                     folder = folder.rpartition("/")[0]
 
 
-def _unless_missing(error: OSError) -> None:
-    """A store that holds nothing yet, or a directory deleted meanwhile, has no files; that is no failure."""
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _check_rows(files: Sequence[File], written: int | None, place: str) -> None:
+    found = sum(f.rows for f in files)
+    if written is not None and found != written:
+        raise RowsMissing(
+            f"{written} rows were written to {place}, but {found} rows in {len(files)} files are found there: Spark's "
+            "executors do not write where this process reads. Let [storage] url be a directory that all machines "
+            "share, or an object store that Spark reaches itself (staged = false). Nothing was published"
+        )
+
+
+def _parse_marker(text: bytes, place: str) -> StoreMarker:
+    try:
+        marker = StoreMarker.from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ForeignStore(
+            f"{place} does not say to which catalog the block store belongs: expected JSON with a catalog's id, found "
+            f"{len(text)} bytes that are none; restore the file from a backup, or, if this project's catalog is the "
+            "right one, run tidemill adopt-store. Nothing was changed"
+        ) from error
+    if marker.format > FORMAT:
+        raise StorageError(
+            f"{place} was written by a newer Tidemill: it has format {marker.format}, and this version knows "
+            f"{FORMAT}; upgrade the tidemill package. Nothing was changed"
+        )
+    return marker
