@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import (
     Filter,
@@ -16,6 +18,7 @@ from tidemill.algebra.operators import (
     Scan,
     Top,
     Union,
+    Window,
     scans,
     select,
 )
@@ -60,9 +63,16 @@ def test_groups_need_their_keys_and_what_they_fold() -> None:
     assert read(Group(A, ("k",))) == {"a": {("k",)}}
 
 
-def test_a_fold_in_its_own_words_may_need_everything() -> None:
+def test_a_fold_in_its_own_words_needs_the_columns_in_them() -> None:
     fold = Fold("l", "listagg", (), text="listagg(v, w)")
-    assert read(Group(A, ("k",), (fold,))) == {"a": {A.columns}}
+    assert read(Group(A, ("k",), (fold,))) == {"a": {("k", "v", "w")}}
+
+
+def test_a_window_needs_what_it_ranks_by_and_keeps() -> None:
+    ranked = Named("r", expression("rank() OVER (PARTITION BY k ORDER BY v)"))
+    window = Window(A, ("k",), (ranked,))
+    assert read(select(window, ("r",))) == {"a": {("k", "v")}}
+    assert read(select(replace(window, keep=expression("x > 0")), ("r",))) == {"a": {("k", "v", "x")}}
 
 
 def test_the_children_of_a_union_keep_the_same_columns() -> None:

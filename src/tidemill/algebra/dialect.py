@@ -6,12 +6,15 @@ those that the algebra must recognise are read; all others stay a name and argum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
@@ -20,11 +23,19 @@ AGGREGATES = frozenset(
 )
 """Aggregate functions that sqlglot reads as its own."""
 
-_READ = AGGREGATES | {"COALESCE", "IF", "NULLIF", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER"}
+_READ = AGGREGATES | {"ARRAY", "COALESCE", "IF", "NULLIF", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER"}
+
+
+_SYNTAX = frozenset({"AND", "OR", "CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
+_HINTS = frozenset(
+    "BROADCAST BROADCASTJOIN MAPJOIN MERGE MERGEJOIN SHUFFLEMERGE SHUFFLE_HASH SHUFFLE_REPLICATE_NL".split()  # noqa: SIM905
+)
+"""What is not written as a name and arguments."""
 
 
 class _Parser(SparkParser):
     FUNCTIONS: ClassVar = {k: v for k, v in SparkParser.FUNCTIONS.items() if k in _READ}
+    FUNCTION_PARSERS: ClassVar = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SYNTAX | _HINTS}
 
 
 class _Generator(SparkGenerator):
@@ -41,8 +52,25 @@ class Verbatim(Spark):
 VERBATIM = Verbatim()
 
 
+_BEFORE_SETS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
+
+
+class Misread(ParseError):
+    """A query that sqlglot would read as another one."""
+
+
 def parse(query: str) -> exp.Expr:
+    """The tree of a query; raises `SqlglotError` if there is none, or not the right one."""
+    _refuse_misread(VERBATIM.tokenize(query))
     return sqlglot.parse_one(_escaped(query), dialect=VERBATIM)
+
+
+def _refuse_misread(tokens: Sequence[Token]) -> None:
+    for before, token in pairwise(tokens):
+        if token.token_type == TokenType.PIPE_GT:  # what follows LIMIT would be done before it
+            raise Misread("the pipe syntax |> is only known in batch")
+        if token.token_type == TokenType.GROUPING_SETS and before.token_type not in _BEFORE_SETS:
+            raise Misread("GROUP BY columns with GROUPING SETS behind them is only known in batch")
 
 
 @lru_cache(maxsize=8192)
@@ -64,7 +92,7 @@ def _escaped(text: str) -> str:
     parts: list[str] = []
     at = 0
     for token in VERBATIM.tokenize(text):
-        if token.token_type == sqlglot.TokenType.STRING and token.start == at and parts and parts[-1].endswith("'"):
+        if token.token_type == TokenType.STRING and token.start == at and parts and parts[-1].endswith("'"):
             parts[-1] = parts[-1][:-1] + "\\'"
             parts.append(text[token.start + 1 : token.end + 1])
         else:

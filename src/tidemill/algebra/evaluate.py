@@ -250,6 +250,8 @@ def _value(tree: exp.Expr, row: Row) -> Any:
         case exp.Neg():
             inner = _value(tree.this, row)
             return None if inner is None else -inner
+        case exp.Array():
+            return [_value(a, row) for a in tree.expressions]
         case exp.Anonymous():
             return _call(tree.name.lower(), [_value(a, row) for a in tree.expressions], tree)
         case exp.Binary():
@@ -304,8 +306,6 @@ def _call(name: str, given: list[Any], tree: exp.Anonymous) -> Any:
             return [given[0]] * max(0, int(given[1]))
         case "struct":
             return {a.name: v for a, v in zip(tree.expressions, given, strict=True)}
-        case "array":
-            return given
         case "sqrt":
             return None if given[0] is None else given[0] ** 0.5
     raise NotImplementedError(f"the reference evaluator does not know the function {name}")

@@ -7,7 +7,7 @@ rows for one channel: the whole content in batch, a delta incrementally.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tidemill.algebra.derive import Derivation
@@ -65,6 +65,10 @@ class Program:
         """The program with all its operators changed."""
         outputs = (Output(o.channel, o.rows and change(o.rows), o.updates) for o in self.outputs)
         return Program({name: change(op) for name, op in self.steps.items()}, tuple(outputs))
+
+    def writing(self, channels: Collection[str]) -> Program:
+        """The program for some of its outputs."""
+        return replace(self, outputs=tuple(o for o in self.outputs if o.channel in channels))
 
 
 @dataclass(frozen=True, slots=True)

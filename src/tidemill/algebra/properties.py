@@ -17,6 +17,8 @@ from tidemill.algebra.operators import (
     Top,
     Union,
     Window,
+    children,
+    walk,
 )
 
 Key = tuple[str, ...]
@@ -79,3 +81,35 @@ def grows(op: Operator) -> bool:
             return not op.folds and grows(op.child)
         case _:
             return False
+
+
+def find_stray_column(op: Operator) -> str | None:
+    """A column that some operator of a tree uses although nothing below makes it; None in a sound tree."""
+    for each in walk(op):
+        there = {c for child in children(each) for c in child.columns}
+        stray = sorted(_columns_used(each) - there)
+        if stray:
+            return stray[0]
+    return None
+
+
+def _columns_used(op: Operator) -> set[str]:
+    match op:
+        case Project():
+            return {c for item in op.items for c in item.value.columns}
+        case Filter():
+            return set(op.condition.columns)
+        case Explode():
+            return set(op.generator.columns)
+        case Join():
+            return {*op.left_keys, *op.right_keys, *(op.condition.columns if op.condition else ())}
+        case Group():
+            return {*op.keys, *(c for fold in op.folds for value in fold.arguments for c in value.columns)}
+        case Window():
+            return {*op.partition, *(c for item in op.items for c in item.value.columns)}
+        case Top():
+            return {c for key in op.order for c in key.columns}
+        case Apply():
+            return set(op.keys)
+        case Scan() | One() | Ref() | Union():
+            return set()

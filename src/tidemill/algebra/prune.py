@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from tidemill.algebra.expression import Expression
+from tidemill.algebra.expression import Expression, expression
 from tidemill.algebra.operators import (
     Explode,
     Filter,
@@ -22,6 +22,7 @@ from tidemill.algebra.operators import (
     Scan,
     Top,
     Union,
+    Window,
     rebuilt,
     select,
     walk,
@@ -31,7 +32,7 @@ from tidemill.algebra.program import Output, Program
 
 def pruned(program: Program) -> Program:
     """The program over as few columns as it needs, of channels and of its own steps."""
-    outputs = tuple(Output(o.channel, o.rows and _whole(o.rows), o.updates) for o in program.outputs)
+    outputs = tuple(Output(o.channel, o.rows and with_needed_columns(o.rows), o.updates) for o in program.outputs)
     asked: dict[str, set[str]] = defaultdict(set)
     for output in outputs:
         _ask(output.rows, asked)
@@ -48,7 +49,7 @@ def _ask(op: Operator | None, asked: dict[str, set[str]]) -> None:
             asked[part.step].update(part.columns)
 
 
-def _whole(op: Operator) -> Operator:
+def with_needed_columns(op: Operator) -> Operator:
     """The operator with all its columns, over as few as it needs."""
     return _of(op, op.columns)
 
@@ -71,13 +72,18 @@ def _of(op: Operator, names: Collection[str]) -> Operator:
             return Union(tuple(_exactly(_of(child, kept), kept) for child in op.children))
         case Join():
             return _join(op, names)
-        case Group() if not any(f.text for f in op.folds):
+        case Group():
             folds = tuple(f for f in op.folds if f.name in names)
-            needed = {*op.keys, *_read(a for f in folds for a in f.arguments)}
+            calls = (expression(f.text) for f in folds if f.text)
+            needed = {*op.keys, *_read(a for f in folds for a in f.arguments), *_read(calls)}
             return Group(_of(op.child, needed), op.keys, folds)
         case Top():
             return replace(op, child=_of(op.child, {*names, *_read(op.order)}))
-    return rebuilt(op, _whole)
+        case Window():
+            values = [*(i.value for i in op.items), *([] if op.keep is None else [op.keep])]
+            needed = {*names, *op.partition, *_read(values)}
+            return replace(op, child=_of(op.child, needed))
+    return rebuilt(op, with_needed_columns)
 
 
 def _join(op: Join, names: Collection[str]) -> Join:

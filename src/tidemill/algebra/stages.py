@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.algebra.dialect import parse
+from tidemill.algebra.dialect import parse, text_of
 from tidemill.algebra.operators import Apply, Operator, Scan, rebuilt
 from tidemill.algebra.sql import NotIncremental, Source, Translated, translate
 from tidemill.algebra.typing import groupable
@@ -86,7 +86,18 @@ def resolve(stage: Stage, sources: Mapping[str, Source]) -> Translated:
 
 def text_of_stage(stage: Stage, because: str) -> str:
     """All of it as one Spark SQL query, to be run in batch, and why; a function of groups has no text."""
-    return _tree(stage, because).sql("spark")
+    return text_of(_tree(stage, because))
+
+
+def find_text(stage: Stage) -> str | None:
+    """All of it as one Spark SQL query; None if a function of groups is part of it."""
+    return None if _applies(stage) else text_of_stage(stage, "")
+
+
+def _applies(stage: Stage) -> bool:
+    return not isinstance(stage, Rows) and (
+        isinstance(stage, Applied) or any(_applies(below) for _, below in stage.inputs)
+    )
 
 
 def _inputs(stage: Select | Applied) -> tuple[tuple[str, Stage], ...]:

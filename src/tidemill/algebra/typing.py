@@ -7,7 +7,7 @@ know costs speed alone: the aggregate is then recomputed for touched groups inst
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from sqlglot import exp
 
@@ -70,11 +70,21 @@ def _canonical(kind: exp.DataType) -> str:
 
 def _same(branches: list[exp.Expr | None], types: Types) -> str:
     """The common type of branches, NULL aside."""
-    kinds = {type_of(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)}
+    return common_type({type_of(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)})
+
+
+def common_type(kinds: Set[str]) -> str:
+    """The type of numbers to which Spark casts numbers of these types; "" if not known.
+
+    >>> common_type({"INT", "DOUBLE"}), common_type({"INT", "DECIMAL(5, 2)"}), common_type({"INT", "STRING"})
+    ('DOUBLE', 'DECIMAL(12, 2)', '')
+    """
     if len(kinds) == 1:
-        return kinds.pop()
+        return next(iter(kinds))
     if kinds <= set(_INTEGERS):
         return max(kinds, key=_WIDTH.index, default="")
+    if "DOUBLE" in kinds and all(k == "DOUBLE" or k == "FLOAT" or _shape(k) for k in kinds):
+        return "DOUBLE"
     shapes = [_shape(kind) for kind in kinds]
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes) or not known:

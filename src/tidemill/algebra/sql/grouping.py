@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from tidemill.algebra.dialect import text_of
-from tidemill.algebra.expression import column, expression
+from tidemill.algebra.expression import Expression, column, expression, quoted
 from tidemill.algebra.operators import Fold, Group, Join, JoinKind, Named, One, Project, distinct, rename, select
-from tidemill.algebra.sql.reading import NotIncremental, expressed, function_name, is_aggregate, without_queries
+from tidemill.algebra.sql.functions import EMPTY_OF_NOTHING, NULL_OF_NOTHING, ZERO_OF_NOTHING
+from tidemill.algebra.sql.reading import NotIncremental, expressed, is_aggregate, without_queries
 from tidemill.algebra.sql.relation import Names, Relation
+from tidemill.algebra.sql.understood import function_name
 from tidemill.algebra.typing import groupable, type_of
 
 
@@ -68,19 +70,24 @@ def _check_keys(relation: Relation, keys: Mapping[str, exp.Expr]) -> None:
 
 
 def _whole(relation: Relation, calls: Mapping[str, exp.Expr], names: Names) -> tuple[Relation, dict[str, str]]:
-    """One row, also of nothing: then counts are 0 and the rest is NULL."""
+    """One row, also of nothing: then the calls have the values that they have of no rows."""
     constant = names.fresh("all")
     grouped, made = group(relation, {constant: exp.Literal.number(0)}, calls, names)
     one = Join(One(), grouped.op, JoinKind.LEFT, (("_one", constant),))
-    counts = {made[t] for t, call in calls.items() if counts_rows(call)}
-    items = [Named(c, expression(f"COALESCE({c}, 0)") if c in counts else column(c)) for c in made.values()]
+    items = [Named(made[t], of_nothing(call, made[t])) for t, call in calls.items()]
     return Relation(Project(one, tuple(items) or select(one, ("_one",)).items), grouped.types), made
 
 
-def counts_rows(call: exp.Expr) -> bool:
-    """Is the call 0 rather than NULL of no rows?"""
-    inner = call.this if isinstance(call, exp.Filter) else call
-    return function_name(inner) in ("count", "count_if", "approx_count_distinct", "regr_count")
+def of_nothing(call: exp.Expr, name: str) -> Expression:
+    """The column that holds a call's value, with the value of no rows where a join found no group."""
+    function = function_name(_unfiltered(call)[0])
+    if function in ZERO_OF_NOTHING:
+        return expression(f"COALESCE({quoted(name)}, 0)")
+    if function in EMPTY_OF_NOTHING:
+        return expression(f"COALESCE({quoted(name)}, ARRAY())")
+    if function not in NULL_OF_NOTHING:
+        raise NotIncremental(f"{function}() where there may be no rows, as without GROUP BY, is only known in batch")
+    return column(name)
 
 
 def _by_distinct(calls: Mapping[str, exp.Expr]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,14 +13,12 @@ from sqlglot.optimizer.qualify import qualify
 
 from tidemill.algebra.dialect import VERBATIM, parse, text_of
 from tidemill.algebra.expression import Expression, from_tree
+from tidemill.algebra.sql.functions import AGGREGATE
+from tidemill.algebra.sql.understood import describe_parse_error, find_reasons, function_name
 
 
 class NotIncremental(Exception):
     """A query that can only be run in batch, and why."""
-
-
-class NotAQuery(Exception):
-    """A text that Spark would not accept over these channels, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,50 +30,32 @@ class Source:
     append: bool = False  # rows are only ever added
 
 
-AGGREGATES = frozenset(
-    {
-        "any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "bit_and", "bit_or",
-        "bit_xor", "bool_and", "bool_or", "collect_list", "collect_set", "corr", "count_min_sketch", "covar_pop",
-        "covar_samp", "every", "first", "first_value", "histogram_numeric", "kurtosis", "last", "last_value",
-        "listagg", "max_by", "mean", "median", "min_by", "mode", "percentile", "percentile_approx",
-        "percentile_cont", "percentile_disc", "product", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
-        "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg",
-        "sum_distinct", "try_avg", "try_sum", "hll_sketch_agg", "bitmap_construct_agg", "bitmap_or_agg", "grouping",
-        "grouping_id",
-    }
-)  # fmt: skip
-"""Aggregate functions of Spark that are read as a name and arguments."""
-
-_CHANGING = frozenset(
-    {
-        "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
-        "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length", "now",
-        "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate", "unix_timestamp",
-        "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
-        "current_timezone", "version",
-    }
-)  # fmt: skip
-"""Functions whose value does not depend on their arguments alone."""
-
-
 def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
-    """The query with every column qualified by its table; raises if Spark would not take it."""
+    """The query with every column qualified by its table; raises `NotIncremental` if it cannot be told."""
     try:
         tree = parse(query)
     except SqlglotError as error:
-        raise NotAQuery(f"it is not Spark SQL: {error}") from error
+        raise NotIncremental(describe_parse_error(query, error)) from error
     if not isinstance(tree, exp.Query):
-        raise NotAQuery(f"it must be a SELECT, not {tree.key.upper()}")
+        raise NotIncremental("only a SELECT can be incremental")
     _refuse(tree)
     schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
     _lend(tree)
     try:
         made = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
     except SqlglotError as error:
-        raise NotIncremental(f"its columns could not be told apart: {str(error).splitlines()[0]}") from error
+        raise NotIncremental(_describe_unresolved(error)) from error
     assert isinstance(made, exp.Query)
+    if any(not isinstance(star.parent, exp.Count) for star in made.find_all(exp.Star)):
+        raise NotIncremental("the fields of a struct by .* are only known in batch")
     _give_back(made)
     return _flattened(made)
+
+
+def _describe_unresolved(error: SqlglotError) -> str:
+    """Name the column if sqlglot does; its other messages hold whole queries."""
+    found = re.match(r"Column '(.+?)' could not be resolved", str(error))
+    return f"its column {found[1]} could not be resolved here" if found else "its columns could not be resolved here"
 
 
 _LENT = "_using "
@@ -107,48 +88,22 @@ def _loose(select: exp.Select) -> list[exp.Column]:
 
 
 def _refuse(tree: exp.Expr) -> None:
-    for reason in _reasons(tree):
+    for reason in (*find_reasons(tree), *_merged_keys(tree)):
         raise NotIncremental(reason)
 
 
-def _reasons(tree: exp.Expr) -> Iterator[str]:
-    """Why a query cannot be incremental, as far as single words of it tell."""
-    for call in tree.find_all(exp.Func):
-        name = function_name(call)
-        if name in _CHANGING and not (name == "unix_timestamp" and call.expressions):
-            yield f"{name}() gives another value each time"
-    for kind, said in _UNKNOWN.items():
-        if tree.find(kind):
-            yield f"{said} is only known in batch"
-    for table in tree.find_all(exp.Table):
-        if table.args.get("when") or table.args.get("version"):
-            yield "it reads a table at a time of its own"
-        if isinstance(table.this, exp.Func):
-            yield f"{text_of(table.this)} is not a channel"
-    for cte in tree.find_all(exp.With):
-        if cte.args.get("recursive"):
-            yield "WITH RECURSIVE is only known in batch"
-
-
-_UNKNOWN: dict[type[exp.Expr], str] = {
-    exp.TableSample: "TABLESAMPLE",
-    exp.Pivot: "PIVOT",
-    exp.MatchRecognize: "MATCH_RECOGNIZE",
-    exp.Values: "VALUES",
-    exp.Parameter: "a parameter",
-    exp.Placeholder: "a parameter",
-}
-
-
-def function_name(call: exp.Expr) -> str:
-    if isinstance(call, exp.Anonymous):
-        return str(call.this).lower()
-    return call.sql_name().lower() if isinstance(call, exp.Func) else ""
+def _merged_keys(tree: exp.Expr) -> Iterator[str]:
+    """sqlglot takes the key that USING merges from one side; further joins see the merged one."""
+    for select in tree.find_all(exp.Select):
+        joins = select.args.get("joins") or []
+        outer = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins)
+        if len(joins) > 1 and outer and any(join.args.get("using") for join in joins):
+            yield "USING beside a RIGHT or FULL join and a further join is only known in batch"
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
-        return function_name(node) in AGGREGATES
+        return function_name(node) in AGGREGATE
     return isinstance(node, exp.AggFunc)
 
 

@@ -10,8 +10,9 @@ from tidemill.algebra.dialect import text_of
 from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import Named, Operator, Project, Union
 from tidemill.algebra.sql.grouping import group
-from tidemill.algebra.sql.reading import NotIncremental, function_name
+from tidemill.algebra.sql.reading import NotIncremental
 from tidemill.algebra.sql.relation import Names, Relation
+from tidemill.algebra.sql.understood import function_name
 
 
 def many_sets(
@@ -41,13 +42,17 @@ def grouping_sets(clause: exp.Group | None) -> list[list[exp.Expr]]:
     """The sets of keys of a GROUP BY: one, unless it has GROUPING SETS, ROLLUP or CUBE."""
     if clause is None:
         return [[]]
-    sets: list[list[exp.Expr]] = [[]]
-    for item in clause.expressions:
-        options = _options(item)
-        sets = [[*one, *option] for one in sets for option in options]
+    items = [*clause.expressions]
     for extra in ("rollup", "cube", "grouping_sets"):
         for item in clause.args.get(extra) or []:
-            sets = [[*one, *option] for one in sets for option in _options(item)]
+            if isinstance(item, exp.Rollup | exp.Cube) and not item.expressions:  # GROUP BY a, b WITH ROLLUP
+                items = [type(item)(expressions=items)]
+            else:
+                items.append(item)
+    sets: list[list[exp.Expr]] = [[]]
+    for item in items:
+        options = _options(item)
+        sets = [[*one, *option] for one in sets for option in options]
     return [list({text_of(k): k for k in one}.values()) for one in sets]
 
 

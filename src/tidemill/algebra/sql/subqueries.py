@@ -15,7 +15,7 @@ from sqlglot import exp
 from tidemill.algebra.dialect import text_of
 from tidemill.algebra.expression import column, expression
 from tidemill.algebra.operators import Group, Join, JoinKind, Named, extend, select
-from tidemill.algebra.sql.grouping import aggregate_calls, counts_rows, group
+from tidemill.algebra.sql.grouping import aggregate_calls, group, of_nothing
 from tidemill.algebra.sql.reading import NotIncremental
 from tidemill.algebra.sql.relation import Relation, column_tree, columns_of, join, replaced
 
@@ -37,14 +37,19 @@ def where(translator: Translator, rows: Relation, condition: exp.Expr, ctes: Cte
         if negated:
             return _not_in(translator, rows, inner.this, query, ctes)
         return _in(translator, rows, inner.this, query, ctes)
-    rows, value = values(translator, rows, condition, ctes)
+    rows, value = values(translator, rows, condition, ctes, filters=True)
     names = rows.columns
     kept = rows.filtered([value])
     return Relation(select(kept.op, names), kept.types)
 
 
-def values(translator: Translator, rows: Relation, tree: exp.Expr, ctes: Ctes) -> tuple[Relation, exp.Expr]:
-    """Rows with a column for each sub-query of an expression, and the expression over those columns."""
+def values(
+    translator: Translator, rows: Relation, tree: exp.Expr, ctes: Ctes, *, filters: bool = False
+) -> tuple[Relation, exp.Expr]:
+    """Rows with a column for each sub-query of an expression, and the expression over those columns.
+
+    `filters`: the expression decides which rows stay, so that NULL is as good as FALSE.
+    """
     tree = tree.copy()
     holder = exp.Paren(this=tree)
     for found in list(holder.find_all(exp.Subquery, exp.Exists, exp.In)):
@@ -53,7 +58,7 @@ def values(translator: Translator, rows: Relation, tree: exp.Expr, ctes: Ctes) -
         if found.root() is not holder:
             continue  # went with the sub-query around it
         if isinstance(found, exp.Exists | exp.In):
-            rows, made = _mark(translator, rows, found, ctes)
+            rows, made = _mark(translator, rows, found, ctes, filters=filters)
         else:
             rows, made = _scalar(translator, rows, found.this, ctes)
         found.replace(made)
@@ -142,10 +147,17 @@ def _if_null(tree: exp.Expr) -> exp.If:
     return exp.If(this=exp.Is(this=tree.copy(), expression=exp.Null()), true=exp.Literal.number(1))
 
 
-def _mark(translator: Translator, rows: Relation, found: exp.Expr, ctes: Ctes) -> tuple[Relation, exp.Expr]:
-    """EXISTS or IN within an expression: a column that says whether there is a partner."""
-    if isinstance(found, exp.In) and any(isinstance(p, exp.Not) for p in _above(found)):
-        raise NotIncremental("NOT IN within an expression is only known in batch")
+def _mark(
+    translator: Translator, rows: Relation, found: exp.Expr, ctes: Ctes, *, filters: bool
+) -> tuple[Relation, exp.Expr]:
+    """EXISTS or IN within an expression: a column that says whether there is a partner.
+
+    IN may also be NULL, which the column does not tell from FALSE; only where a filter uses it they are the same.
+    """
+    if isinstance(found, exp.In) and not (
+        filters and all(isinstance(p, exp.And | exp.Or | exp.Paren) for p in _above(found))
+    ):
+        raise NotIncremental(f"{text_of(found)} within an expression is only known in batch: it may be NULL")
     if isinstance(found, exp.In):
         inner, conditions = _member(translator, found.this, found.args["query"].unnest(), ctes)
     else:
@@ -193,9 +205,8 @@ def _scalar(translator: Translator, rows: Relation, query: exp.Expr, ctes: Ctes)
         exp.EQ(this=s.copy(), expression=column_tree(n)) for s, n in zip(sought, named, strict=True)
     ]  # fmt: skip
     beside = join(rows, counted, JoinKind.LEFT, conditions, translator.names)
-    zero = {made[t] for t, c in calls.items() if counts_rows(c)}
     items = [Named(c, column(c)) for c in rows.columns]
-    items += [Named(c, expression(f"COALESCE({c}, 0)") if c in zero else column(c)) for c in made.values()]
+    items += [Named(made[t], of_nothing(call, made[t])) for t, call in calls.items()]
     op = extend(beside.op, *items)
     return Relation(select(op, [i.name for i in items]), {**rows.types, **counted.types}), _over(value, made)
 
@@ -206,10 +217,10 @@ def _correlation(inner: Relation, conditions: list[exp.Expr]) -> tuple[list[exp.
     for condition in conditions:
         a, b = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else (None, None)
         if a is None or b is None:
-            raise NotIncremental(f"the sub-query depends on its outer query by {text_of(condition)}, no equality")
+            raise NotIncremental("the sub-query depends on its outer query by more than equalities of columns")
         own, other = (a, b) if inner.has(a) and columns_of(a) else (b, a)
         if not inner.has(own) or columns_of(other) & set(inner.columns):
-            raise NotIncremental(f"the sub-query depends on its outer query by {text_of(condition)}, no equality")
+            raise NotIncremental("the sub-query depends on its outer query by more than equalities of columns")
         keys.append(own)
         sought.append(other)
     return keys, sought

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse, text_of
-from tidemill.algebra.expression import Expression, column, expression
+from tidemill.algebra.expression import Expression, column, expression, quoted
 from tidemill.algebra.operators import (
     Explode,
     Filter,
@@ -27,12 +27,14 @@ from tidemill.algebra.operators import (
     repeated,
     select,
 )
+from tidemill.algebra.properties import find_stray_column
 from tidemill.algebra.sql import subqueries
 from tidemill.algebra.sql.grouping import aggregate_calls, group
-from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, expressed, function_name, read
+from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, expressed, read
 from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, join
 from tidemill.algebra.sql.sets import grouping_sets, many_sets
-from tidemill.algebra.typing import groupable, type_of
+from tidemill.algebra.sql.understood import find_internal_name, function_name
+from tidemill.algebra.typing import common_type, groupable, type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,14 @@ class Translated:
 
 def translate(query: str, sources: Mapping[str, Source]) -> Translated:
     """The operators of a query over channels; raises `NotIncremental` with the reason if there are none."""
+    sources = {name.lower(): source for name, source in sources.items()}
     tree = read(query, sources)
     found = Translator(sources).query(tree, {})
     names = _spelled(query, found.columns, sources)
     root = found.renamed(dict(zip(found.columns, names, strict=True)))
+    stray = find_stray_column(root.op)
+    if stray is not None:
+        raise NotIncremental(f"its column {stray.rpartition('.')[2]} could not be resolved here")
     return Translated(root.op, root.types)
 
 
@@ -118,7 +124,7 @@ class Translator:
         _name_windows(tree)
         rows, left_over = self.rows(tree, ctes)
         if left_over:
-            raise NotIncremental(f"{text_of(left_over[0])} refers to what is not there")
+            raise NotIncremental(f"a column of {text_of(left_over[0])} could not be resolved here")
         return self._shown(tree, rows, ctes)
 
     def rows(self, tree: exp.Select, ctes: Mapping[str, Relation]) -> tuple[Relation, list[exp.Expr]]:
@@ -140,7 +146,7 @@ class Translator:
     ) -> tuple[Relation, list[exp.Expr]]:
         from_ = tree.args.get("from_")
         if from_ is None:
-            raise NotIncremental("a SELECT without FROM reads no channel")
+            raise NotIncremental("a SELECT without FROM is only known in batch")
         first, joins = self._table(from_.this, ctes), tree.args.get("joins") or []
         laterals = tree.args.get("laterals") or []
         if all(_kind(j) is JoinKind.INNER for j in joins) and not laterals:
@@ -169,7 +175,7 @@ class Translator:
 
     def _channel(self, table: exp.Table) -> Relation:
         name = ".".join(p.name for p in table.parts)
-        source = self.sources.get(name)
+        source = self.sources.get(name.lower())
         if source is None:
             raise NotIncremental(f"the columns of {name} are not known before it is written; declare its schema")
         scan = Scan(name, tuple(source.columns), keys=source.keys, append=source.append)
@@ -195,6 +201,8 @@ class Translator:
         items = {i.alias_or_name: i.unalias() if isinstance(i, exp.Alias) else i for i in tree.expressions}
         if len(items) < len(tree.expressions):
             raise NotIncremental("two of its columns have the same name")
+        if name := find_internal_name(items):
+            raise NotIncremental(f"a column cannot be called {name} in an incremental query")
         having, order = tree.args.get("having"), tree.args.get("order")
         limited = tree.args.get("limit") is not None
         sorting = [o.this for o in order.expressions] if order and limited else []
@@ -301,6 +309,7 @@ class Translator:
         if len(left.columns) != len(right.columns):
             raise NotIncremental("the sides of a set operation have different numbers of columns")
         right = right.renamed(dict(zip(right.columns, left.columns, strict=True)))
+        left, right = _of_one_type(left, right)
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
         once = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
@@ -416,6 +425,23 @@ def _sources(tree: exp.Select) -> list[exp.Expr]:
     return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
+def _of_one_type(*sides: Relation) -> tuple[Relation, ...]:
+    """The sides of a set operation with their numbers cast to what Spark makes of both."""
+    kinds = {c: {side.types.get(c, "") for side in sides} for c in sides[0].columns}
+    wider = {c: common_type(k) for c, k in kinds.items() if len(k) > 1 and "" not in k}
+    casts = {c: kind for c, kind in wider.items() if kind}
+    return tuple(_cast(side, {c: k for c, k in casts.items() if side.types[c] != k}) for side in sides)
+
+
+def _cast(rows: Relation, kinds: Mapping[str, str]) -> Relation:
+    if not kinds:
+        return rows
+    items = (
+        Named(c, expression(f"CAST({quoted(c)} AS {kinds[c]})") if c in kinds else column(c)) for c in rows.columns
+    )
+    return Relation(Project(rows.op, tuple(items)), {**rows.types, **kinds})
+
+
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
     return isinstance(tree, exp.Column) and tree.name in outputs
 
@@ -429,5 +455,5 @@ def _check_groupable(result: Relation) -> None:
 def _number(clause: exp.Expr) -> int:
     value = clause.expression
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
-        raise NotIncremental("LIMIT and OFFSET must be numbers")
+        raise NotIncremental("LIMIT and OFFSET by anything but a number are only known in batch")
     return int(value.name)

@@ -1,0 +1,144 @@
+"""What of Spark SQL the translation understands. Whatever is not named here makes a query one for batch.
+
+sqlglot reads more than the translation knows, and keeps what it read in arguments of its nodes: an argument that
+nobody looks at would be a clause that is ignored. So each kind of node has a list of those that are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from tidemill.algebra.dialect import Misread, text_of
+from tidemill.algebra.sql.functions import AGGREGATE, RANKING, SCALAR, VARYING
+
+_GENERATORS = frozenset({"explode", "explode_outer", "posexplode", "posexplode_outer"})
+
+_ARGUMENTS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Select: frozenset(
+        "expressions from_ joins laterals where group having qualify windows distinct order limit offset with_ hint".split()  # noqa: SIM905, E501
+    ),
+    exp.Group: frozenset({"expressions", "rollup", "cube", "grouping_sets"}),
+    exp.From: frozenset({"this"}),
+    exp.Join: frozenset({"this", "on", "using", "side", "kind"}),
+    exp.Table: frozenset({"this", "alias", "db", "catalog"}),
+    exp.TableAlias: frozenset({"this", "columns"}),
+    exp.Subquery: frozenset({"this", "alias", "with_", "order", "limit", "offset"}),
+    exp.Union: frozenset({"this", "expression", "distinct", "with_", "order", "limit", "offset"}),
+    exp.Intersect: frozenset({"this", "expression", "distinct", "with_", "order", "limit", "offset"}),
+    exp.Except: frozenset({"this", "expression", "distinct", "with_", "order", "limit", "offset"}),
+    exp.Lateral: frozenset({"this", "alias", "outer", "view"}),
+    exp.With: frozenset({"expressions"}),
+    exp.CTE: frozenset({"this", "alias"}),
+    exp.Distinct: frozenset({"expressions"}),
+    exp.Window: frozenset({"this", "partition_by", "order", "spec", "alias", "over"}),
+    exp.Limit: frozenset({"this", "expression"}),
+    exp.Offset: frozenset({"this", "expression"}),
+    exp.In: frozenset({"this", "expressions", "query"}),
+}
+
+_SYNTAX: tuple[type[exp.Expr], ...] = (
+    *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Coalesce, exp.Nullif),
+    *(exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.RegexpLike, exp.Exists),
+)
+"""Functions with a syntax of their own, of the values of one row."""
+
+_OTHER: dict[type[exp.Expr], str] = {
+    exp.TableSample: "TABLESAMPLE",
+    exp.Pivot: "PIVOT",
+    exp.MatchRecognize: "MATCH_RECOGNIZE",
+    exp.Values: "VALUES",
+    exp.Parameter: "a parameter",
+    exp.Placeholder: "a parameter",
+    exp.Any: "ANY",
+    exp.All: "ALL",
+    exp.Collate: "COLLATE",
+    exp.Hint: "",  # says how, not what
+}
+
+_CLAUSES = {
+    "all": "GROUP BY ALL",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "joins": "a join in parentheses",
+    "method": "NATURAL JOIN",
+    "pivots": "PIVOT or UNPIVOT",
+    "recursive": "WITH RECURSIVE",
+    "sample": "TABLESAMPLE",
+    "sort": "SORT BY",
+}
+"""Clauses, by the arguments in which sqlglot keeps them."""
+
+
+_FIXED = r"_(one|qualify|hit|last|is|was|times|rows?|number|n)"
+_NUMBERED = r"_(key|agg|sub|on|mark|order|part|win|item|all|same|arg|left|right|time|in|set)\d+(_\w+)?"
+_INTERNAL = re.compile(f"{_FIXED}|{_NUMBERED}")
+"""Names that the algebra gives to columns of its own."""
+
+
+def find_internal_name(names: Iterable[str]) -> str | None:
+    """A column's name that the algebra would take for one of its own.
+
+    >>> find_internal_name(["id", "_id", "_order1"])
+    '_order1'
+    """
+    return next((name for name in names if _INTERNAL.fullmatch(name.lower())), None)
+
+
+def find_reasons(tree: exp.Expr) -> Iterator[str]:
+    """Why a query cannot be incremental, as far as its clauses and functions tell, one by one."""
+    for node in tree.walk():
+        if said := _OTHER.get(type(node)):
+            yield f"{said} is only known in batch"
+        if isinstance(node, exp.Func) and not node.find_ancestor(exp.Hint):
+            yield from _function(node)
+        known = _ARGUMENTS.get(type(node))
+        for name in () if known is None else sorted(n for n, v in node.args.items() if v and n not in known):
+            yield f"{_CLAUSES.get(name) or f'{name} of {node.key}'.upper().replace('_', ' ')} is only known in batch"
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
+            yield f"the table {text_of(node.this)} is only known in batch"
+
+
+def describe_parse_error(query: str, error: SqlglotError) -> str:
+    """Why a query that sqlglot does not parse cannot be incremental, with the place where its parser stopped.
+
+    >>> from tidemill.algebra.dialect import parse
+    >>> try:
+    ...     parse("SELECT k >>> 1 FROM t")
+    ... except SqlglotError as error:
+    ...     describe_parse_error("SELECT k >>> 1 FROM t", error)
+    "it is parsed by Spark alone, because of what stands around '>' (line 1, column 12)"
+    """
+    if isinstance(error, Misread):
+        return str(error)
+    if re.search(r"\bwindow\s*\(", query, re.IGNORECASE):  # sqlglot expects a WINDOW clause there
+        return "window() is only known in batch"
+    place = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    if not place.get("highlight"):
+        return "it is parsed by Spark alone"
+    at = f"line {place['line']}, column {place['col']}"
+    return f"it is parsed by Spark alone, because of what stands around {place['highlight']!r} ({at})"
+
+
+def _function(call: exp.Func) -> Iterator[str]:
+    name = function_name(call)
+    if name in VARYING and not (name == "unix_timestamp" and call.expressions):
+        yield f"{name}() gives another value each time"
+    elif not isinstance(call, _SYNTAX) and not any(name in kind for kind in _KNOWN):
+        yield f"{name}() is only known in batch"
+
+
+_KNOWN = (SCALAR, AGGREGATE, RANKING, _GENERATORS)
+
+
+def function_name(call: exp.Expr) -> str:
+    """The name under which Spark is given a call; sqlglot has names of its own for some functions."""
+    if isinstance(call, exp.Anonymous):
+        return call.name.lower()
+    if not isinstance(call, exp.Func):
+        return ""
+    own = call.sql_name().lower()
+    return own if any(own in kind for kind in _KNOWN) else text_of(call).partition("(")[0].strip().lower()
