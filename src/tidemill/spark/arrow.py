@@ -62,6 +62,8 @@ class Arrow:
         assert content is not None, f"the columns of {target.channel} are declared"
         if rows is None or not rows.num_rows:
             return content
+        if target.merged and not isinstance(target.updates, Append):
+            return write(given(self._session(), rows), target)
         shaped = _shaped(rows, target)
         if not target.directory.startswith("/"):
             return write(given(self._session(), shaped), target)
@@ -69,6 +71,7 @@ class Arrow:
         directory = Path(fresh(target.directory))
         directory.mkdir(parents=True)
         pq.write_table(shaped, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
+        target.receipt.rows = shaped.num_rows
         return content
 
     def _in(self, schema: Schema, block: Block) -> pa.Table:
@@ -133,14 +136,20 @@ def _shaped(rows: pa.Table, target: Target) -> pa.Table:
     if stray or missing:
         found, expected = ", ".join(rows.column_names), ", ".join(want.names)
         raise BadInput(f"channel {target.channel} expects the columns {expected}; the task gave {found}")
-    try:
-        return pa.table([_column(rows, f) for f in want], schema=want)
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"channel {target.channel}: what the task gave does not fit its columns: {error}") from error
+    return pa.table([_typed(rows, f, target) for f in want], schema=want)
 
 
 _OPTIONAL = {COUNT: 1, DELETED: None}
 """Columns that a task may leave out of a delta, and what is in them then."""
+
+
+def _typed(rows: pa.Table, wanted: pa.Field, target: Target) -> pa.ChunkedArray | pa.Array:
+    try:
+        return _column(rows, wanted)
+    except pa.ArrowInvalid as error:
+        raise BadInput(
+            f"channel {target.channel}: what the task gave for column {wanted.name} does not fit its type {wanted.type}"
+        ) from error
 
 
 def _column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray | pa.Array:

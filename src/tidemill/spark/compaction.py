@@ -17,7 +17,7 @@ from tidemill.model.view import Snapshot
 from tidemill.spark.merge import union
 from tidemill.spark.reading import Locate
 from tidemill.spark.types import columns, quoted
-from tidemill.spark.writing import fresh
+from tidemill.spark.writing import fresh, save_counted
 
 _FILE = "_tidemill_file"
 
@@ -25,15 +25,14 @@ GROUP = 500_000
 """Rows that are read in one piece: of narrow rows a group of Parquet's own size would be a whole file."""
 
 
-def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> None:
+def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
     """Write a frame that has the block's columns already; its rows were checked when they were first written.
 
     So many files, about: where most of the rows, `rows` at most, come to one task, that writes more than one file.
-    Otherwise what was once a single file would be read by a single task for ever.
+    Otherwise what was once a single file would be read by a single task for ever. Returns the rows written.
     """
-    writer = frame.coalesce(files).write.mode("errorifexists")
-    writer = writer.option("maxRecordsPerFile", rows * 3 // (2 * files) + 1)
-    writer.option("parquet.block.row.count.limit", GROUP).parquet(fresh(directory))
+    options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": GROUP}
+    return save_counted(frame.coalesce(files), fresh(directory), **options)
 
 
 def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:

@@ -6,82 +6,161 @@ import contextlib
 import io
 import shutil
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
-from uuid import uuid4
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.errors import RunFailed, TidemillError
+from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
+from tidemill.model.analysis import Analysis, QueryToAnalyse, Schemas
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import Chain, Snapshot, View, blocks_of
-from tidemill.ports import Log, Target
+from tidemill.ports import EngineHealth, Log, Target
 from tidemill.spark import local
+from tidemill.spark.analysis import analyse, infer_outputs
 from tidemill.spark.commands import Commands
 from tidemill.spark.compaction import touched, write_files
-from tidemill.spark.programs import Sessions, refresh
-from tidemill.spark.queries import point_tables_at, without_idle_names
+from tidemill.spark.programs import refresh
+from tidemill.spark.queries import EngineSessions, query_result
 from tidemill.spark.reading import Reader
-from tidemill.spark.session import CAREFUL, QUICK, beside, cancel, first_line, is_spoilt, running, spread, tagged
+from tidemill.spark.restarts import Restarts
+from tidemill.spark.session import CAREFUL, cancel, first_line, is_spoilt, release, running, spread, tagged
 from tidemill.spark.stateful import StatefulTasks
-from tidemill.spark.writing import fresh, write
+from tidemill.spark.types import is_plain_type, shown
+from tidemill.spark.writing import fresh, save_counted, write
 
 Frames = Mapping[str, DataFrame]
-
-
-class _Careful:
-    """Sessions beside an engine's in which Spark optimises less."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = beside(spark, CAREFUL)
-        self.quick = beside(spark, {**QUICK, **CAREFUL})
 
 
 class SparkEngine:
     """Runs tasks through the DataFrame API.
 
-    The session is started when it is first needed, and stopped at the end unless somebody else had started it.
+    The session is started when it is first needed, and stopped at the end unless somebody else had started it. One that
+    is lost is replaced when it is next needed, but not at once each time.
     """
 
     def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
         self._new_session = session
         self._locate = locate
-        self._session: SparkSession | None = None
-        self._quick: SparkSession | None = None
-        self._careful: _Careful | None = None
+        self._sessions: EngineSessions | None = None
+        self._careful: EngineSessions | None = None  # in which Spark optimises less
         self._started_here = False
+        self._start_seconds = 0.0
+        self._lock = threading.RLock()  # while a session is started or given up
+        self._restarts = Restarts()
         self._commands = Commands()
         self._stateful = StatefulTasks(locate)
 
     @property
     def spark(self) -> SparkSession:
-        if self._session is None:
-            self._started_here = running() is None
-            self._session = self._new_session()
-        return self._session
+        return self.sessions.spark
+
+    @property
+    def start_seconds(self) -> float:
+        return self._start_seconds
 
     @property
     def quick(self) -> SparkSession:
         """The session for work on small changes."""
-        if self._quick is None:
-            self._quick = beside(self.spark, QUICK)
-        return self._quick
+        return self.sessions.quick
+
+    @property
+    def sessions(self) -> EngineSessions:
+        with self._lock:
+            if self._sessions is None:
+                self._sessions = self._start_session()
+            return self._sessions
 
     def start(self) -> None:
         """Start the session now and run one empty job, so that what comes next is not charged for it."""
-        self.spark.range(1).collect()
+        with self._reporting("starting Spark"):
+            self.spark.range(1).collect()
+
+    def health(self) -> EngineHealth:
+        """Whether there is a session, as far as that is known without asking it."""
+        sessions = self._sessions
+        if sessions is not None and sessions.life.has_exited() and self._lock.acquire(blocking=False):
+            try:
+                self._lose(sessions, "Spark's Java process has exited")
+            finally:
+                self._lock.release()
+        return self._restarts.health()
+
+    def _start_session(self) -> EngineSessions:
+        health = self._restarts.health()
+        if health.gave_up:
+            raise EngineLost(f"Spark was lost too often in a row, and is not started again: {health.problem}")
+        if health.retry_in:
+            wait = f"it may be started again in {health.retry_in:.1f} s"
+            raise EngineLost(f"Spark was lost, and {wait}: {health.problem}", health.retry_in)
+        began = monotonic()
+        try:
+            self._started_here = running() is None
+            started = EngineSessions(self._new_session())
+        except EngineError as error:
+            if health.problem is not None:
+                self._restarts.lose(str(error))
+            raise
+        self._start_seconds += monotonic() - began
+        self._restarts.start()
+        return started
+
+    def _lose(self, sessions: EngineSessions, why: str) -> None:
+        """Drop the sessions; of several who notice, the first does."""
+        with self._lock:
+            if self._sessions is sessions:
+                self._sessions = self._careful = None
+                sessions.life.discard()
+                self._restarts.lose(why)
+
+    @contextlib.contextmanager
+    def _noticing_loss(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong inside is `EngineLost` if the session is gone that was used."""
+        before = self._sessions
+        try:
+            yield
+        except EngineError:
+            raise
+        except Exception as error:
+            used = before or self._sessions
+            if used is None or not used.life.is_lost(error):
+                raise
+            message = f"{what}: Spark's session is gone ({_said(error)})"
+            self._lose(used, message)
+            raise EngineLost(message, self._restarts.health().retry_in) from error
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong inside is said in one line, with what was being done; the cause stays attached."""
+        try:
+            with self._noticing_loss(what):
+                yield
+        except EngineLost:
+            raise
+        except TidemillError as error:
+            error.args = (f"{what}: {error}",)
+            raise
+        except Exception as error:
+            raise RunFailed(f"{what}: {_said(error)}") from error
 
     def frame(self, view: View) -> DataFrame:
+        with self._reporting("reading"):
+            return self._frame(view)
+
+    def _frame(self, view: View) -> DataFrame:
         return Reader(self.spark, self._locate).frame(view)
 
     def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
-        frame = self.frame(view)
-        with _told("reading"):
+        with self._reporting("reading"):
+            frame = shown(self._frame(view))
             table = (frame if limit is None else frame.limit(limit)).toArrow()
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
@@ -91,47 +170,77 @@ class SparkEngine:
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         if isinstance(code, Stateful):
-            with contextlib.ExitStack() as under, _told(f"task {task.name} ({task.location})"):
+            with self._reporting(f"task {task.name} ({task.location})"), contextlib.ExitStack() as under:
                 return self._stateful.run(cache(partial(self._under, under, tag)), task, inputs, outputs, now)
-        with tagged(self.spark, tag), _told(f"task {task.name} ({task.location})"):
+        with self._reporting(f"task {task.name} ({task.location})"), tagged(self.spark, tag):
             match code:
                 case Refresh():
                     return self._query(lambda of: refresh(of, self._locate, code, inputs, outputs, tag), log)
                 case Sql(query):
-                    return self._query(lambda of: self._answer(of, query, inputs, outputs), log)
-            frames = {name: self.frame(view) for name, view in inputs.items()}
+                    return self._query(lambda of: self._answer(of, query, inputs, outputs, tag), log)
+            frames = {name: self._frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
                     return self._call(task, call, frames, outputs, log)
                 case Command() as command:
                     return self._command(command, frames, outputs, tag, log)
 
-    def write(self, frame: DataFrame, target: Target, *, tag: str) -> Schema:
-        with tagged(self.spark, tag), _told(f"writing channel {target.channel}"):
+    def analyse(self, query: QueryToAnalyse) -> Analysis:
+        """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`."""
+        with self._noticing_loss("analysing a query"), self.sessions.small_queries.acquire() as spark:
+            return analyse(spark, query)
+
+    def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
+        """The columns that a function returns, by output; None if it does not say."""
+        with self._noticing_loss("analysing a task"):
+            return infer_outputs(self.quick, task, inputs)
+
+    def write(self, frame: Any, target: Target, *, tag: str) -> Schema:
+        if not isinstance(frame, DataFrame):
+            raise BadInput(
+                f"channel {target.channel}: expected a path, a DataFrame of Spark or pandas, an Arrow table or a list "
+                f"of rows, found a {type(frame).__name__}. Nothing was inserted"
+            )
+        with self._reporting(f"writing channel {target.channel}"), tagged(self.spark, tag):
             return write(frame, target)
 
-    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
-        with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
-            if local.few(blocks_of(view), local.FEW) and directory.startswith("/"):
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int:
+        with self._reporting(f"compacting channel {view.channel}"), tagged(self.spark, tag):
+            rows = Reader(self.quick, self._locate).frame(view)
+            is_few = local.few(blocks_of(view), local.FEW) and directory.startswith("/")
+            if is_few and is_plain_type(rows.schema):
                 spread(self.quick, over=1)
-                rows = Reader(self.quick, self._locate).frame(view)
-                local.write(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
-            else:
-                write_files(self.frame(view), directory, files, sum(b.rows for b in blocks_of(view)))
+                return local.write_file(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
+            return write_files(self._frame(view), directory, files, sum(b.rows for b in blocks_of(view)))
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
-        with tagged(self.spark, tag), _told(f"compacting channel {view.channel}"):
+        with self._reporting(f"compacting channel {view.channel}"), tagged(self.spark, tag):
             return touched(self.spark, view, self._locate)
 
     def cancel(self, tag: str) -> None:
         self._commands.stop(tag)
-        if self._session is not None:
-            cancel(self._session, tag)
+        for sessions in (self._sessions, self._careful):
+            if sessions is not None:
+                self._cancel(sessions, tag)
+
+    def _cancel(self, sessions: EngineSessions, tag: str) -> None:
+        try:
+            for session in sessions.all_sessions:
+                cancel(session, tag)
+        except Exception as error:
+            if not sessions.life.is_lost(error):  # else nothing runs any longer
+                raise
 
     def stop(self) -> None:
-        if self._session is not None and self._started_here:
-            self._session.stop()
-        self._session = self._quick = self._careful = None
+        if self._sessions is not None and self._sessions.life.has_exited():
+            self._sessions.life.discard()
+            self._sessions = self._careful = None
+        for sessions in (self._sessions, self._careful):
+            for session in sessions.query_sessions if sessions else ():
+                release(session)
+        if self._sessions is not None and self._started_here:
+            self._sessions.spark.stop()
+        self._sessions = self._careful = None
         self._stateful.stop()
 
     def _under(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
@@ -149,30 +258,26 @@ class SparkEngine:
             return {name: write(results[name], target) for name, target in outputs.items()}
 
     def _answer(
-        self, sessions: Sessions, query: str, inputs: Mapping[str, View], outputs: Mapping[str, Target]
+        self,
+        sessions: EngineSessions,
+        query: str,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, Target],
+        tag: str,
     ) -> Mapping[str, Schema]:
-        """Run a query's text, as it stands in the first try, and write what it gives."""
-        text = query if sessions is self else without_idle_names(query)
-        reader = Reader(sessions.spark, self._locate)
-        views = {name: f"tidemill_{uuid4().hex}" for name in inputs}
-        try:
-            for name, view in inputs.items():
-                reader.frame(view).createOrReplaceTempView(views[name])
-            result = sessions.spark.sql(point_tables_at(text, views))
+        """Run a query's text and write what it gives."""
+        with query_result(sessions, self._locate, query, inputs, tag) as result:
             return {name: write(result, target) for name, target in outputs.items()}
-        finally:
-            for name in views.values():
-                sessions.spark.catalog.dropTempView(name)
 
-    def _query(self, run: Callable[[Sessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
+    def _query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
         """Run a query; if Spark's optimizer spoils it, once more with less of that."""
         try:
-            return run(self)
+            return run(self.sessions)
         except Exception as error:
             if not is_spoilt(error):
                 raise
             log.write(f"Spark's optimizer spoils this query; again with less of it ({first_line(error)})\n")
-            self._careful = self._careful or _Careful(self.spark)
+            self._careful = self._careful or EngineSessions(self.spark, CAREFUL)
             return run(self._careful)
 
     def _command(
@@ -181,7 +286,7 @@ class SparkEngine:
         workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
         try:
             for name, frame in frames.items():
-                frame.write.parquet(str(workdir / name))
+                _give(frame, workdir / name)
             for name in outputs:
                 (workdir / name).mkdir(exist_ok=True)
             paths = {name: str(workdir / name) for name in [*frames, *outputs]}
@@ -200,13 +305,25 @@ class SparkEngine:
                 f"output {target.channel}: expected .parquet, .csv or .jsonl files, found {sorted(suffixes)}"
             )
         reader = self.spark.read
-        if target.schema is not None:
+        if target.schema is not None and not target.learnt:
             reader = reader.schema(str(target.schema))
-        elif formats != {"parquet"}:
+        elif formats and formats != {"parquet"}:
             raise RunFailed(f"output {target.channel}: declare its schema, or let the program write Parquet")
-        if not formats:
+        if not formats and target.schema is not None:
             return self.spark.createDataFrame([], str(target.schema))
         return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
+
+
+def _give(frame: DataFrame, directory: Path) -> None:
+    """Write an input for a program of this machine, and check that it is here."""
+    written = save_counted(frame, str(directory))
+    found = sum(pq.read_metadata(file).num_rows for file in directory.glob("*.parquet"))
+    if found != written:
+        raise RunFailed(
+            f"{written} rows were written to {directory} for the program, but {found} are found there: Spark's "
+            "executors do not write where this process reads; run programs where Spark is local, or let TMPDIR be "
+            "a directory that all machines share"
+        )
 
 
 def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) -> None:
@@ -215,18 +332,6 @@ def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) ->
     for name, result in results.items():
         if not isinstance(result, DataFrame):
             raise RunFailed(f"output {name!r}: expected a DataFrame, the task returned {type(result).__name__}")
-
-
-@contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside is said in one line, with what was being done; the cause stays attached."""
-    try:
-        yield
-    except TidemillError as error:
-        error.args = (f"{what}: {error}",)
-        raise
-    except Exception as error:
-        raise RunFailed(f"{what}: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:

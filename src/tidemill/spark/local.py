@@ -21,6 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, NullType, StructField, StructType
 
 from tidemill.model.block import Block
+from tidemill.ports import Target
+from tidemill.spark.types import is_plain_type
+from tidemill.spark.writing import fresh
 
 ROWS = 8_000
 """Rows up to which blocks are read here: optimising costs about a millisecond more for each thousand of them."""
@@ -123,6 +126,8 @@ def held(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> 
     if not all(path.startswith("/") for group in files for path in group):
         return None
     wanted = schema_of(ddl)
+    if not is_plain_type(wanted):
+        return None
     struct = StructType([*wanted.fields]).add(order, IntegerType()) if order else wanted
     try:
         arrow = arrow_schema(wanted)
@@ -132,13 +137,19 @@ def held(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> 
     return Held(pa.concat_tables(tables).rename_columns(struct.names), struct)
 
 
-def write(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> None:
+def write(columns: Iterable[pa.ChunkedArray], struct: StructType, target: Target) -> None:
     """Write rows as the file of a block; without any there is none."""
+    target.receipt.rows = write_file(columns, struct, Path(fresh(target.directory)))
+
+
+def write_file(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> int:
+    """Write rows as a file, if there are any; returns how many there are."""
     arrow = arrow_schema(struct)
     table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
     if table.num_rows:
         directory.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
+    return int(table.num_rows)
 
 
 def arrow_schema(struct: StructType) -> pa.Schema:

@@ -93,11 +93,11 @@ def chain(updates: Updates, deltas: Deltas) -> DataFrame:
             return _per_key(updates, [("delta", deltas.rows)], deltas.unordered.schema, _chain_all(updates))
 
 
-def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
-    """The delta that turns `before` into `after`."""
+def diff(updates: Updates, before: DataFrame, after: DataFrame, channel: str = "") -> DataFrame:
+    """The delta that turns `before` into `after`, which are contents of the channel."""
     match updates:
         case Append():
-            return _repeated(_net(_signs(before, after), after.columns), after.columns, _LOST)
+            return _repeated(_net(_signs(before, after), after.columns), after.columns, _LOST.format(channel))
         case Signed():
             return _net(_signs(before, after), after.columns)
         case Upsert() | Increment():
@@ -110,7 +110,10 @@ def diff(updates: Updates, before: DataFrame, after: DataFrame) -> DataFrame:
             return _per_key(updates, parts, wanted or _struct(updates, after), _diff_two(updates))
 
 
-_LOST = "rows vanished from an append channel, and no append delta can say so; give it a key or signed updates"
+_LOST = (
+    "rows that were read before are gone from append channel {}, of which a task that reads what is new cannot be "
+    "told; compute what it makes from scratch: tidemill run FLOW --variant batch"
+)
 _NOT_THERE = "a signed delta deletes a row that is not there"
 
 
@@ -329,8 +332,7 @@ def _net(rows: DataFrame, content: Sequence[str]) -> DataFrame:
 
 def _repeated(rows: DataFrame, content: Sequence[str], complaint: str) -> DataFrame:
     """Each row as often as its count says; a negative count is an error, raised when the rows are read."""
-    shown = F.to_json(F.struct(*columns(list(content))))
-    refuse = F.raise_error(F.concat(F.lit(complaint + ": "), shown)).cast("boolean")
+    refuse = F.raise_error(F.lit(complaint)).cast("boolean")
     checked = rows.filter(F.when(column(COUNT) < 0, refuse).otherwise(F.lit(True)))
     many = F.explode(F.array_repeat(F.lit(0), column(COUNT).cast("int")))
     return checked.select(*columns(list(content)), many.alias(_N)).drop(_N)

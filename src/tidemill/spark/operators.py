@@ -43,7 +43,7 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.simplify import squashed
 from tidemill.spark.local import Held
 from tidemill.spark.merge import Keys
-from tidemill.spark.types import columns
+from tidemill.spark.types import columns, spell_type
 
 _JOIN = {
     JoinKind.INNER: "JOIN",
@@ -237,7 +237,7 @@ def _fold(fold: Fold) -> str:
 
 def _applied(child: DataFrame, op: Apply) -> DataFrame:
     """The user's function sees each group's rows; the keys are put in front of what it returns."""
-    types = {f.name: f.dataType.simpleString() for f in child.schema.fields}
+    types = {f.name: spell_type(f.dataType) for f in child.schema.fields}
     schema = ", ".join([*(f"{quoted(k)} {types[k]}" for k in op.keys), op.schema])
     return child.groupBy(*columns(op.keys)).applyInPandas(_with_keys(op.function, op.keys), schema)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.algebra.declare import CHANGE
+from tidemill.algebra.declare import CHANGE, NEW
 from tidemill.algebra.fuse import fused, inlined
 from tidemill.algebra.operators import Operator, Ref, walk
 from tidemill.algebra.program import COLLECTED, Output, Program, Query, Way
@@ -22,11 +21,12 @@ from tidemill.ports import Target
 from tidemill.spark import local
 from tidemill.spark.channels import Channels, Views
 from tidemill.spark.operators import Compiler, Sources
+from tidemill.spark.queries import EngineSessions, is_small, query_result, write_result
 from tidemill.spark.reading import Locate, Reader
 from tidemill.spark.session import as_kept, spread
 from tidemill.spark.small import RunningSmall
 from tidemill.spark.types import column, content_schema
-from tidemill.spark.writing import fresh, kept_schema
+from tidemill.spark.writing import fresh, kept_schema, save
 
 ANEW = 8_000
 """Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
@@ -35,19 +35,27 @@ DESCRIBED = 50
 """Plans in the description of one. Where each step reads others twice they would be twice as many with every step."""
 
 
-class Sessions(Protocol):
-    """The engine's sessions: its own, and one for work on small changes."""
-
-    @property
-    def spark(self) -> SparkSession: ...
-    @property
-    def quick(self) -> SparkSession: ...
-
-
 def refresh(
-    sessions: Sessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
+    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
 ) -> Mapping[str, Schema]:
-    """Run a declared query in one of its ways and write its outputs; returns the content schema of each."""
+    """Run a declared query in one of its ways and write its outputs; returns the content schema of each.
+
+    Its whole result is what Spark makes of the user's text. Operators compute changes, and the state to go on from.
+    """
+    anew = code.way in (Way.BATCH, Way.RECOMPUTE)
+    if not anew or code.text is None:
+        return _computed(sessions, locate, code, inputs, outputs, tag)
+    tables = {name: inputs[channel + NEW] for name, channel in code.text.tables.items()}
+    with query_result(sessions, locate, code.text.query, tables, tag) as rows:
+        made = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
+    states = {name: target for name, target in outputs.items() if name != code.table}
+    return {**made, **_computed(sessions, locate, code, inputs, states, tag)} if states else made
+
+
+def _computed(
+    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
+) -> Mapping[str, Schema]:
+    """Compute these outputs from the operators."""
     anew = code.way in (Way.BATCH, Way.RECOMPUTE)
     looked = _contents(inputs) if anew else _change(code.query, inputs)
     in_files = all(t.directory.startswith("/") for t in outputs.values())
@@ -55,7 +63,7 @@ def refresh(
         with suppress(local.TooLarge):  # a few rows may become many
             return _small(sessions.quick, locate, code, inputs, outputs, tag, in_one=local.few(looked, local.FEW))
     channels = Channels(Reader(sessions.spark, locate), code.query, inputs)
-    return Running(sessions.spark, channels, _program(code, channels), outputs).run()
+    return Running(sessions.spark, channels, _program(code, channels).writing(outputs), outputs).run()
 
 
 def _small(
@@ -70,7 +78,7 @@ def _small(
 ) -> Mapping[str, Schema]:
     hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
     channels = Channels(Reader(spark, locate, hand=hand), code.query, inputs)
-    program = _program(code, channels).over(channels.unfolded)
+    program = _program(code, channels).writing(outputs).over(channels.unfolded)
     shorter = fused(inlined(pruned(program), channels.at_hand))
     spread(spark, over=1 if in_one else None)
     return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
@@ -154,5 +162,5 @@ class Running:
 def _written(frame: DataFrame, target: Target) -> Schema:
     content = target.schema or content_schema(frame.schema)
     shaped = frame.select(*(column(f.name).cast(f.type).alias(f.name) for f in target.physical(content)))
-    shaped.write.mode("overwrite").parquet(fresh(target.directory))
+    save(shaped, target)
     return content

@@ -84,7 +84,8 @@ class Reader:
             case Chain():
                 return self._chain(view)
             case Difference():
-                return merge.diff(view.updates, self.snapshot(view.before), self.snapshot(view.after))
+                content = self.snapshot(view.before), self.snapshot(view.after)
+                return merge.diff(view.updates, *content, view.after.channel)
             case Converted():
                 return self.signed(view)
 

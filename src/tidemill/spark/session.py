@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -90,12 +91,32 @@ def is_spoilt(error: Exception) -> bool:
 
 def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session beside this one with settings of its own; the same one where there is no other (Spark Connect)."""
-    if _context(spark) is None:
+    if context_of(spark) is None:
         return spark
     other = spark.newSession()
     for name, value in settings.items():
         other.conf.set(name, value)
     return other
+
+
+def isolated(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session beside this one with settings and temporary views of its own, through Spark Connect, too."""
+    if context_of(spark) is not None:
+        return beside(spark, settings)
+    other = spark.cloneSession()  # type: ignore[attr-defined]  # only sessions of Spark Connect have it
+    for name, value in settings.items():
+        other.conf.set(name, value)
+    return other  # type: ignore[no-any-return]
+
+
+def release(spark: SparkSession) -> None:
+    """End a session that `isolated` made. Through Spark Connect it has a connection of its own.
+
+    Left open, it would ask the server, which may be gone by then, for minutes when the process is to end.
+    """
+    if context_of(spark) is None:
+        spark.client.release_session()
+        spark.client.close()
 
 
 def as_kept(frame: DataFrame) -> DataFrame:
@@ -106,7 +127,7 @@ def as_kept(frame: DataFrame) -> DataFrame:
     still goes on into what is kept and from there into what that read.
     """
     spark = frame.sparkSession
-    context = _context(spark)
+    context = context_of(spark)
     if context is None:
         return frame
     assert context._jvm is not None
@@ -150,7 +171,7 @@ def start(
             told = {"spark.driver.extraJavaOptions": java(archive.options())}
             chosen = {**DEFAULTS, **told, **weights, **_scratch(scratch), **(settings or {})}
             return _builder(master, chosen).getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
 
 
@@ -205,7 +226,7 @@ def ship(module: ModuleType) -> None:
 @contextmanager
 def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     """Everything this thread runs meanwhile can be stopped by the tag, from any thread, and has a pool to itself."""
-    context = _context(spark)
+    context = context_of(spark)
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
     try:
@@ -217,6 +238,19 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
         if context is not None:
             context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # Spark's own way to say: none
         remove(tag)
+
+
+@contextmanager
+def tagged_apart(spark: SparkSession, tag: str) -> Iterator[None]:
+    """The same in a session beside the tagged one, which shares its tags in one process but not in Spark Connect."""
+    if context_of(spark) is not None:
+        yield
+        return
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
 
 
 _POOL = "spark.scheduler.pool"
@@ -268,14 +302,14 @@ def _weights() -> Iterator[dict[str, str]]:
 
 def cancel(spark: SparkSession, tag: str) -> None:
     """Stop whatever runs under the tag."""
-    context = _context(spark)
+    context = context_of(spark)
     if context is not None:
         context.cancelJobsWithTag(tag)
     else:
         spark.interruptTag(tag)
 
 
-def _context(spark: SparkSession) -> SparkContext | None:
+def context_of(spark: SparkSession) -> SparkContext | None:
     """The context of a session in this process; None through Spark Connect.
 
     A session's own tags are no use in process: `interruptTag` finds only what the calling thread had tagged.
@@ -286,9 +320,34 @@ def _context(spark: SparkSession) -> SparkContext | None:
         return None
 
 
+_NO_VALUES = frozenset(
+    {"sourceType", "targetType", "type", "config", "ansiConfig", "functionName", "routine", "suggestion"}
+)
+"""Parameters of Spark's messages that name types and settings, and no values of rows."""
+
+
+def in_process(spark: SparkSession) -> bool:
+    """Do all tasks of the session run in this process, or in children that share its files?"""
+    return context_of(spark) is not None and (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
 def first_line(error: BaseException) -> str:
-    """The first line of an error that says something, without Spark's stack traces."""
-    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    """The first line of an error that says something, without Spark's stack traces and without values of rows."""
+    text = _without_values(error) if isinstance(error, PySparkException) else str(error)
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("An error occurred while calling")]
     return (telling or lines or [type(error).__name__])[0]
+
+
+def _without_values(error: PySparkException) -> str:
+    """Spark's message. Of errors about data (SQLSTATE 22 and 23) what the message took from rows is left out."""
+    text = error.getMessage() or ""
+    if (error.getSqlState() or "")[:2] not in ("22", "23"):
+        return text
+    given = error.getMessageParameters()
+    if not given:
+        return f"[{error.getCondition()}] a value of a row is the reason"
+    values = [value for name, value in given.items() if name not in _NO_VALUES]
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "…") if value else text
+    return text

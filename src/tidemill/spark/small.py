@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -44,7 +43,6 @@ from tidemill.spark.local import Held
 from tidemill.spark.operators import Compiler, Sources, is_lookup
 from tidemill.spark.session import tagged
 from tidemill.spark.types import column, content_schema
-from tidemill.spark.writing import fresh
 
 T = TypeVar("T")
 
@@ -193,7 +191,7 @@ class RunningSmall:
             return content
         wanted = local.schema_of(str(target.physical(content)))
         table = pa.concat_tables([self._shaped(r, wanted) for r in rows])
-        local.write(table.columns, wanted, Path(fresh(target.directory)))
+        local.write(table.columns, wanted, target)
         return content
 
     def _content(self, channel: str) -> Schema:

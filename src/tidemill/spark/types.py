@@ -6,7 +6,28 @@ import re
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
 
 from tidemill.errors import BadInput
 from tidemill.model.schema import Field, Schema
@@ -21,12 +42,16 @@ def schema_of(frame: DataFrame) -> Schema:
 
 
 def from_struct(struct: StructType) -> Schema:
-    untyped = [f.name for f in struct.fields if _VOID.search(_type_of(f.dataType))]
+    untyped = [f.name for f in struct.fields if _VOID.search(spell_type(f.dataType))]
     if untyped:
         raise BadInput(
             f"column {untyped[0]} is NULL without a type; give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
         )
-    ddl = ", ".join(f"{quoted(f.name)} {_type_of(f.dataType)}" for f in struct.fields)
+    names = [f.name.lower() for f in struct.fields]
+    twice = next((f.name for f in struct.fields if names.count(f.name.lower()) > 1), None)
+    if twice is not None:
+        raise BadInput(f"two columns of the result are called {twice}; give each a name of its own with AS")
+    ddl = ", ".join(f"{quoted(f.name)} {spell_type(f.dataType)}" for f in struct.fields)
     parsed = Schema.parse(ddl)
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
 
@@ -36,9 +61,24 @@ def content_schema(struct: StructType) -> Schema:
     return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
 
 
-def _type_of(data_type: object) -> str:
-    text: str = data_type.simpleString()  # type: ignore[attr-defined]
-    return text
+def spell_type(kind: DataType) -> str:
+    """The type as Spark spells it, and as it reads it again: names of fields that are no plain words are quoted.
+
+    >>> spell_type(ArrayType(StructType().add("a", IntegerType()).add("1st one", IntegerType())))
+    'array<struct<a:int,`1st one`:int>>'
+    """
+    match kind:
+        case StructType():
+            return f"struct<{','.join(f'{_field_name(f.name)}:{spell_type(f.dataType)}' for f in kind.fields)}>"
+        case ArrayType():
+            return f"array<{spell_type(kind.elementType)}>"
+        case MapType():
+            return f"map<{spell_type(kind.keyType)},{spell_type(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+def _field_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quoted(name)
 
 
 def loose(schema: Schema) -> str:
@@ -57,6 +97,40 @@ def column(name: str) -> Column:
 
 def columns(names: tuple[str, ...] | list[str]) -> list[Column]:
     return [column(n) for n in names]
+
+
+_PLAIN = (
+    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType),
+    *(BinaryType, DateType, TimestampType, TimestampNTZType, NullType, ArrayType, MapType, StructType),
+)
+
+
+def is_plain_type(kind: DataType) -> bool:
+    """Are values of this type the same to Arrow as to Spark? Not those of intervals, and not texts with a collation."""
+    if not isinstance(kind, _PLAIN) or isinstance(kind, CharType | VarcharType):
+        return False
+    match kind:
+        case StringType():
+            return kind.isUTF8BinaryCollation()
+        case ArrayType():
+            return is_plain_type(kind.elementType)
+        case MapType():
+            return is_plain_type(kind.keyType) and is_plain_type(kind.valueType)
+        case StructType():
+            return all(is_plain_type(field.dataType) for field in kind.fields)
+    return True
+
+
+def shown(frame: DataFrame) -> DataFrame:
+    """The frame for those who are not Spark: values that Arrow has no type for, such as intervals, as text."""
+    if is_plain_type(frame.schema):
+        return frame
+    return frame.select(
+        *(
+            column(f.name) if is_plain_type(f.dataType) else column(f.name).cast("string").alias(f.name)
+            for f in frame.schema
+        )
+    )
 
 
 def adapt(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:

@@ -1,0 +1,29 @@
+"""What Spark says of rows is passed on without what is in them."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidemill.spark.session import first_line
+
+SECRET = "4711 Elm's Street\n'x'"
+CASES = {
+    "CAST_INVALID_INPUT": "CAST(a AS INT)",
+    "CANNOT_PARSE_TIMESTAMP": "to_timestamp(a, 'yyyy')",
+    "CAST_OVERFLOW": "CAST(n AS TINYINT)",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "CAST(n AS DECIMAL(3, 0))",
+    "DUPLICATED_MAP_KEY": "map(a, 1, concat(a, ''), 2)",
+}
+
+
+@pytest.mark.parametrize("condition", CASES)
+def test_no_value_of_a_row_is_in_a_message(spark: SparkSession, condition: str) -> None:
+    rows = spark.createDataFrame([(SECRET, 47114711)], "a string, n int").repartition(2)
+    with pytest.raises(PySparkException) as error:
+        rows.selectExpr(CASES[condition]).collect()
+    said = first_line(error.value)
+    assert said.startswith(f"[{condition}")
+    assert "4711" not in said
+    assert "Elm" not in said

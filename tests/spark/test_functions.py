@@ -1,0 +1,65 @@
+"""The lists of Spark's functions are those that Spark has, and what they are of no rows is what Spark says."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.algebra.sql import functions
+
+_NOT_LISTED = {
+    "agg_funcs",
+    "avro_funcs",
+    "generator_funcs",
+    "protobuf_funcs",
+    "st_funcs",
+    "table_funcs",
+    "window_funcs",
+}
+_OF_ROWS = {"session_window", "window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
+"""Listed among functions of one row, although they make rows or groups."""
+
+_CALLS = {
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp", "max_by", "min_by"), "{}(d, d)"),
+    **dict.fromkeys(("percentile", "percentile_approx", "approx_percentile"), "{}(d, 0.5)"),
+    **dict.fromkeys(("percentile_cont", "percentile_disc"), "{}(0.5) WITHIN GROUP (ORDER BY d)"),
+    **dict.fromkeys(("any", "every", "some", "bool_and", "bool_or", "count_if"), "{}(p)"),
+    **dict.fromkeys(("listagg", "string_agg"), "{}(s)"),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "{}(i)"),
+}
+
+
+def test_the_lists_are_sparks_own(spark: SparkSession) -> None:
+    found = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils.listBuiltinFunctionInfos()  # type: ignore[union-attr]
+    groups = {info.getName(): info.getGroup() for info in found}
+    aggregates = {name for name, group in groups.items() if group == "agg_funcs"}
+    assert aggregates | {"schema_of_variant_agg", "vector_avg", "vector_sum"} == functions.AGGREGATE
+    assert {name for name, group in groups.items() if group == "window_funcs"} == functions.RANKING
+    named = {name for name, group in groups.items() if group not in _NOT_LISTED and name.isidentifier()}
+    rest = named - functions.AGGREGATE - functions.VARYING - _OF_ROWS
+    assert functions.SCALAR - {"timestampadd", "timestampdiff"} == rest | {"unix_timestamp"}
+
+
+def test_values_of_no_rows(spark: SparkSession) -> None:
+    values = {
+        **dict.fromkeys(functions.NULL_OF_NOTHING),
+        **dict.fromkeys(functions.ZERO_OF_NOTHING, 0),
+        **{key: [] for key in functions.EMPTY_OF_NOTHING},
+    }
+    calls = [f"{_call(name)} AS {name}" for name in sorted(values)]
+    nothing = "SELECT 1 AS i, 1.5D AS d, TRUE AS p, 's' AS s WHERE FALSE"
+    (row,) = spark.sql(f"SELECT {', '.join(calls)} FROM ({nothing})").collect()
+    assert row.asDict() == values
+
+
+def _call(name: str) -> str:
+    two = name.startswith("regr_")
+    return _CALLS.get(name, "{}(d, d)" if two else "{}(d)").format(name)
+
+
+@pytest.mark.parametrize(
+    "lists", [("NULL_OF_NOTHING", "ZERO_OF_NOTHING"), ("SCALAR", "VARYING"), ("SCALAR", "AGGREGATE")]
+)
+def test_no_function_is_of_two_kinds(lists: tuple[str, str]) -> None:
+    first, second = (getattr(functions, name) for name in lists)
+    assert first & second <= {"unix_timestamp"}
