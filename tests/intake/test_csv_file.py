@@ -140,14 +140,14 @@ def test_not_a_number_is_a_double(desk: Desk) -> None:
 def test_unfit_values_are_named_with_row_column_and_type(desk: Desk, type: str, text: str) -> None:
     message = desk.complaint("a.csv", f'b,a\nx,\nx,\nx,"{text}"\nx,"{text}"\n', f"a {type}, b string")
     assert "row 3, column 'a': expected " in message
-    assert f"found '{text}'" in message
+    assert f"'{text}'" not in message
     assert type.upper().split("(")[0] in message
     assert message.endswith("Nothing was inserted")
 
 
 def test_the_message_says_what_the_type_can_hold(desk: Desk) -> None:
     message = desk.complaint("a.csv", "a\n300\n", "a tinyint")
-    assert "expected TINYINT (a whole number from -128 to 127), found '300'" in message
+    assert "expected TINYINT (a whole number from -128 to 127), but it is none" in message
 
 
 def test_long_values_are_shortened(desk: Desk) -> None:
@@ -156,7 +156,7 @@ def test_long_values_are_shortened(desk: Desk) -> None:
 
 def test_invalid_utf8(desk: Desk) -> None:
     message = desk.complaint("a.csv", b"a,b\nx,1\n\xff\xfe,2\n", "a string, b int")
-    assert "row 2, column 'a': expected STRING (UTF-8 text), found '\\\\xff\\\\xfe'" in message
+    assert "row 2, column 'a': expected STRING (UTF-8 text), but it is none" in message
 
 
 def test_invalid_utf8_in_the_header(desk: Desk) -> None:
@@ -184,7 +184,7 @@ def test_a_column_twice(desk: Desk) -> None:
 @pytest.mark.parametrize(("line", "count"), [(b"3", 1), (b"3,4,5", 3), (b"\xff", 1)])
 def test_rows_of_another_width(desk: Desk, line: bytes, count: int) -> None:
     message = desk.complaint("a.csv", b'a,b\n1,"2\n"\n\n' + line + b"\n", "a int, b string")
-    assert f"row 2 (line 5) has {count} values, the header has 2: {line.decode(errors='backslashreplace')}" in message
+    assert f"row 2 (line 5) has {count} values, the header has 2." in message
 
 
 @pytest.mark.parametrize("line", ['3,"4', '"3,4', '"3,4\n5,6'])

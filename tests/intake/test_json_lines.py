@@ -102,7 +102,7 @@ def test_unfit_values_are_named_with_row_and_column(desk: Desk, type: str, text:
     content = "\n".join(['{"a": null}', '{"a": null}', f'{{"a": {text}}}', '{"a": null}', f'{{"a": {text}}}'])
     message = desk.complaint("a.json", content, f"a {type}")
     assert "row 3, column 'a': expected " in message
-    assert "found " in message
+    assert ", but " in message
 
 
 def test_the_field_of_a_struct_is_named(desk: Desk) -> None:
@@ -118,7 +118,7 @@ def test_invalid_json(desk: Desk, line: str) -> None:
 @pytest.mark.parametrize("line", ["[1]", "1", '"x"', "null", "true"])
 def test_a_line_that_is_no_object(desk: Desk, line: str) -> None:
     message = desk.complaint("a.jsonl", f'{{"a": 1}}\n{line}\n', "a int")
-    assert f"row 2 is not a JSON object: {line.replace('[1]', '[1.0]')}; expected one object per line" in message
+    assert "row 2 is JSON, but no object; expected one object per line" in message
 
 
 def test_invalid_utf8(desk: Desk) -> None:

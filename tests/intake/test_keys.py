@@ -13,7 +13,7 @@ from tidemill.model.change import Append, Increment, Signed, Updates, Upsert
 @pytest.mark.parametrize("updates", [Upsert(("k",)), Increment(("k",), ("n",))])
 def test_both_rows_and_the_key_are_named(desk: Desk, updates: Updates) -> None:
     message = desk.complaint("a.csv", "k,n\nx,1\ny,2\nz,3\ny,4\nx,5\n", "k string, n int", updates)
-    assert "row 4 has the same key as row 2: k='y'; a file may hold each key once" in message
+    assert "row 4 has the same key as row 2 (k); a file may hold each key once" in message
 
 
 @pytest.mark.parametrize("updates", [Append(), Signed()])
@@ -26,7 +26,7 @@ def test_keys_of_several_columns(desk: Desk) -> None:
     assert len(desk.rows("a.csv", "a,b,c\n1,x,1\n1,y,1\n2,x,1\n,x,1\n1,,1\n", ddl, updates)) == 5
     (desk.out / "part-00000.parquet").unlink()
     message = desk.complaint("a.csv", "a,b,c\n1,x,1\n2,x,1\n1,x,2\n", ddl, updates)
-    assert "row 3 has the same key as row 1: a=1, b='x'" in message
+    assert "row 3 has the same key as row 1 (a, b)" in message
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_across_batches_of_a_large_file(desk: Desk, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(parquet_file, "_BATCH_ROWS", 10)
     path = desk.folder / "a.parquet"
     pa.parquet.write_table(pa.table({"k": [*range(95), 3]}), path)
-    assert "row 96 has the same key as row 4: k=3" in desk.refusal(path, "k bigint", Upsert(("k",)))
+    assert "row 96 has the same key as row 4 (k)" in desk.refusal(path, "k bigint", Upsert(("k",)))

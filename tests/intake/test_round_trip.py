@@ -73,7 +73,7 @@ def test_a_spoilt_cell_in_csv(sample: Sample, data: st.DataObject) -> None:
     cells[row][column] = "spoilt!"
     message = complaint(sample.schema, "a.csv", lambda path: write_csv(path, sample.schema.names, cells))
     assert f"row {row + 1}, column {sample.schema.names[column]!r}" in message
-    assert "found 'spoilt!'" in message
+    assert "spoilt!" not in message
 
 
 @given(samples(all_kinds, min_rows=1), st.data())

@@ -1,6 +1,7 @@
-"""Data that comes from outside: files that people insert."""
+"""Data that comes from outside: files and tables that people insert."""
 
 from tidemill.intake.load import Loaded, load
 from tidemill.intake.source import Format
+from tidemill.intake.tables import is_table, load_table
 
-__all__ = ["Format", "Loaded", "load"]
+__all__ = ["Format", "Loaded", "is_table", "load", "load_table"]

@@ -18,16 +18,15 @@ _UNFIT = (ValueError, OverflowError, pa.ArrowException)
 
 
 class Unfit(ValueError):
-    """A cell cannot be stored; the message completes "found … :"."""
+    """A cell cannot be stored; the message says why, and nothing of what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How the cells of one column become an Arrow array, and how one of them is shown in a message."""
+    """How the cells of one column become an Arrow array."""
 
     field: Field
     convert: Convert
-    show: Callable[[Any], str]
 
     def converted(self, source: Source, cells: Cells, first_row: int) -> pa.Array:
         """The column, or `BadInput` about its first unfit cell; `first_row` is the number of the first cell's row."""
@@ -36,7 +35,7 @@ class Column:
         except _UNFIT:
             at = _first_unfit(cells, self.convert)
         why = _reason(cells[at : at + 1], self.convert)
-        raise source.bad_cell(first_row + at, self.field, self.show(cells[at]), why)
+        raise source.bad_cell(first_row + at, self.field, why)
 
 
 def _first_unfit(cells: Cells, convert: Convert) -> int:

@@ -58,17 +58,13 @@ def _rows(source: Source, stream: BufferedReader, width: int) -> Iterator[pa.Rec
     try:
         yield from CsvRows(stream, width)
     except Misread as error:
-        raise misshapen(source, width, str(error)) from error
+        raise misshapen(source, width) from error
 
 
 def _column(field: Field) -> Column:
     kind = field.parsed
-    return Column(field, lambda cells: _typed(cells, kind), _shown)
+    return Column(field, lambda cells: _typed(cells, kind))
 
 
 def _typed(cells: pa.Array, kind: exp.DataType) -> pa.Array:
     return sound(from_text(cells.cast(pa.string()), kind), kind)
-
-
-def _shown(cell: pa.Scalar) -> str:
-    return repr(cell.as_py().decode(errors="backslashreplace"))

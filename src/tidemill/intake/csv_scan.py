@@ -13,13 +13,13 @@ from io import BufferedReader
 
 from tidemill.errors import BadInput
 from tidemill.intake.csv_rows import BLOCK
-from tidemill.intake.source import Source, shortened
+from tidemill.intake.source import Source
 
 
-def misshapen(source: Source, width: int, complaint: str) -> BadInput:
-    """The error about the first row without `width` values; `complaint` is what the fast reader said."""
+def misshapen(source: Source, width: int) -> BadInput:
+    """The error about the first row without `width` values."""
     with source.text() as (stream, _), _long_fields():
-        return _first(source, stream, width) or source.bad(f"it cannot be read as CSV: {shortened(complaint, 200)}")
+        return _first(source, stream, width) or source.bad("it cannot be read as CSV; write the file again")
 
 
 def _first(source: Source, stream: BufferedReader, width: int) -> BadInput | None:
@@ -29,8 +29,7 @@ def _first(source: Source, stream: BufferedReader, width: int) -> BadInput | Non
         for values in reader:
             row += bool(values) or width == 1
             if values and len(values) != width:
-                counts = f"has {len(values)} values, the header has {width}"
-                return source.bad_row(row, f"(line {line}) {counts}: {shortened(','.join(values))}")
+                return source.bad_row(row, f"(line {line}) has {len(values)} values, the header has {width}")
             line = reader.line_num + 1
     except csv.Error as error:
         return source.bad_row(row + 1, f"(line {line}) has a quote that is never closed or stands wrong ({error})")

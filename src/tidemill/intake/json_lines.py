@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.intake.cells import Column, Unfit
-from tidemill.intake.json_values import Number, json_array, shown
+from tidemill.intake.json_values import Number, json_array
 from tidemill.intake.layout import Layout
 from tidemill.intake.sound import sound
-from tidemill.intake.source import Source, shortened
+from tidemill.intake.source import Source
 from tidemill.model.schema import Field
 
 _CHUNK_BYTES = 1 << 20
@@ -55,13 +55,11 @@ def _parsed(source: Source, line: bytes, row: int) -> dict[str, Any]:
     try:
         found = _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
-        raise source.bad_row(
-            row, f"is not valid UTF-8: {shortened(repr(line.decode(errors='backslashreplace')))}"
-        ) from error
+        raise source.bad_row(row, f"is not valid UTF-8 from byte {error.start + 1} on") from error
     except (ValueError, RecursionError) as error:
-        raise source.bad_row(row, f"is not valid JSON ({error}): {shortened(repr(line.decode().strip()))}") from error
+        raise source.bad_row(row, f"is not valid JSON ({error})") from error
     if not isinstance(found, dict):
-        raise source.bad_row(row, f"is not a JSON object: {shortened(shown(found))}; expected one object per line")
+        raise source.bad_row(row, "is JSON, but no object; expected one object per line")
     return found
 
 
@@ -84,4 +82,4 @@ def _cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: Layout) -> l
 
 def _column(field: Field) -> Column:
     kind = field.parsed
-    return Column(field, lambda cells: sound(json_array(cells, kind), kind), shown)
+    return Column(field, lambda cells: sound(json_array(cells, kind), kind))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
@@ -29,20 +28,6 @@ _NUMBERS = frozenset(
 def json_array(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
     """The values, NULL for None; raises a ValueError if one cannot be read as `kind`."""
     return _BUILDERS.get(kind.this, _leaves)(values, kind)
-
-
-def shown(value: Any) -> str:
-    """A value as JSON."""
-    return str(value) if isinstance(value, Number) else json.dumps(_plain(value), ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers inside a list or an object, as numbers again; how exactly they print does not matter there."""
-    if isinstance(value, Number):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _leaves(values: Sequence[Any], kind: exp.DataType) -> pa.Array:

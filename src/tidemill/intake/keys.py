@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemill.intake.source import Source, shortened
+from tidemill.intake.source import Source
 from tidemill.model.change import Increment, Updates, Upsert
 
 
@@ -41,11 +41,10 @@ class Keys:
             if hash(key) in suspects:
                 first = seen.setdefault(key, row)
                 if first != row:
-                    raise source.bad_row(row, f"has the same key as row {first}: {self._shown(key)}")
-
-    def _shown(self, key: tuple[Any, ...]) -> str:
-        parts = (f"{name}={value!r}" for name, value in zip(self._names, key, strict=True))
-        return f"{shortened(', '.join(parts))}; a file may hold each key once"
+                    names = ", ".join(self._names)
+                    raise source.bad_row(
+                        row, f"has the same key as row {first} ({names}); a file may hold each key once"
+                    )
 
 
 def _written_keys(written: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

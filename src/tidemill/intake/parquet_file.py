@@ -51,18 +51,10 @@ def _column(source: Source, field: Field, found: pa.DataType) -> Column:
     kind = field.parsed
     if not widens(found, kind):
         raise source.bad(f"column {field.name!r} is {found}, expected {field.type} or a type that widens to it")
-    return Column(field, lambda cells: _typed(cells, kind), _shown)
+    return Column(field, lambda cells: _typed(cells, kind))
 
 
 def _typed(cells: pa.Array, kind: exp.DataType) -> pa.Array:
     values = cells.cast(arrow_type(kind))
     values.validate(full=True)
     return sound(values, kind)
-
-
-def _shown(cell: pa.Scalar) -> str:
-    """What is unfit for Spark may be unfit for Python, too: years beyond 9999, and texts that are no UTF-8."""
-    try:
-        return str(cell)
-    except (OverflowError, ValueError):
-        return str(cell.cast(pa.string())) if pa.types.is_temporal(cell.type) else f"a damaged {cell.type}"

@@ -112,11 +112,11 @@ class Source:
     def bad_row(self, row: int, problem: str) -> BadInput:
         return self.bad(f"row {row} {problem}")
 
-    def bad_cell(self, row: int, field: Field, found: str, why: str = "") -> BadInput:
+    def bad_cell(self, row: int, field: Field, why: str = "") -> BadInput:
+        """An error about one value. It says where the value stands, and never the value itself."""
         hint = _EXPECTED.get(field.type)
         expected = f"{field.type} ({hint})" if hint else field.type
-        because = f": {why}" if why else ""
-        return self.bad(f"row {row}, column {field.name!r}: expected {expected}, found {shortened(found)}{because}")
+        return self.bad(f"row {row}, column {field.name!r}: expected {expected}, but {why or 'it is none'}")
 
     @contextmanager
     def _unbroken(self) -> Iterator[None]:
@@ -125,10 +125,6 @@ class Source:
                 yield
         except (EOFError, zlib.error) as error:
             raise self.bad(f"its compression is damaged ({error}); compress it again") from error
-
-
-def shortened(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _format(path: Path, given: str | None) -> Format:
