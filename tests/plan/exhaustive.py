@@ -78,9 +78,10 @@ class World:
         blocks: Iterable[Block],
         time: Timeline,
         points: Container[tuple[str, Provenance]] | None = None,
+        market: int = 0,
     ) -> None:
         layout = Layout(graph)
-        self.graph, self.time, self.points = graph, time, points
+        self.graph, self.time, self.points, self.market = graph, time, points, market
         self.channels = {c.name: c for c in graph.channels}
         self.derived = set(layout.writer)
         self.pathways = layout.pathways
@@ -123,12 +124,12 @@ class World:
         """Nothing that starts nowhere or leads nowhere; unfit bases to start from; and nothing else unfit."""
         if piece.source == piece.target:
             return False
-        return piece.channel in self.graph.outputs or self._fit(piece) or self._starts(piece)
+        return piece.channel in self.graph.outputs or self.is_fit(piece) or self.is_start(piece)
 
-    def _starts(self, piece: Piece) -> bool:
+    def is_start(self, piece: Piece) -> bool:
         return piece.shape is Shape.BASE and (self.points is None or (piece.channel, piece.target) in self.points)
 
-    def _fit(self, piece: Piece) -> bool:
+    def is_fit(self, piece: Piece) -> bool:
         return holds(self.channels[piece.channel], piece.target, self.time)
 
     def _on(self, channel: str) -> list[Piece]:
@@ -145,7 +146,7 @@ class World:
         if take.shape is None:
             yield ()
         for piece in self._on(channel):
-            if take.shape is not None and take.fits(piece.shape) and self._fit(piece):
+            if take.shape is not None and take.fits(piece.shape) and self.is_fit(piece):
                 if not take.old:
                     yield (piece,)
                 else:
@@ -160,7 +161,7 @@ class World:
             for c, s in zip(task.writes, makes, strict=True)
         )  # fmt: skip
         parts = frozenset(p for f in fillings for p in f)
-        return Edge(parts, made, price(task.name, variant, sum(map(weight, parts))))
+        return Edge(parts, made, price(task.name, variant, sum(map(weight, parts)), self.market))
 
     def _seen(self, channel: str, provenance: Provenance) -> Provenance:
         return provenance.through(channel) if channel in self.derived else provenance
@@ -171,7 +172,7 @@ class World:
                 for old, new in product(self._on(channel.name), repeat=2):
                     made = self._converted(conversion.takes, conversion.makes, old, new)
                     if made is not None and old.source is None and old is not new:
-                        cost = price(channel.name, conversion.name, weight(old) + weight(new))
+                        cost = price(channel.name, conversion.name, weight(old) + weight(new), self.market)
                         yield Edge(frozenset([old, new]), (made,), cost)
 
     def _converted(self, takes: Shape, makes: Shape, old: Piece, new: Piece) -> Piece | None:
@@ -182,7 +183,7 @@ class World:
                 return None
             return Piece(new.channel, makes, None, applied(old.target, new.source, new.target))
         if new.source is None:
-            earlier = self._fit(new) and old.target.precedes(new.target, self.time)
+            earlier = self.is_fit(new) and old.target.precedes(new.target, self.time)
             return Piece(new.channel, makes, old.target, new.target) if earlier else None
         return Piece(new.channel, makes, new.source, new.target) if new.source == old.target else None
 
@@ -196,18 +197,43 @@ class World:
                 yield Edge(frozenset([first, second]), (Piece(first.channel, shape, first.source, second.target),), 0.0)
 
 
+def without_outdone(world: World, output: str, has: Provenance) -> tuple[list[Piece], set[Edge]]:
+    """The goals and edges that are left if a piece is ignored as soon as a later one of its kind can be made.
+
+    Only pieces that are taken for what they lead to compete: on the output's channel those that would do as the goal,
+    elsewhere those that keep the bounds. A piece that is outdone may still be the base that a delta starts from.
+    """
+    accepted = world.accepted(output, has)
+    competing = {p for p in accepted if p not in world.existing} | {
+        p for p in world.pieces - world.existing if p.channel != output and world.is_fit(p)
+    }
+    outdone = {p for p in competing if any(_outdoes(other, p, world.time) for other in competing)}
+    edges = {e for e in world.edges if all(p not in outdone or _is_start(world, p, e) for p in e.parts)}
+    return [p for p in accepted if p not in outdone], edges
+
+
+def _outdoes(later: Piece, piece: Piece, time: Timeline) -> bool:
+    same = (later.channel, later.shape) == (piece.channel, piece.shape)
+    return same and piece.target.precedes(later.target, time)
+
+
+def _is_start(world: World, piece: Piece, edge: Edge) -> bool:
+    starts = any(p.channel == piece.channel and p.source == piece.target for p in edge.parts)
+    return starts and world.is_start(piece)
+
+
 def weight(piece: Piece) -> int:
     """How large a block is said to be: a delta by how far it goes, a base by how far it has come."""
     source = NOTHING if piece.source is None else piece.source
     return sum(max(v) - max(source[p] or {0}) for p, v in piece.target.pathways.items())
 
 
-def cheapest_if_each_use_is_paid(world: World, goals: list[Piece]) -> float:
+def cheapest_if_each_use_is_paid(world: World, goals: list[Piece], edges: set[Edge] | None = None) -> float:
     cost = {p: 0.0 if p in world.existing else inf for p in world.pieces}
     changed = True
     while changed:
         changed = False
-        for edge in world.edges:
+        for edge in world.edges if edges is None else edges:
             total = edge.cost + sum(cost[p] for p in edge.parts)
             for piece in edge.made:
                 if total < cost[piece]:

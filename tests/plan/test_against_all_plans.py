@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import pytest
 from hypothesis import assume, given, settings
-from tests.plan.exhaustive import TooLarge, World, cheapest, cheapest_if_each_use_is_paid, goes_forward, holds, is_legal
-from tests.plan.worlds import Case, History, cases, costs
+from tests.plan.exhaustive import (
+    TooLarge,
+    World,
+    cheapest,
+    cheapest_if_each_use_is_paid,
+    goes_forward,
+    holds,
+    is_legal,
+    without_outdone,
+)
+from tests.plan.worlds import Case, History, cases, cases_with_starts, costs
 
 from tidemill.model.provenance import applied
 from tidemill.plan.layout import Layout
@@ -82,3 +92,34 @@ def test_there_is_a_plan_whenever_there_is_one_whatever_the_rules(name: str, cas
         compare(case, RULES[name], exact=name == "none")
     except TooLarge:
         assume(False)
+
+
+@settings(max_examples=60)
+@given(case=cases_with_starts())
+def test_what_is_outdone_hides_nothing_else(case: Case) -> None:
+    """With the long-term provision, no plan is cheaper but for those that take something outdone for what it leads to.
+
+    Outputs carry APPLY, so deltas that the consumer cannot apply are of use; and stale bases are there to start from.
+    """
+    layout = Layout(case.graph)
+    history = History(case.graph, Stock(layout, NONE))
+    planner = DynamicProgram(layout, partial(costs, market=case.market), replace(NONE, long_term=True))
+    try:
+        for arrival in (*case.arrivals, None):
+            if too_stale(history.stock, OUT, history.time):
+                look_without_outdone(history, planner, case.market)
+            if arrival is not None:
+                history.arrive(arrival)
+    except TooLarge:
+        assume(False)
+
+
+def look_without_outdone(history: History, planner: DynamicProgram, market: int) -> None:
+    answer = planner.plan(history.stock, OUT, history.time)
+    if answer.plan is None:
+        return
+    world = World(history.graph, history.everything, history.time, history.points, market)
+    has = unpacked(history.stock.delivered(OUT), history.stock.layout.pathways[OUT])
+    goals, edges = without_outdone(world, OUT, has)
+    assert answer.plan.cost <= cheapest_if_each_use_is_paid(world, goals, edges)
+    history.run(answer.plan)

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from tests.plan.worlds import JOIN, LINEAR, SPLIT, UNION, Arrival, B, D, History
+from tests.plan.worlds import JOIN, LINEAR, SPLIT, UNION, Arrival, B, D, History, W
 
 from tidemill.model.time import Timeline
 from tidemill.plan.baselines import Chance, Greedy
-from tidemill.plan.graph import APPLY, Block, Bounds, Channel, Graph, Size, Take, Task, Variant
+from tidemill.plan.graph import APPLY, APPLY_WEAK, STRENGTHEN, Block, Bounds, Channel, Graph, Size, Take, Task, Variant
 from tidemill.plan.layout import Layout
 from tidemill.plan.planner import DynamicProgram, due_at, too_stale
 from tidemill.plan.rules import ALL, Rules, ladder
 from tidemill.plan.steps import Answer, Estimate, Reason
 from tidemill.plan.stock import Stock
+from tidemill.plan.vector import Vector
 
 ACCEPTED = frozenset([B, D])
 
@@ -237,3 +238,88 @@ def test_when_an_output_is_due() -> None:
     assert due_at(stock, "out", TIME) == 6
     assert due_at(stock, "out", Timeline({"p": [1], "s": [2]}, 6)) is None
     assert due_at(Stock(stock.layout), "out", TIME) == TIME.now
+
+
+COUNTED = (Variant("batch", (Take(B),), (B,)), Variant("incremental", (Take(D),), (W,)))
+"""A count whose changes are weak deltas, which become strong with the help of the count before them."""
+
+COUNTS = (
+    Block("a", B, None, at(5), Size(200, 200)),
+    Block("a", D, at(2), at(5), Size(5, 5)),
+    Block("m", B, None, at(1), Size(50, 50)),
+    Block("m", W, at(1), at(2), Size(5, 5)),
+)
+"""Of the count at 2, from which a delta to 5 would start, there is no base, but it is easily made."""
+
+
+def dear_in_batch(task: str, variant: str, reads: Sequence[Block]) -> Estimate:
+    cost, sizes = by_bytes(task, variant, reads)
+    return Estimate(cost + 500.0 * (variant == "batch" and "out" in task), sizes)
+
+
+def test_a_stale_base_to_start_from_does_not_compete_with_fresh_ones() -> None:
+    """A count at 5 can be made as well. No delta from 2 can be applied to it."""
+    graph = Graph(
+        (
+            Channel("a"),
+            Channel("m", conversions=(APPLY_WEAK, STRENGTHEN)),
+            Channel("out", Bounds({("a", "m"): 0}), ACCEPTED),
+        ),
+        (Task("count", ("a",), ("m",), COUNTED), Task("make out", ("m",), ("out",), LINEAR)),
+    )
+    stock = stocked(graph, *COUNTS, delivered=at(2))
+    answer = DynamicProgram(stock.layout, dear_in_batch).plan(stock, "out", Timeline({"a": [1, 2, 5]}, 6))
+    assert answer.plan is not None
+    assert {s.variant for s in answer.plan.steps} == {"incremental", "weak to base", "weak to strong"}
+    assert answer.fallbacks == 0
+
+
+def test_a_fresh_base_that_is_outdone_still_serves_those_who_start_from_it() -> None:
+    """The count at 2 may be read for what it is, too; for that the one at 5 is better, but for nothing else."""
+    both = Variant("both", (Take(D, old=True), Take(D, old=True)), (D,))
+    graph = Graph(
+        (
+            Channel("p"),
+            Channel("a"),
+            Channel("m", conversions=(APPLY_WEAK, STRENGTHEN)),
+            Channel("out", Bounds({("p",): 0}), ACCEPTED),
+        ),
+        (
+            Task("count", ("a",), ("m",), COUNTED),
+            Task("make out", ("p", "m"), ("out",), (Variant("batch", (Take(B), Take(B)), (B,)), both)),
+        ),
+    )
+    pages = Block("p", B, None, at(3)), Block("p", D, at(3), at(6)), Block("p", B, None, at(6))
+    stock = stocked(graph, *pages, *COUNTS[:2], delivered=at(3, 2))
+    stock.add(Block("m", W, at(1), at(2), Size(5, 5)))
+    stock.add(Block("m", B, None, at(1), Size(50, 50)))
+    time = Timeline({"p": [3, 6], "a": [1, 2, 5]}, 7)
+    answer = DynamicProgram(stock.layout, dear_in_batch, Rules(overkill=False)).plan(stock, "out", time)
+    assert answer.plan is not None
+    assert [s.variant for s in answer.plan.steps if s.task == "make out"] == ["both"]
+    assert answer.fallbacks == 0
+
+
+def test_a_delta_that_cannot_be_applied_does_not_outdo_one_that_can() -> None:
+    """The consumer has version 1: the delta from there to 5 will do, the one from 3 to 6 will not, though it is later.
+
+    It is not left out at once, because applied to a base of the output it might lead to a base that will do.
+    """
+    graph = Graph(
+        (Channel("a"), Channel("out", Bounds({("a",): 1}), ACCEPTED, (APPLY,))), (Task("t", ("a",), ("out",), LINEAR),)
+    )
+    deltas = Block("a", D, at(1), at(5), Size(5, 5)), Block("a", D, at(3), at(6), Size(1, 1))
+    stock = stocked(graph, *deltas, Block("a", B, None, at(6), Size(100, 100)), delivered=at(1))
+    answer = asked(stock, time=Timeline({"a": [1, 3, 5, 6]}, 7))
+    assert answer.plan is not None
+    assert (answer.plan.delivers, answer.plan.cost) == (Block("out", D, at(1), at(5)), 5.0)
+    assert answer.fallbacks == 0
+
+
+def stocked(graph: Graph, *blocks: Block, delivered: Vector) -> Stock:
+    """Blocks, and an output of which the consumer has this."""
+    stock = Stock(Layout(graph))
+    for block in (*blocks, Block("out", B, None, delivered, Size(90, 90))):
+        stock.add(block)
+    stock.deliver(Block("out", B, None, delivered))
+    return stock

@@ -53,9 +53,9 @@ UNION = (
 )
 
 
-def price(task: str, variant: str, weight: float) -> float:
-    """Some price, the same whenever it is asked; whole numbers, so that sums can be compared."""
-    chance = crc32(f"{task} {variant}".encode())
+def price(task: str, variant: str, weight: float, market: int = 0) -> float:
+    """Some price, the same whenever it is asked on a market; whole numbers, so that sums can be compared."""
+    chance = crc32(f"{task} {variant}".encode(), market)
     return 1.0 + chance % 17 + weight * (1 + chance // 17 % 5)
 
 
@@ -64,8 +64,9 @@ def weight(block: Block) -> int:
     return sum(max(t) - max(s, default=0) for s, t in zip(source, block.target, strict=True) if t)
 
 
-def costs(task: str, variant: str, reads: Sequence[Block]) -> Estimate:
-    return Estimate(price(task, variant, sum(map(weight, reads))), (Size(1, 1),) * (2 if task == "split" else 1))
+def costs(task: str, variant: str, reads: Sequence[Block], market: int = 0) -> Estimate:
+    cost = price(task, variant, sum(map(weight, reads)), market)
+    return Estimate(cost, (Size(1, 1),) * (2 if task == "split" else 1))
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Arrival:
 class Case:
     graph: Graph
     arrivals: tuple[Arrival, ...]
+    market: int = 0  # what steps cost
 
 
 @st.composite
@@ -134,6 +136,27 @@ def cases(draw: st.DrawFn, most: int = 5) -> Case:
     inputs = [c.name for c in graph.channels if c.name in ("a", "b")]
     arrivals = st.builds(Arrival, st.sampled_from(inputs), st.integers(1, 6), st.booleans())
     return Case(graph, tuple(draw(st.lists(arrivals, min_size=1, max_size=most))))
+
+
+@st.composite
+def cases_with_starts(draw: st.DrawFn) -> Case:
+    """Deltas that arrive on workflows in which old bases are needed, to make deltas strong and to join."""
+    every = (APPLY, APPLY_WEAK, STRENGTHEN)
+    tasks: tuple[Task, ...]
+    match draw(st.sampled_from(["one", "chain", "join"])):
+        case "one":
+            tasks = (Task("t", ("a",), ("out",), COUNTING),)
+        case "chain":
+            tasks = (Task("t", ("a",), ("m",), COUNTING), Task("u", ("m",), ("out",), WITH_STATE))
+        case _:
+            tasks = (Task("t", ("b",), ("m",), COUNTING), Task("u", ("a", "m"), ("out",), JOIN[:2]))
+    names = list(dict.fromkeys(c for t in tasks for c in (*t.reads, *t.writes)))
+    accepted = frozenset([B, D])
+    channels = tuple(Channel(n, accepts=accepted if n == "out" else frozenset(), conversions=every) for n in names)
+    graph = _bounded(draw, Graph(channels, tasks))
+    inputs = [c.name for c in graph.channels if c.name in ("a", "b")]
+    arrivals = st.builds(Arrival, st.sampled_from(inputs), st.integers(1, 6), st.just(False))
+    return Case(graph, tuple(draw(st.lists(arrivals, min_size=2, max_size=4))), draw(st.integers(0, 99)))
 
 
 class History:

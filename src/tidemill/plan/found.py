@@ -12,7 +12,7 @@ from tidemill.plan.vector import Ends, Vector
 class Found:
     """A block and the cheapest way to have it: a step, after those for the blocks that it is made of."""
 
-    __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask", "parts", "step")
+    __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask", "outdone", "parts", "step")
 
     def __init__(self, block: Block, ends: Ends, *, fit: bool, accepted: bool = False) -> None:
         self.block = block
@@ -23,7 +23,8 @@ class Found:
         self.mask: int | None = None  # all steps as bits, once somebody has asked for them
         self.fit = fit  # may be taken for what it leads to, not only as a base to start from or as a part of a chain
         self.accepted = accepted  # would do as the goal
-        self.dropped = False
+        self.dropped = False  # the same block can be had for less
+        self.outdone = False  # a later block can be made for the same purpose
 
     @property
     def exists(self) -> bool:

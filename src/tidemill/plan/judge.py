@@ -106,20 +106,26 @@ class Judge:
         return self._count("overkill", any(precedes(e, ends) for e in enough))
 
     def is_outdone(self, block: Block, ends: Ends) -> bool:
-        """Can a later block of this kind be made? It lasts longer."""
+        """Can a later block be made for the same purpose? It lasts longer. To be asked of blocks that compete."""
         passed = self._passed.get((block.channel, block.shape))
         if passed is None:
             return False
-        return self._count("long_term", any(precedes(ends, p.ends) for p in passed if not p.dropped))
+        return self._count("long_term", any(precedes(ends, p.ends) for p in passed))
 
     def let_pass(self, found: Found) -> None:
-        """Remember a block that can be made, and drop those it outdoes."""
-        if not self._rules.long_term:
+        """Remember a block that can be made and competes with others, and mark those that it outdoes.
+
+        A block competes if it is to be taken for what it leads to: a later block can then take its place. A stale base
+        does not, because the delta that starts from it can be applied to no other; nor, on the goal's channel, does a
+        block that would not do as the goal and only leads to another one.
+        """
+        competes = found.accepted if found.block.channel == self._goal else found.fit
+        if not competes or not self._rules.long_term:
             return
         passed = self._passed.setdefault((found.block.channel, found.block.shape), [])
         for other in passed:
-            if precedes(other.ends, found.ends) and not other.dropped:
-                other.dropped = self._count("long_term", True)
+            if not other.outdone and precedes(other.ends, found.ends):
+                other.outdone = self._count("long_term", True)
         passed.append(found)
 
     def _count(self, rule: str, pruned: bool) -> bool:

@@ -47,9 +47,11 @@ class Search:
         chosen = self._existing()
         while chosen is None and self._queue:
             found = heappop(self._queue)[2]
-            if found.accepted and not found.dropped:
+            if found.dropped or (found.outdone and not self._is_still_support(found)):
+                continue
+            if found.accepted:
                 chosen = found
-            elif not found.dropped:
+            else:
                 self._expand(found)
         return None if chosen is None else self._planned(chosen)
 
@@ -73,8 +75,7 @@ class Search:
 
     def _left(self, found: Found) -> Rejected:
         maker = self._steps.of(found)[-1]
-        outdone = found.dropped and self._best[found.block] is found
-        reason = Reason.OUTDONE if outdone else Reason.DEAR
+        reason = Reason.OUTDONE if found.outdone and not found.dropped else Reason.DEAR
         return Rejected(maker.task, maker.variant, found.block, reason, found.cost)
 
     def _planned(self, found: Found) -> Plan:
@@ -151,16 +152,22 @@ class Search:
         fit = judge.is_fit(block, ends, by is not None and by.strict)
         if block.channel == self._goal:
             return self._as_goal(block, ends, fit, by)
-        if not fit:
-            supports = (by is None or block.source is None) and judge.is_support(block)
-            return Found(block, ends, fit=False) if supports else None
-        if (
+        if fit and not (
             judge.is_overkill(block, ends)
             or (by is not None and judge.is_loose(block))
             or judge.is_outdone(block, ends)
         ):
-            return None
-        return Found(block, ends, fit=True)
+            return Found(block, ends, fit=True)
+        return Found(block, ends, fit=False) if self._is_support(block, made=by is not None) else None
+
+    def _is_support(self, block: Block, *, made: bool) -> bool:
+        """Is it a base that a delta or a task starts from, or a chain, which costs nothing, that may become one?"""
+        return (not made or block.source is None) and self._judge.is_support(block)
+
+    def _is_still_support(self, found: Found) -> bool:
+        """Is a block that was outdone after it was queued worth having all the same, to start from?"""
+        found.fit = False
+        return not found.accepted and self._is_support(found.block, made=found.step is not None)
 
     def _as_goal(self, block: Block, ends: Ends, fit: bool, by: Maker | None) -> Found | None:
         """What does not do as the goal may still be converted into what does, or serve as the base for it."""

@@ -6,7 +6,7 @@ that is planned leads to the heads as they are now; what arrives meanwhile waits
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.program import Way
@@ -185,11 +185,14 @@ class Kept:
         return self.consistency is not None and self.apart is not None and self.apart >= self.consistency
 
 
-def kept(promise: Promise, reached: Provenance, timeline: Timeline) -> Kept:
+def kept(promise: Promise, reached: Provenance, timeline: Timeline, declared: Iterable[tuple[str, ...]] = ()) -> Kept:
+    """`declared` are the pathways by which inputs come to the channel, whether it reflects something of them or not."""
     pathways = tuple(reached.pathways)
     ends = {p: reached.end_of(p, timeline) for p in pathways}
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}
-    bounds = {p: lag for p in pathways if (lag := promise.lag_of(p)) is not None}
+    unread = {p: timeline.versions.get(p[0], ()) for p in declared if pathways and p not in reached.pathways}
+    stale |= {p: (timeline.now - versions[0]) / 1e6 for p, versions in unread.items() if versions}
+    bounds = {p: lag for p in stale.keys() | set(pathways) if (lag := promise.lag_of(p)) is not None}
     vector = packed(reached, pathways)
     far = apart(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
     return Kept(stale, bounds, None if far is None else far / 1e6, promise.consistency)
