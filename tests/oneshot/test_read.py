@@ -153,6 +153,45 @@ def test_all_problems_are_found_at_once() -> None:
     assert {p.pointer for p in problems_in(data)} == {"", "/actions/0/command"}
 
 
+def placed(*paths: str) -> dict[str, Any]:
+    """The workflow with outputs at these paths."""
+    data = deepcopy(WORKFLOW)
+    for action in data["actions"]:
+        action.pop("path", None)
+        action.pop("isManaged", None)
+    for action, path in zip(data["actions"], paths, strict=False):
+        action |= {"isManaged": False, "path": path}
+    return data
+
+
+def test_no_output_is_put_where_another_is() -> None:
+    assert problems_in(placed("out", "out-2", "other/out", "/out")) == []
+    for paths in (("out", "out"), ("out", "x", "x/../out/"), ("out", "out/daily"), ("out/daily", "out")):
+        (problem,) = problems_in(placed(*paths))
+        assert problem.pointer == f"/actions/{len(paths) - 1}/path"
+        assert "/actions/0" in problem.reason
+        with pytest.raises(WorkflowError, match="path of its own"):
+            parsed(json.dumps(placed(*paths)))
+
+
+def test_a_problem_of_the_form_hides_none_of_the_rules() -> None:
+    data = edited("actions", 0, "isManaged", to=False)  # without a path
+    data["startActionId"] = 9
+    data["actions"][2]["parentActions"] = [{"id": 3, "as": "words"}, {"as": "x"}]
+    assert {p.pointer for p in problems_in(data)} == {
+        "/actions/0",
+        "/startActionId",
+        "/actions/2/parentActions",
+        "/actions/2/parentActions/1",
+    }
+
+
+def test_a_reference_to_an_action_without_an_id_is_no_second_problem() -> None:
+    data = deepcopy(WORKFLOW)
+    del data["actions"][1]["id"]
+    assert {p.pointer for p in problems_in(data)} == {"/actions/1"}
+
+
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-2, 5), st.floats(allow_nan=False), st.text(max_size=4)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),

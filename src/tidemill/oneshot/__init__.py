@@ -1,6 +1,17 @@
 """One-shot workflows as JSON: what may be written, what is wrong with it, and which tasks it means."""
 
 from tidemill.oneshot.read import Problem, parsed, problems_in
-from tidemill.oneshot.tasks import KINDS, OUTPUT, Sources, nodes_of, task_of
+from tidemill.oneshot.tasks import KINDS, OUTPUT, Sources, canonical, checked, nodes_of, task_of
 
-__all__ = ["KINDS", "OUTPUT", "Problem", "Sources", "nodes_of", "parsed", "problems_in", "task_of"]
+__all__ = [
+    "KINDS",
+    "OUTPUT",
+    "Problem",
+    "Sources",
+    "canonical",
+    "checked",
+    "nodes_of",
+    "parsed",
+    "problems_in",
+    "task_of",
+]

@@ -1,20 +1,22 @@
 """From JSON to a checked one-shot workflow, or to everything that is wrong with it.
 
-The form is checked first; only what has the right form can be held to the rules about ids.
+Every field is checked for its form; the rules about ids and paths are held to those that have the right one, so that
+one problem hides no other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from os.path import normpath
 from typing import Any
 
 from tidemill.errors import WorkflowError
 from tidemill.model.action import Action, Call, CommandLine, OneShot, Parent, Query, Script, Work
 from tidemill.oneshot.form import ACTION, PARENT, TYPES, WORKFLOW, Field
-from tidemill.oneshot.rules import RULES, argument_of, id_of
+from tidemill.oneshot.rules import RULES, argument_of, distinct_paths, id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,32 @@ class Problem:
 
 def parsed(text: str) -> OneShot:
     """The workflow that a JSON text describes; raises `WorkflowError` with every problem."""
-    data = _loaded(text)
+    data = load(text)
     problems = problems_in(data)
     if problems:
         raise WorkflowError([str(p) for p in problems])
     return _workflow(data)
 
 
-def problems_in(data: Any) -> list[Problem]:
-    """Everything that is wrong with a document: first its form, and if that is right, the five rules."""
-    found = list(_form_problems(data))
-    return found or [Problem(pointer, reason) for rule in RULES for pointer, reason in rule(data)]
+def problems_in(data: Any, resolve: Callable[[str], str] = normpath) -> list[Problem]:
+    """Everything that is wrong with a document. `resolve` gives the one name of a directory that has several."""
+    sound = _sound(data)
+    rules = [*(found for rule in RULES for found in rule(sound)), *distinct_paths(sound, resolve)]
+    return [*_form_problems(data), *(Problem(pointer, reason) for pointer, reason in rules)]
 
 
-def _loaded(text: str) -> Any:
+def readable_actions(data: Any) -> Iterator[tuple[str, Action]]:
+    """The actions whose form is right, whatever is wrong with the rest, with their JSON pointers."""
+    actions = data.get("actions") if isinstance(data, dict) else None
+    names = {id_of(a["id"]): a.get("name", "") for a in _sound(data).get("actions", ()) if "id" in a}
+    for at, action in enumerate(actions if isinstance(actions, list) else ()):
+        pointer = f"/actions/{at}"
+        if not list(_action_problems(action, pointer)):
+            yield pointer, _action(action, names)
+
+
+def load(text: str) -> Any:
+    """What a JSON text says; raises `WorkflowError` if it is none."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
@@ -109,6 +123,21 @@ def _field_problems(value: Mapping[str, Any], field: Field, pointer: str) -> Ite
     elif not field.shape.fits(value[field.name]):
         found = _short(value[field.name])
         yield Problem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
+
+
+def _sound(data: Any) -> dict[str, Any]:
+    """The fields that have the right form, of the document, its actions and their parents; positions stay."""
+    found = _sound_fields(data, WORKFLOW)
+    if "actions" in found:
+        found["actions"] = [_sound_fields(action, ACTION) for action in found["actions"]]
+        for action in found["actions"]:
+            action["parentActions"] = [_sound_fields(p, PARENT) for p in action.get("parentActions", ())]
+    return found
+
+
+def _sound_fields(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
+    given = value if isinstance(value, dict) else {}
+    return {f.name: given[f.name] for f in fields if f.name in given and f.shape.fits(given[f.name])}
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

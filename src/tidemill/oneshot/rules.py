@@ -1,12 +1,13 @@
 """The five rules that a one-shot workflow obeys, and what else its graph must not do. One rule a function.
 
-Each is given a document of the right form, and yields JSON pointers with reasons.
+Each is given a document of which every field that is there has the right form, and yields JSON pointers with reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from pathlib import PurePath
 from typing import Any
 
 from tidemill.model.channel import valid_name
@@ -26,20 +27,22 @@ def argument_of(parent: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 def at_least_one_action(data: Mapping[str, Any]) -> Found:
-    if not data["actions"]:
+    if data.get("actions") == []:
         yield "/actions", "a workflow needs at least one action; found none"
 
 
 def unique_ids(data: Mapping[str, Any]) -> Found:
     first: dict[str, int] = {}
-    for at, action in enumerate(data["actions"]):
+    for at, action in _actions(data):
         known = first.setdefault(id_of(action["id"]), at)
         if known != at:
             yield f"/actions/{at}/id", f"the id {action['id']!r} is taken by /actions/{known}; give each its own"
 
 
 def known_references(data: Mapping[str, Any]) -> Found:
-    ids = {id_of(a["id"]) for a in data["actions"]}
+    ids = {id_of(a["id"]) for _, a in _actions(data)}
+    if len(list(_actions(data))) < len(data.get("actions", ())):
+        return  # any reference may mean an action whose id cannot be read
     for pointer, reference in _references(data):
         if id_of(reference) not in ids:
             yield pointer, f"there is no action with id {reference!r}; the actions are {', '.join(sorted(ids))}"
@@ -50,11 +53,13 @@ def no_cycle(data: Mapping[str, Any]) -> Found:
         TopologicalSorter(_graph(data)).prepare()
     except CycleError as error:
         cycle = [str(i) for i in error.args[1]]
-        at = [id_of(a["id"]) for a in data["actions"]].index(cycle[0])
+        at = next(at for at, a in _actions(data) if id_of(a["id"]) == cycle[0])
         yield f"/actions/{at}/parentActions", f"an action cannot depend on itself, but {' → '.join(cycle)} goes round"
 
 
 def start_before_end(data: Mapping[str, Any]) -> Found:
+    if "startActionId" not in data or "endActionId" not in data:
+        return
     graph, start, end = _graph(data), id_of(data["startActionId"]), id_of(data["endActionId"])
     if end != start and end in _ancestors(graph, start):
         yield "/endActionId", f"the end, action {end}, leads to the start, action {start}; they may be swapped"
@@ -62,10 +67,10 @@ def start_before_end(data: Mapping[str, Any]) -> Found:
 
 def readable_parents(data: Mapping[str, Any]) -> Found:
     """Beyond the five: each parent is read under one name of its own."""
-    names = {id_of(a["id"]): a["name"] for a in data["actions"]}
-    for at, action in enumerate(data["actions"]):
+    names = {id_of(a["id"]): a.get("name", "") for _, a in _actions(data)}
+    for at, action in enumerate(data.get("actions", ())):
         seen: set[str] = set()
-        for n, parent in enumerate(action.get("parentActions", ())):
+        for n, parent in _parents(action):
             name, pointer = argument_of(parent, names), f"/actions/{at}/parentActions/{n}"
             if not valid_name(name):
                 yield f"{pointer}/as", f"{name!r} is no name; use letters, digits and underscores, no digit first"
@@ -77,19 +82,46 @@ def readable_parents(data: Mapping[str, Any]) -> Found:
 RULES = (at_least_one_action, unique_ids, known_references, no_cycle, start_before_end, readable_parents)
 
 
+def distinct_paths(data: Mapping[str, Any], resolve: Callable[[str], str]) -> Found:
+    """Beyond the five: no output is put where another one of the workflow is, or inside of it."""
+    taken: dict[PurePath, int] = {}
+    for at, action in enumerate(data.get("actions", ())):
+        if action.get("isManaged") is not False or "path" not in action:
+            continue
+        path = PurePath(resolve(action["path"]))
+        other = next((n for p, n in taken.items() if p.is_relative_to(path) or path.is_relative_to(p)), None)
+        if other is not None:
+            yield (
+                f"/actions/{at}/path",
+                f"the output of /actions/{other} goes to the same directory, or into one inside of it, and one would "
+                "replace the other; give each a path of its own",
+            )
+        taken.setdefault(path, at)
+
+
+def _actions(data: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The actions that have an id, with their positions."""
+    return ((at, action) for at, action in enumerate(data.get("actions", ())) if "id" in action)
+
+
+def _parents(action: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    return ((n, parent) for n, parent in enumerate(action.get("parentActions", ())) if "id" in parent)
+
+
 def _references(data: Mapping[str, Any]) -> Iterator[tuple[str, str | float]]:
-    yield "/startActionId", data["startActionId"]
-    yield "/endActionId", data["endActionId"]
-    for at, action in enumerate(data["actions"]):
-        for n, parent in enumerate(action.get("parentActions", ())):
+    for end in ("startActionId", "endActionId"):
+        if end in data:
+            yield f"/{end}", data[end]
+    for at, action in enumerate(data.get("actions", ())):
+        for n, parent in _parents(action):
             yield f"/actions/{at}/parentActions/{n}/id", parent["id"]
 
 
 def _graph(data: Mapping[str, Any]) -> dict[str, list[str]]:
     """The parents of each action."""
     graph: dict[str, list[str]] = {}
-    for action in data["actions"]:
-        graph.setdefault(id_of(action["id"]), []).extend(id_of(p["id"]) for p in action.get("parentActions", ()))
+    for _, action in _actions(data):
+        graph.setdefault(id_of(action["id"]), []).extend(id_of(p["id"]) for _, p in _parents(action))
     return graph
 
 

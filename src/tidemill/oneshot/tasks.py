@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os.path import normpath
 from typing import Any
 
 from tidemill.errors import WorkflowError
 from tidemill.model.action import Action, Call, CommandLine, OneShot, Query, Script
 from tidemill.model.block import Kind
 from tidemill.model.code import Json, walked_script
+from tidemill.model.query import can_rename_table, rename_tables
 from tidemill.model.task import Code, Command, Function, Mode, Read, Retry, Sql, Task, Variant, Write
+from tidemill.oneshot.read import load, parsed, problems_in, readable_actions
 from tidemill.retain.memo import Node
 
 OUTPUT = "output"
 SUBMIT = "spark-submit"
+_POSITION = "input_"
 KINDS = {CommandLine: "command-line", Script: "pyspark-script", Query: "spark-sql", Call: "python-function"}
 """What the types of actions are called in JSON."""
 
@@ -24,27 +28,58 @@ KINDS = {CommandLine: "command-line", Script: "pyspark-script", Query: "spark-sq
 class Sources:
     """How to get at what actions name: the bytes of a file by its path, a function by `module:name`.
 
-    Both raise `WorkflowError` if there is no such thing.
+    Both raise `WorkflowError` if there is no such thing. `resolve` gives the one name of a directory that has several.
     """
 
     read: Callable[[str], bytes]
     find: Callable[[str], Callable[..., Any]]
+    resolve: Callable[[str], str] = normpath
+
+
+def checked(text: str, sources: Sources) -> OneShot:
+    """The workflow that a JSON text describes.
+
+    Raises `WorkflowError` with every problem, of the document and of what it names.
+    """
+    data = load(text)
+    problems = [str(p) for p in problems_in(data, sources.resolve)]
+    for pointer, action in readable_actions(data):
+        try:
+            task_of(action, sources)
+        except WorkflowError as error:
+            problems += [f"{pointer}: {problem}" for problem in error.problems]
+    if problems:
+        raise WorkflowError(problems)
+    return parsed(text)
 
 
 def nodes_of(workflow: OneShot, sources: Sources) -> list[Node]:
-    """The actions as nodes that the memo can name, parents before their children.
+    """The actions of a checked workflow as nodes that the memo can name, parents before their children."""
+    return [
+        Node(a.id, canonical(task_of(a, sources)), tuple(p.id for p in a.parents), a.force, OUTPUT)
+        for a in workflow.in_order()
+    ]
 
-    Raises `WorkflowError` with everything that actions name and that is not there.
+
+def canonical(task: Task) -> Task:
+    """The task by which its results are known: names of inputs are replaced by positions.
+
+    A function is called with its inputs by name, and a query may use a name for other things as well: such names stay.
     """
-    tasks, problems = dict[str, Task](), list[str]()
-    for at, action in enumerate(workflow.actions):
-        try:
-            tasks[action.id] = task_of(action, sources)
-        except WorkflowError as error:
-            problems += [f"/actions/{at}: {problem}" for problem in error.problems]
-    if problems:
-        raise WorkflowError(problems)
-    return [Node(a.id, tasks[a.id], tuple(p.id for p in a.parents), a.force, OUTPUT) for a in workflow.in_order()]
+    renamed, code = {r.argument: f"{_POSITION}{n}" for n, r in enumerate(task.reads)}, task.variant.code
+    if _POSITION in f"{code.described()} {[*renamed]}":  # the position of one might be taken for the name of another
+        return task
+    match code:
+        case Command():
+            argv = code.arguments({name: f"{{{position}}}" for name, position in renamed.items()})
+            code = replace(code, argv=tuple(argv))
+        case Sql(query):
+            renamed = {name: position for name, position in renamed.items() if can_rename_table(query, name)}
+            code = Sql(rename_tables(query, renamed))
+        case _:
+            return task
+    reads = tuple(replace(r, argument=renamed.get(r.argument, r.argument)) for r in task.reads)
+    return replace(task, variants=(replace(task.variant, reads=reads, code=code),))
 
 
 def task_of(action: Action, sources: Sources) -> Task:

@@ -1,7 +1,7 @@
 """Several budgets at once: what goes so that each is kept, the narrower ones first.
 
-What goes for the budget of a workflow counts for that of the whole store. A budget that cannot be kept takes nothing,
-and is said; the others are kept all the same.
+What goes for the budget of a workflow counts for that of the whole store. A budget that cannot be kept takes all that
+may go, and what is missing is a problem; the others are kept all the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tidemill.errors import CannotFree
 from tidemill.retain.eviction.history import History
 from tidemill.retain.eviction.store import Algorithm, Flags, Store
 
@@ -34,14 +33,17 @@ class Choice:
 
 
 def choose(algorithm: Algorithm, history: History, store: Store, wants: Iterable[Want]) -> Choice:
-    """What to delete so that every want is met that can be, each on top of those before it."""
+    """What to delete so that every want is met as far as it can be, each on top of those before it."""
     made = Choice()
     for want in wants:
         left = want.amount - sum(float(store.bytes[n]) for n in made.going if want.among[n])
-        try:
-            made.going += algorithm.choose(history, _among(store, want, made.going), left) if left > 0 else []
-        except CannotFree as error:
-            made.problems.append(f"{want.whose}: {error}")
+        if left <= 0:
+            continue
+        candidates = _among(store, want, made.going)
+        made.going += algorithm.choose(history, candidates, min(left, candidates.most))
+        shortage = candidates.shortage(left)
+        if shortage is not None:
+            made.problems.append(f"{want.whose}: {shortage}")
     return made
 
 

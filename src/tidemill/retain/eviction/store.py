@@ -28,14 +28,26 @@ class Store:
     seconds: Figures  # that each took to compute, the missing ones included
     bytes: Figures
 
+    @property
+    def most(self) -> float:
+        """Bytes of all that may go."""
+        return float(self.bytes[self.movable].sum())
+
     def check(self, amount: float) -> None:
-        """Whoever cannot free enough frees nothing."""
-        most = float(self.bytes[self.movable].sum())
-        if most < amount:
-            raise CannotFree(
-                f"{amount:.0f} bytes are to be freed, but all that may go holds {most:.0f}; "
-                "wait for running work to end, delete leaves that nobody needs, unpin something, or raise the budget"
-            )
+        """An algorithm is asked for no more than there is."""
+        problem = self.shortage(amount)
+        if problem is not None:
+            raise CannotFree(problem)
+
+    def shortage(self, amount: float) -> str | None:
+        """Why so many bytes cannot be freed; None if they can."""
+        if self.most >= amount:
+            return None
+        return (
+            f"{amount:.0f} bytes are to be freed, but all that may go holds {self.most:.0f}, "
+            f"so that {amount - self.most:.0f} bytes are missing; "
+            "wait for running work to end, delete leaves that nobody needs, unpin something, or raise the budget"
+        )
 
 
 class Algorithm(Protocol):
