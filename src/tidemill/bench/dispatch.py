@@ -41,7 +41,7 @@ def measure(*, events: int, tables: int, rounds: int, tell: Callable[[str], None
 
     On busy cores even CPU time is longer than it need be; the least says most of the code.
     """
-    workload = at_loads(many(JOBS, "t"), TRACKS, None)(LOAD)
+    workload = at_loads(many(JOBS, "t"), None, TRACKS)(LOAD)
     simulations = []
     for name, way in WAYS.items():
         tell(f"{events} events: {name}")

@@ -2,6 +2,8 @@
 
 Machines are many and paid by the hour, so time and cost are the same thing: a plan of a hundred CPU hours on ten
 thousand machines takes a hundredth of an hour. What a step really costs and makes is noise around what was estimated.
+The noise is drawn for each step by what the step is, and a step is charged for what it really reads: with one seed,
+two planners that run the same step pay the same for it, so that they differ by their decisions alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ LEAST = 0.1  # of what was estimated; nothing is done in no time
 
 T = TypeVar("T")
 Stopwatch = Callable[[], float]
+Noise = Callable[[str], float]
+"""By what factor something that is known by its name differs from its estimate."""
+
+
+def gaussian(seed: int) -> Noise:
+    """Noise that depends on the seed and the name alone."""
+    return lambda name: max(LEAST, Random(f"{seed} {name}").gauss(1.0, SPREAD))
 
 
 @dataclass(slots=True)
@@ -54,10 +63,10 @@ class Simulation:
     """One run of a scenario."""
 
     def __init__(
-        self, scenario: Scenario, planner: Callable[[Layout], Planner], random: Random, stopwatch: Stopwatch
+        self, scenario: Scenario, planner: Callable[[Layout], Planner], noise: Noise, stopwatch: Stopwatch
     ) -> None:
         self._layout = Layout(scenario.graph)
-        self._scenario, self._random, self._stopwatch = scenario, random, stopwatch
+        self._scenario, self._noise, self._stopwatch = scenario, noise, stopwatch
         self._planner = planner(self._layout)
         self._stock = Stock(self._layout)
         self._versions: dict[str, list[Version]] = {name: [] for name in scenario.feeds}
@@ -147,16 +156,30 @@ class Simulation:
     def _start(self, plan: Plan) -> None:
         self._busy.add(plan.goal)
         self._timed(lambda: self._stock.pin(plan.reads))
-        cost = sum(step.cost * self._noise() for step in plan.steps)
+        cost, made = self._run_steps(plan)
+        self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan, cost, made))
+
+    def _run_steps(self, plan: Plan) -> tuple[float, dict[Block, Block]]:
+        """What a plan really costs, and what it makes. A step reads what others made, not what was expected of them."""
+        total = 0.0
+        made: dict[Block, Block] = {}
+        for step in plan.steps:
+            reads = tuple(made.get(block, block) for block in step.reads)
+            cost, sizes = self._scenario.costs(step.task, step.variant, reads)
+            total += cost * self._noise(f"{step.task} {step.variant} {step.makes[0]!r}")
+            for block, size in zip(step.makes, sizes, strict=True):
+                made[block] = self._really_made(step, block.of_size(size))
+        return total, made
+
+    def _finish(self, plan: Plan, cost: float, made: dict[Block, Block]) -> None:
+        """All that a plan made becomes visible together, and its goal is handed over.
+
+        It is paid now: at the end of a simulation, planners that make one plan of a repair or several pay alike.
+        """
+        self._busy.remove(plan.goal)
         self.outcome.cost += cost
         self.outcome.costs.append((self._now, self.outcome.cost))
-        self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan))
-
-    def _finish(self, plan: Plan) -> None:
-        """All that a plan made becomes visible together, and its goal is handed over."""
-        self._busy.remove(plan.goal)
         before = self._ends(plan.goal)
-        made = {block: block for step in plan.steps for block in self._really_made(step)}
         self._timed(lambda: self._commit(plan, list(made.values())))
         self.outcome.ran.update((step.task, step.variant) for step in plan.steps)
         if plan.delivers is not None:
@@ -172,13 +195,10 @@ class Simulation:
         touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
         self._stock.settle(touched, self._clock)
 
-    def _really_made(self, step: Step) -> list[Block]:
-        """What a step made. A base that a delta was applied to is the size it is: noise would add up for ever."""
-        steady = step.task == step.makes[0].channel and step.makes[0].shape is Shape.BASE
-        return [b if steady else b.of_size(_times(b.size, self._noise())) for b in step.makes]
-
-    def _noise(self) -> float:
-        return max(LEAST, self._random.gauss(1.0, SPREAD))
+    def _really_made(self, step: Step, block: Block) -> Block:
+        """What a step makes. A base that a delta was applied to is the size it is: noise would add up for ever."""
+        steady = step.task == block.channel and block.shape is Shape.BASE
+        return block if steady else block.of_size(_times(block.size, self._noise(f"size of {block!r}")))
 
     def _ends(self, output: str) -> Ends:
         return self._clock.ends(output, self._stock.delivered(output))

@@ -1,13 +1,14 @@
-"""An experiment: curves over a range, and a conclusion that they bear out or not."""
+"""An experiment: curves over a range, measured in every declared set-up, and claims that they bear out or not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from tidemill.errors import Infeasible
+from tidemill.sim.claims import Declaration, Judgement
 from tidemill.sim.staleness.run import simulated, uncontended
 from tidemill.sim.staleness.workload import Way, Workload
 
@@ -15,6 +16,9 @@ Curve = Mapping[float, float]
 """Relative lateness, by what is varied."""
 
 Curves = Mapping[str, Curve]
+
+EVENTS, SEEDS = 100_000, 3
+"""What claims are judged by, unless a caller asks for another number of events or seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,11 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Part of a conclusion."""
+class Sample:
+    """The curves of one set-up: the mean over seeds, and each seed by itself."""
 
-    says: str
-    holds: Callable[[Curves], bool]
+    mean: Curves = field(hash=False)
+    seeds: tuple[Curves, ...] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,8 @@ class Experiment:
     title: str
     axis: str
     values: tuple[float, ...]
-    series: Mapping[str, Series]
-    checks: tuple[Check, ...]
-
-    @property
-    def conclusion(self) -> str:
-        return "; ".join(check.says for check in self.checks)
+    setups: Mapping[str, Mapping[str, Series]] = field(hash=False)  # curves, by set-up
+    declaration: Declaration[Sample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +54,55 @@ class Result:
     """What was measured. A curve has no point where its placement does not fit the jobs on the tracks."""
 
     experiment: Experiment
-    curves: Curves
+    samples: Mapping[str, Sample] = field(hash=False)
     events: int
     seeds: int
 
     @property
-    def doubts(self) -> list[str]:
-        return [check.says for check in self.experiment.checks if not check.holds(self.curves)]
+    def judgement(self) -> Judgement:
+        return self.experiment.declaration.judge(self.samples)
 
     @property
-    def holds(self) -> bool:
-        return not self.doubts
+    def as_declared(self) -> bool:
+        """Was it measured with the declared numbers of events and seeds?"""
+        return (self.events, self.seeds) == (EVENTS, SEEDS)
 
     def to_json(self) -> dict[str, Any]:
         points = [
-            {"series": name, "x": x, "lateness": lateness}
-            for name, curve in self.curves.items()
+            {"setup": setup, "series": name, "x": x, "lateness": lateness, "by_seed": _by_seed(sample, name, x)}
+            for setup, sample in self.samples.items()
+            for name, curve in sample.mean.items()
             for x, lateness in curve.items()
         ]
         return {
             "figure": self.experiment.figure, "title": self.experiment.title, "x": self.experiment.axis,
-            "points": points, "conclusion": self.experiment.conclusion, "holds": self.holds, "doubts": self.doubts,
-            "events": self.events, "seeds": self.seeds,
+            "points": points, "events": self.events, "seeds": self.seeds, "as_declared": self.as_declared,
+            **self.judgement.to_json(),
         }  # fmt: skip
 
 
-def measured(experiment: Experiment, events: int, seeds: Sequence[int] = (1,)) -> Result:
-    """Every point of every curve, the mean over seeds."""
+def _by_seed(sample: Sample, name: str, x: float) -> list[float]:
+    return [curves[name][x] for curves in sample.seeds]
+
+
+def measured(experiment: Experiment, events: int = EVENTS, seeds: Sequence[int] = range(1, SEEDS + 1)) -> Result:
+    """Every point of every curve in every set-up."""
     lateness = Lateness(events)
-    curves = {
-        name: dict(_points(experiment.values, series, seeds, lateness)) for name, series in experiment.series.items()
-    }
-    return Result(experiment, curves, events, len(seeds))
+    samples = {name: _sample(experiment.values, series, seeds, lateness) for name, series in experiment.setups.items()}
+    return Result(experiment, samples, events, len(seeds))
+
+
+def _sample(values: Iterable[float], series: Mapping[str, Series], seeds: Sequence[int], lateness: Lateness) -> Sample:
+    each = [
+        {name: dict(_points(values, one, seed, lateness)) for name, one in series.items()} for seed in seeds
+    ]  # fmt: skip
+    return average(each)
+
+
+def average(each: Sequence[Curves]) -> Sample:
+    """Curves of several seeds, and their mean."""
+    mean = {name: {x: fmean(curves[name][x] for curves in each) for x in curve} for name, curve in each[0].items()}
+    return Sample(mean, tuple(each))
 
 
 class Lateness:
@@ -102,12 +119,9 @@ class Lateness:
         return simulated(workload, way, self._events, seed).staleness / self._best[key]
 
 
-def _points(
-    values: Iterable[float], series: Series, seeds: Sequence[int], lateness: Lateness
-) -> Iterable[tuple[float, float]]:
+def _points(values: Iterable[float], series: Series, seed: int, lateness: Lateness) -> Iterable[tuple[float, float]]:
     for value in values:
-        workload = series.workload(value)
         try:
-            yield value, fmean(lateness(workload, series.way, seed) for seed in seeds)
+            yield value, lateness(series.workload(value), series.way, seed)
         except Infeasible:
             continue

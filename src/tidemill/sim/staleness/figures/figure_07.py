@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from tidemill.sim.staleness.experiment import Check, Curves, Experiment, Series
-from tidemill.sim.staleness.figures.judging import CLEARLY, never_worse, times
-from tidemill.sim.staleness.figures.table_2 import JOBS, LOADS, at_loads, many
+from tidemill.sim.claims import Claim, Declaration
+from tidemill.sim.staleness.experiment import Experiment, Sample
+from tidemill.sim.staleness.figures.judging import CLEARLY, is_better
+from tidemill.sim.staleness.figures.table_2 import JOBS, LOADS, PARAMETERS, for_each_length, many
 from tidemill.sim.staleness.workload import Way
 
 BENEFIT, EDF, RANDOM = "Max Benefit", "EDF", "random"
-TABLES = at_loads([*many(JOBS // 2, "low", 1.0), *many(JOBS // 2, "high", 10.0)])
-HIGH = (0.85, 0.9, 0.95, 1.0)
 
 
-def _lower(curves: Curves) -> bool:
-    return all(times(curves[name], curves[BENEFIT], HIGH) > 1 + CLEARLY for name in (EDF, RANDOM))
-
-
-def _everywhere(curves: Curves) -> bool:
-    return all(never_worse(curves[BENEFIT], curves[name]) for name in (EDF, RANDOM))
+def _lower(sample: Sample) -> bool:
+    curves = sample.mean
+    return all(is_better(curves[BENEFIT], curves[name], by=CLEARLY) for name in (EDF, RANDOM))
 
 
 FIGURE_7 = Experiment(
@@ -25,13 +21,23 @@ FIGURE_7 = Experiment(
     "Two classes of priority",
     "load",
     LOADS,
-    {
-        BENEFIT: Series(TABLES, Way("max-benefit")),
-        EDF: Series(TABLES, Way("edf")),
-        RANDOM: Series(TABLES, Way("random")),
-    },
-    (
-        Check("under high load who heeds priorities is far less late than who does not", _lower),
-        Check("and never later", _everywhere),
+    for_each_length(
+        [*many(JOBS // 2, "low", 1.0), *many(JOBS // 2, "high", 10.0)],
+        {BENEFIT: Way("max-benefit"), EDF: Way("edf"), RANDOM: Way("random")},
+    ),
+    Declaration(
+        {
+            **PARAMETERS,
+            "tables": "15 with a priority of 1, 15 with 10 (4.4); otherwise as in table 2",
+            "dispatching": "Max Benefit, which heeds priorities, EDF and random, which do not, on one queue",
+        },
+        (
+            Claim(
+                "4.4",
+                "an algorithm that heeds priorities leads to far less lateness than those that do not",
+                "averaged over loads, Max Benefit adds clearly less lateness than EDF and than random",
+                _lower,
+            ),
+        ),
     ),
 )
