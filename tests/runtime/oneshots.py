@@ -75,6 +75,7 @@ class DigestEngine:
     calls: list[str] = field(default_factory=list)
     failing: dict[str, int] = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
+    start_seconds: float = 0.0
 
     def invoke(
         self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int

@@ -10,7 +10,7 @@ from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import CatalogError, TidemillError
+from tidemill.errors import BlockDamaged, CatalogError, EngineLost, RunFailed, StorageError, TidemillError
 from tidemill.intake import load
 from tidemill.model.run import LOST, RunState
 from tidemill.runtime.asking import ask
@@ -86,3 +86,27 @@ def test_a_catalog_that_is_away_every_time_is_given_up(
 
     monkeypatch.setattr(executor.catalog, "commit", away)
     assert [attempt(executor) for _ in range(LOST + 1)] == [RunState.READY] * LOST + [RunState.FAILED]
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (EngineLost("the Java process was killed", retry_in=2.0), RunState.WAITING),
+        (StorageError("the disk is full"), RunState.WAITING),
+        (BlockDamaged("a file is missing"), RunState.FAILED),
+        (RunFailed("no such column"), RunState.FAILED),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_only_what_may_pass_by_itself_is_given_back(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: TidemillError, state: RunState
+) -> None:
+    insert(executor, tmp_path, "good")
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(executor.engine, "invoke", fails)
+    assert attempt(executor) is state
+    (run,) = executor.catalog.runs(subject="copied")
+    assert (run.attempt, run.lost) == (1, int(state is RunState.WAITING))

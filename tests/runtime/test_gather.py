@@ -14,6 +14,7 @@ from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, NotFound, StorageError
 from tidemill.intake import load, parcel
+from tidemill.ports import Clock
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.gather import Gatherer, Small
 from tidemill.runtime.insert import Inserted, Inserter
@@ -28,9 +29,9 @@ wf.input("users", "user int, city string", key="user")
 class House:
     """A project without Spark."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self.root = root
-        self.catalog: SqlCatalog = open_catalog(f"sqlite:///{root / 'catalog.db'}")
+        self.catalog: SqlCatalog = open_catalog(f"sqlite:///{root / 'catalog.db'}", clock)
         self.catalog.apply(wf.declared())
         store = open_store(str(root / "blocks"))
         self.engine = PlainEngine(store.locate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.runtime.oneshots import Bench, Json, action, bench, chain, verdicts, workflow
 
-from tidemill.errors import Conflict, IllegalMove, NotFound
+from tidemill.errors import Conflict, ForeignStore, IllegalMove, NotFound
 from tidemill.model.states import DatasetState as D
+from tidemill.model.store import StoreMarker
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.evict import Evictor
 from tidemill.runtime.stored import Budget, Budgets
@@ -27,7 +29,20 @@ def mill(tmp_path: Path, sqlite_template: Path) -> Iterator[Bench]:
 
 
 def within(mill: Bench, store: Budget | None = None, **workflows: Budget) -> Evictor:
-    return Evictor(mill.shop.ledger, mill.store, Budgets(store, workflows))
+    return replace(mill.shop, budgets=Budgets(store, workflows)).evictor()
+
+
+def test_nothing_is_evicted_from_a_store_that_is_anothers(mill: Bench) -> None:
+    made = mill.run(chain("a", "b"))
+    evictor = within(mill)
+    evictor.free(1)
+    mill.run(chain("c", "d"))
+    mill.store.write_marker(StoreMarker("another", 0, 0.0))
+    before = set(mill.store.listing())
+    with pytest.raises(ForeignStore, match="belongs to another catalog"):
+        evictor.free(1)
+    assert set(mill.store.listing()) == before
+    assert mill.state(made, 1) is D.DELETED
 
 
 # -- pins --------------------------------------------------------------------------------------------------------
@@ -108,6 +123,21 @@ def test_a_workflow_that_cannot_be_kept_within_its_budget_does_not_keep_the_stor
     assert done is not None
     assert [p.partition(":")[0] for p in done.problems] == ["workflow 'one'"]
     assert [g.dataset.workflow for g in done.going] == ["two"]
+
+
+def test_a_budget_that_cannot_be_kept_takes_what_may_go_and_says_what_is_missing(mill: Bench) -> None:
+    """The leaf alone holds more than the budget; the four others need not stay for that."""
+    made = mill.run(chain("a", "b", "c", "d", "e"))
+    each = mill.dataset(made, 5).bytes
+    done = within(mill, Budget(each - 1, 1.0)).keep_within()
+    assert done is not None
+    assert done.freed == 4 * each
+    assert [mill.state(made, key) for key in (1, 2, 3, 4, 5)] == [*[D.DELETED] * 4, D.LEAF]
+    assert [p.partition(":")[0] for p in done.problems] == ["the store"]
+    assert "1 bytes are missing" in done.problems[0]
+    again = within(mill, Budget(each - 1, 1.0)).keep_within()
+    assert again is not None
+    assert (again.going, len(again.problems)) == ((), 1)
 
 
 # -- random worlds -----------------------------------------------------------------------------------------------

@@ -205,15 +205,15 @@ def test_what_passes_the_threshold_is_evicted_and_no_more(url: str, tmp_path: Pa
     assert mill.leftovers() == set()
 
 
-def test_a_budget_that_leaves_alone_exceed_deletes_nothing(url: str, tmp_path: Path) -> None:
+def test_a_budget_that_leaves_alone_exceed_takes_all_else_and_no_leaf(url: str, tmp_path: Path) -> None:
     with bench(url, tmp_path, budgets=Budgets(Budget(1, 1.0))) as mill:
         made = mill.run(chain("a", "b"))
         done = mill.shop.evictor().keep_within()
         assert done is not None
         assert "the store: " in done.problems[0]
-        assert done.going == ()
-        assert (mill.state(made, 1), mill.state(made, 2)) == (D.STORED, D.LEAF)
-        assert mill.shop.storage().problems == done.problems
+        assert [g.dataset.name for g in done.going] == ["a1"]
+        assert (mill.state(made, 1), mill.state(made, 2)) == (D.DELETED, D.LEAF)
+        assert f"{mill.dataset(made, 2).bytes - 1} bytes are missing" in mill.shop.storage().problems[0]
 
 
 def test_an_evictor_learns_as_submissions_come(mill: Bench) -> None:
@@ -273,3 +273,23 @@ def test_figures_of_the_past(mill: Bench) -> None:
     assert (only.actions, only.computed, only.hits) == (2, 1, 1)
     assert mill.shop.past(replace(ever, workflow="nope"), Resolution.DAY) == []
     assert mill.shop.past(replace(ever, since=ever.until), Resolution.DAY) == []
+
+
+# -- what a dataset costs --------------------------------------------------------------------------------------
+
+
+def test_a_dataset_is_not_charged_for_the_start_of_the_engine(mill: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine starts when it is first needed. What came of it is evicted by what it takes to make it again."""
+    now = 0.0
+
+    def work(query: str) -> None:
+        nonlocal now
+        if not mill.engine.start_seconds:
+            mill.engine.start_seconds = 46.0
+            now += 46.0
+        now += 7.0
+
+    monkeypatch.setattr("tidemill.runtime.timing.monotonic", lambda: now)
+    mill.engine.before = work
+    made = mill.run(chain("a", "b"))
+    assert [mill.dataset(made, key).seconds for key in (1, 2)] == [7.0, 7.0]

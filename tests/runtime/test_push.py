@@ -96,8 +96,8 @@ def test_the_number_moves_only_from_where_it_is(house: House) -> None:
 
 
 def _insert(inserter: Inserter, move: Advance) -> None:
-    def fill(_to: object, _schema: object, directory: str, _tag: str) -> str:
-        return "nothing"
+    def fill(_to: object, _schema: object, directory: str, _tag: str) -> tuple[str, int]:
+        return "nothing", 0
 
     inserter.insert("events", Kind.DELTA, (), fill, (move,))
 

@@ -9,17 +9,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.acceptance.plain import PlainEngine
 from tests.catalog.driver import CHANNELS, COPY, Driver, FakeClock, moves_of
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import CatalogError
+from tidemill.errors import CatalogError, EngineLost
 from tidemill.model.flow import Binding
 from tidemill.model.run import Run, RunKind, RunState, demand_of
 from tidemill.model.trigger import Data
 from tidemill.model.workflow import Workflow
+from tidemill.ports import HEALTHY, EngineHealth
 from tidemill.records import Server
 from tidemill.runtime.chop import Portion
+from tidemill.runtime.execute import Executor
 from tidemill.runtime.serve import Execute, Loop, Rhythm
+from tidemill.storage import open_store
 
 FLOW = Binding("copy", COPY.tasks, triggers=(Data("a"),))
 RHYTHM = Rhythm(tick=0.01, lead=5.0)
@@ -183,3 +187,74 @@ def test_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
 
     served(loop_of(catalog, execute, tracks=2), lambda: len(at_once) == 4)
     assert max(at_once) <= 2
+
+
+class Moody(PlainEngine):
+    """An engine that is lost, and comes back if it is started often enough."""
+
+    def __init__(self) -> None:
+        super().__init__(str)
+        self.found = HEALTHY
+        self.starts = 0
+        self.needed = 1
+
+    def health(self) -> EngineHealth:
+        return self.found
+
+    def start(self) -> None:
+        self.starts += 1
+        if self.starts < self.needed:
+            raise EngineLost("still gone")
+        self.found = HEALTHY
+
+
+def loop_with(catalog: SqlCatalog, directory: Path, execute: Execute) -> tuple[Loop, Moody]:
+    engine = Moody()
+    executor = Executor(catalog, open_store(str(directory / "blocks")), engine, "one")
+    return Loop(catalog, Server("one", "work", 2), execute, [], RHYTHM, executor=executor), engine
+
+
+def states(catalog: SqlCatalog) -> list[tuple[str, bool]]:
+    return [(s.state, s.leader) for s in catalog.servers()]
+
+
+def test_a_server_without_an_engine_takes_nothing_and_says_so(
+    driver: Driver, catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    executed: list[int] = []
+    loop, engine = loop_with(catalog, tmp_path, lambda run, _: executed.append(run.id))
+    loop.tick()
+    assert states(catalog) == [("serving", True)]
+    engine.found = EngineHealth("gone", retry_in=5.0)
+    driver.insert("a")
+    loop.tick()
+    assert states(catalog) == [("recovering", False)]
+    assert (engine.starts, catalog.firings()) == (0, [])
+    engine.found, engine.needed = EngineHealth("gone"), 2
+    served(loop, lambda: bool(executed))
+    assert engine.starts == 2
+    assert catalog.firings() != []
+
+
+def test_a_server_that_gives_up_its_engine_ends(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
+    loop, engine = loop_with(catalog, tmp_path, finishing(driver))
+    driver.insert("a")
+    engine.found = EngineHealth("out of memory", gave_up=True)
+    with pytest.raises(EngineLost, match="gave up: out of memory"):
+        loop.run()
+    assert (engine.starts, states(catalog)) == (0, [("stopped", False)])
+    assert catalog.runs(subject="copy") == []
+
+
+def test_a_server_gives_back_what_an_outage_left_it_with(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
+    loop, _ = loop_with(catalog, tmp_path, finishing(driver))
+    executor = loop._executor
+    assert executor is not None
+
+    def cut_off() -> Run:
+        driver.claim(driver.request(RunKind.FLOW, "copy"), demand_of(FLOW), owner="one")
+        raise CatalogError("cut off")  # the answer is lost
+
+    with pytest.raises(CatalogError):
+        executor.own.claim(cut_off)
+    served(loop, lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.submission import Errand, Product
 from tidemill.model.task import Command, Task
 from tidemill.model.view import View
-from tidemill.oneshot import OUTPUT, Sources, parsed, task_of
+from tidemill.oneshot import OUTPUT, Sources, canonical, parsed, task_of
 from tidemill.ports import Target
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.lease import Lease
@@ -26,6 +25,7 @@ from tidemill.runtime.ledger import Ledger
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.perform import tag_of
 from tidemill.runtime.supervise import supervised
+from tidemill.runtime.timing import Timer
 
 _NOT_CODE = ("inputs", "generation", "collision")
 """Parts of a description that no look at the action's code can change."""
@@ -47,12 +47,11 @@ class Actor:
 
     def attempt(self, run: Run) -> bool:
         """One attempt at the run of an action; False if somebody else has it, or it has to wait."""
-        catalog, executor = self.executor.catalog, self.executor
         try:
-            claim = catalog.claim(run.id, Demand(), owner=executor.owner, lease=executor.lease)
+            claim = self.executor.claim(run.id, Demand())
         except Conflict:
             return False
-        executor.once(claim, self._commit, retry_in=self._retry_in(claim))
+        self.executor.once(claim, self._commit, retry_in=self._retry_in(claim))
         return True
 
     def _retry_in(self, claim: Claim) -> float | None:
@@ -61,14 +60,14 @@ class Actor:
             retry = self._task(self.ledger.errand(claim.run.id))[1].retry
         except TidemillError:
             return None
-        return retry.wait(claim.run.attempt) if claim.run.attempt < retry.attempts else None
+        return retry.wait(claim.run.attempt - claim.run.lost)
 
     def _commit(self, claim: Claim, log: RunLog, lease: Lease) -> None:
         errand = self.ledger.errand(claim.run.id)
         action, task = self._task(errand)
         self._check_same(errand, action, task)
         self.executor.catalog.began(claim.run.id, claim.run.fence)
-        began = time.monotonic()
+        timer = Timer(self.executor.engine)
         directory = f"{claim.directory}/{OUTPUT}"
         target = Target(action.name, Kind.BASE, self.executor.store.stage(directory), None, Append())
         views = {p.name: d.view(p.name) for p, d in zip(action.parents, errand.inputs, strict=True)}
@@ -79,9 +78,9 @@ class Actor:
         except TidemillError as error:
             self._blame_damage(errand, error)
             raise
-        files = self.executor.store.publish(directory)
+        files = self.executor.store.publish(directory, target.receipt.rows)
         log.say(f"{action.name}: {sum(f.rows for f in files)} rows")
-        self.ledger.made(claim, Product(schema, files, time.monotonic() - began, log.text))
+        self.ledger.made(claim, Product(schema, files, timer.seconds, log.text))
 
     def _task(self, errand: Errand) -> tuple[Action, Task]:
         workflow = _workflow(json.dumps(errand.document))
@@ -90,7 +89,7 @@ class Actor:
 
     def _check_same(self, errand: Errand, action: Action, task: Task) -> None:
         """What is run must be what was submitted, or its result would be taken for something that it is not."""
-        now = described(task, OUTPUT, [], self.surroundings)
+        now = described(canonical(task), OUTPUT, [], self.surroundings)
         before, after = ({k: v for k, v in d.items() if k not in _NOT_CODE} for d in (errand.description, now))
         if before != after:
             what = ", ".join(d.part for d in differences(before, after))

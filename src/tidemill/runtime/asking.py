@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.run import LOST, TO_COME, Run, RunKind, RunState
+from tidemill.model.run import TO_COME, Run, RunKind, RunState
 from tidemill.ports import CatalogReader, CatalogWriter
 
 _AGAIN = (RunState.FAILED, RunState.KILLED)
 
 
 def ask(catalog: CatalogWriter, flow: str, *, backfill: bool = False) -> Run:
-    """A run of a flow, with the attempts that its tasks allow, and some for servers that die.
+    """A run of a flow, with the attempts that its tasks allow.
 
     One that waits already will see all there is: there is no need for another. A backfill computes declared tables
     anew and takes all that waits for other tasks, on a track that live tables never wait for.
@@ -22,7 +22,7 @@ def ask(catalog: CatalogWriter, flow: str, *, backfill: bool = False) -> Run:
     waiting = [r for r in to_come if r.backfill is backfill]
     if waiting:
         return waiting[-1]
-    attempts = int(binding.spec.get("attempts", 1)) + LOST
+    attempts = int(binding.spec.get("attempts", 1))
     return catalog.request(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -35,6 +34,7 @@ from tidemill.runtime.execute import Executor
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.perform import directory_of, tag_of
+from tidemill.runtime.timing import Timer
 from tidemill.runtime.views import Views
 
 REWRITING = Terms(start=0.3, change=3e-6, content=1.4e-6, byte=1.2e-8)
@@ -65,15 +65,14 @@ class Compactor:
     def make(self, wanted: Compaction, why: str) -> Block:
         """Do one compaction, as a run."""
         catalog, channel = self.executor.catalog, wanted.view.channel
-        run = catalog.request(RunKind.COMPACTION, channel)
-        claim = catalog.claim(run.id, Demand(), owner=self.executor.owner, lease=self.executor.lease)
+        claim = self.executor.begin(RunKind.COMPACTION, channel, Demand())
 
         def commit(claim: Claim, log: RunLog, _lease: Lease) -> Block:
             self._check_there(wanted)
             log.say(f"compacted because {why}")
-            began = time.monotonic()
+            timer = Timer(self.executor.engine)
             made = _made(wanted, self._files(wanted.view, claim, log))
-            rewriting = self._learnt(wanted, made, time.monotonic() - began)
+            rewriting = self._learnt(wanted, made, timer.seconds)
             return catalog.compacted(claim, made, log=log.text, rewriting=rewriting)
 
         return self.executor.once(claim, commit)
@@ -109,8 +108,8 @@ class Compactor:
     def _written(self, view: Snapshot | Chain, claim: Claim) -> tuple[File, ...]:
         directory = directory_of(claim, 0)
         staged, count = self.executor.store.stage(directory), file_count(view, self.limits)
-        self.executor.engine.write_view(view, staged, files=count, tag=tag_of(claim.run))
-        return self.executor.store.publish(directory)
+        rows = self.executor.engine.write_view(view, staged, files=count, tag=tag_of(claim.run))
+        return self.executor.store.publish(directory, rows)
 
 
 def verdict(catalog: CatalogReader, updates: Mapping[str, Updates], channel: str, limits: Limits = LIMITS) -> Verdict:

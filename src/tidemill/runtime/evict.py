@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -29,6 +29,7 @@ class Evictor:
 
     ledger: Ledger
     store: BlockStore
+    check_store: Callable[[], object]  # raises if the store is not this catalog's
     budgets: Budgets = field(default_factory=Budgets)
     algorithm: Algorithm = field(default_factory=ALGORITHMS[DEFAULT])
     _history: History = field(default_factory=History)
@@ -47,7 +48,7 @@ class Evictor:
     def keep_within(self) -> Storage | None:
         """Delete what was chosen before, and then what budgets do not allow; None if nothing has to go.
 
-        A budget that cannot be kept takes nothing, and is among the problems.
+        A budget that cannot be kept takes all that may go, and is among the problems.
         """
         self.delete()
         return self._deleted(self.storage()) if shares(self.ledger.held(), self.budgets).over else None
@@ -70,8 +71,10 @@ class Evictor:
 
         A dataset is out of everybody's sight before its first file goes, and gone only after its last.
         """
-        gone = 0
-        for identity in self.ledger.going():
+        gone, going = 0, self.ledger.going()
+        if going:
+            self.check_store()
+        for identity in going:
             paths = self.ledger.begin_deleting(identity)
             if paths is not None:
                 self.store.delete(paths)

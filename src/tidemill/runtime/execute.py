@@ -19,6 +19,7 @@ from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
 from tidemill.model.run import TO_COME, Claim, Demand, Outcome, Run, RunKind, demand_of
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress
+from tidemill.runtime.claims import OwnRuns
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.perform import Performance, Told, tag_of
@@ -45,7 +46,10 @@ class Executor:
     lease: float = 30.0  # seconds
     busy: float = 60.0  # seconds to wait for another run's slot on a channel that a run must read through
     sleep: Callable[[float], None] = time.sleep
-    under_way: dict[int, Run] = field(default_factory=dict)  # by number
+    own: OwnRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own", OwnRuns(self.catalog, self.owner))
 
     def flow(
         self,
@@ -61,6 +65,7 @@ class Executor:
         A run of it that a dead process left behind is given up first, once its lease has expired. `upto` says how far
         to read, `told` what else is to be known of the run.
         """
+        self.own.recover()
         for left in self.catalog.reclaim():
             if left.subject == binding.name:
                 self._give_up(left.id)
@@ -93,11 +98,11 @@ class Executor:
         """
         try:
             demand = demand_of(binding, upto)
-            claim = self.catalog.claim(run.id, demand, owner=self.owner, lease=self.lease, fence=fence)
+            claim = self.claim(run.id, demand, fence=fence)
         except Conflict:
             return None
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        wait = retry.wait(claim.run.attempt) if claim.run.attempt < retry.attempts else None
+        wait = retry.wait(claim.run.attempt - claim.run.lost)
 
         def commit(claim: Claim, log: RunLog, lease: Lease) -> list[Block]:
             doors = (self.catalog, self.store, self.engine)
@@ -115,26 +120,36 @@ class Executor:
             return self.catalog.commit(claim, perform(claim, log, lease))
 
         while True:
-            claim = self._claim(run.id, demand)
+            claim = self._claim_patiently(run.id, demand)
             try:
-                blocks = self.once(claim, commit, retry_in=retry_in(claim.run.attempt))
+                blocks = self.once(claim, commit, retry_in=retry_in(claim.run.attempt - claim.run.lost))
                 return self.catalog.run(run.id), blocks
             except TidemillError:
                 after = self.catalog.run(run.id)
                 if after.state not in TO_COME:
                     raise
-                self.sleep(max(0.0, (after.not_before or 0.0) - time.time()))
+                self.sleep(max(0.0, (after.not_before or 0.0) - self.catalog.now()))
 
     def once(self, claim: Claim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """One attempt at a claimed run, up to and with its commit; what fails leaves nothing visible."""
         log = RunLog()
-        with self.holding(claim.run, log, retry_in) as lease:
+        with self.holding(claim.run, log, retry_in) as lease, self.own.reporting():
             return commit(claim, log, lease)
+
+    def begin(self, kind: RunKind, subject: str, demand: Demand) -> Claim:
+        """A run that only this process can execute."""
+        self.own.recover()
+        return self.own.claim(lambda: self.catalog.begin(kind, subject, demand, owner=self.owner, lease=self.lease))
+
+    def take(self, run: int) -> Run:
+        return self.own.claim(lambda: self.catalog.take(run, owner=self.owner, lease=self.lease))
+
+    def claim(self, run: int, demand: Demand, *, fence: int | None = None) -> Claim:
+        return self.own.claim(lambda: self.catalog.claim(run, demand, owner=self.owner, lease=self.lease, fence=fence))
 
     @contextmanager
     def holding(self, run: Run, log: RunLog, retry_in: float | None = None) -> Iterator[Lease]:
         """Keep a run that is under way; what fails meanwhile ends the attempt."""
-        self.under_way[run.id] = run
         try:
             with Lease(self.catalog, run, self.lease, on_loss=lambda: self.engine.cancel(tag_of(run))) as lease:
                 yield lease
@@ -142,20 +157,20 @@ class Executor:
             self._failed(run, error, log, retry_in)
             raise
         finally:
-            self.under_way.pop(run.id, None)
+            self.own.end(run)
 
     def abandon(self) -> None:
         """Give back what is under way, to be tried by somebody else at once."""
-        for run in list(self.under_way.values()):
+        for run in list(self.own.under_way.values()):
             with suppress(LeaseLost):
-                self.catalog.fail(run.id, run.fence, error=f"{self.owner} was stopped", retry_in=0.0)
+                self.catalog.fail(run.id, run.fence, error=f"{self.owner} was stopped", retry_in=0.0, lost=True)
             self.engine.cancel(tag_of(run))
 
-    def _claim(self, run: int, demand: Demand) -> Claim:
+    def _claim_patiently(self, run: int, demand: Demand) -> Claim:
         deadline = time.monotonic() + self.busy
         while True:
             try:
-                return self.catalog.claim(run, demand, owner=self.owner, lease=self.lease)
+                return self.claim(run, demand)
             except ChannelBusy:
                 if time.monotonic() > deadline:
                     self._give_up(run)
@@ -177,9 +192,10 @@ class Executor:
         said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
         log.say(f"failed: {said}")
         again = retry_in if isinstance(error, Exception) else None
-        if isinstance(error, CatalogError):  # no fault of the tasks': as if this process had died, and was back at once
-            again = 0.0
-        try:
-            self.catalog.fail(run.id, run.fence, error=said, log=log.text, retry_in=again)
-        except LeaseLost:
-            return
+        later = error.retry_in if isinstance(error, TidemillError) else None
+        if later is None and isinstance(error, Conflict) and run.kind is RunKind.FLOW:  # others overtook it
+            later = 0.0
+        lost = later is not None
+        with suppress(LeaseLost, CatalogError), self.own.reporting():
+            again = later if lost else again
+            self.catalog.fail(run.id, run.fence, error=said, log=log.text, retry_in=again, lost=lost)

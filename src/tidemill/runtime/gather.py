@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemill.errors import BadInput, Conflict, TidemillError
+from tidemill.errors import BadInput, Conflict, InsertUnderWay, KeyUsed, TidemillError
 from tidemill.model.block import Block, Kind
 from tidemill.model.channel import Channel
 from tidemill.model.run import Advance
@@ -146,9 +146,11 @@ class Gatherer:
     def _together(self, group: Sequence[_Checked]) -> dict[int, Answer]:
         try:
             return self._in_one_block(group)
-        except Conflict as error:  # another server used one of the keys meanwhile: each for itself
+        except (Conflict, InsertUnderWay) as error:  # another server uses one of the keys: each for itself
             if len(group) > 1:
                 return {n: answer for one in group for n, answer in self._together([one]).items()}
+            if isinstance(error, KeyUsed):  # meanwhile: its block is there by now
+                return self._together(group)
             return dict.fromkeys(group[0].numbers, error)
         except TidemillError as error:
             return {n: error for one in group for n in one.numbers}
@@ -159,9 +161,9 @@ class Gatherer:
         before = self.inserter.executor.catalog.inserted(channel, keys) if keys else {}
         rest = [one for one in group if one.key not in before]
 
-        def fill(_to: Channel, _schema: Schema, directory: str, _tag: str) -> str:
+        def fill(_to: Channel, _schema: Schema, directory: str, _tag: str) -> tuple[str, int]:
             self.parcels.pack([one.parcel for one in rest], Path(directory))
-            return " ".join(one.parcel.digest for one in rest)
+            return " ".join(one.parcel.digest for one in rest), sum(one.parcel.rows for one in rest)
 
         new = tuple(key for key in keys if key not in before)
         moves = chained(move for one in rest for move in one.advances)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidemill.model.channel import Role
+from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
 from tidemill.ports import CatalogReader
 from tidemill.records import Event, RegisteredBinding
 from tidemill.runtime.edges import BLOCKS, edges, newest_of
 from tidemill.runtime.staleness import History, Reach
-from tidemill.runtime.status import Status
+from tidemill.runtime.status import Status, find_pathways
 
 ADVANCED = "channel.advanced"
 EVENTS = 5000
@@ -23,11 +24,13 @@ def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> 
     advanced = _advanced(events)
     inputs, tables = _names(status, Role.INPUT), _names(status, Role.DERIVED)
     bindings = catalog.bindings()
+    known, ways = edges(catalog, bindings), find_pathways([c.registered for c in status.channels], bindings)
+    untimed = {name: {p: 0 for p in ways.get(name, ()) if not known.timed(name, p)} for name in tables}
     return History(
         {name: _arrivals(catalog, name) for name in inputs},
-        {name: _reaches(catalog, name, advanced[name]) for name in tables},
+        {name: _reaches(catalog, name, advanced[name], untimed[name]) for name in tables},
         _weights(bindings, set(tables)),
-        edges(catalog, bindings),
+        known,
     )
 
 
@@ -57,7 +60,13 @@ def _arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
     return sorted({b.version for b in catalog.blocks(channel, BLOCKS) if b.version is not None})
 
 
-def _reaches(catalog: CatalogReader, channel: str, advanced: dict[int, Version]) -> list[Reach]:
+def _reaches(
+    catalog: CatalogReader, channel: str, advanced: dict[int, Version], nothing: Mapping[Pathway, Version]
+) -> list[Reach]:
+    """`nothing`: of an input whose data came after the table was made, it reflects no version, and lacks the first."""
     reached = {b.seq: b.reached for b in catalog.blocks(channel, BLOCKS)} if advanced else {}
-    found = [Reach(visible, newest_of(reached[seq])) for seq, visible in advanced.items() if seq in reached]
+    newest = {seq: newest_of(reached[seq]) for seq in advanced if seq in reached}
+    found = [
+        Reach(advanced[seq], {**nothing, **versions} if versions else versions) for seq, versions in newest.items()
+    ]
     return sorted(found, key=lambda r: r.visible)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tidemill.errors import BadInput, Conflict
+from tidemill.errors import BadInput, CatalogError, Conflict, InsertUnderWay, KeyUsed
 from tidemill.model.block import Block, Kind
 from tidemill.model.channel import Channel, Role
 from tidemill.model.identity import identity
-from tidemill.model.run import CONTENT, Advance, Claim, Demand, Filled, Outcome, RunKind, WantSlot
+from tidemill.model.run import CONTENT, Advance, Claim, Demand, Filled, Outcome, RunKind, RunState, WantSlot
 from tidemill.model.schema import Schema
 from tidemill.ports import Loader, Progress, Target
 from tidemill.runtime.execute import Executor
@@ -20,8 +21,11 @@ from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.perform import directory_of, tag_of
 
-Fill = Callable[[Channel, Schema, str, str], str]
-"""Writes the block's files into a directory, under a tag; returns the identity of what was written."""
+LOOK = 0.2
+"""Seconds between looks at what becomes of an insert that is under way elsewhere."""
+
+Fill = Callable[[Channel, Schema, str, str], tuple[str, int | None]]
+"""Writes the block's files into a directory, under a tag; returns the identity of what was written, and its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Inserter:
         key: str | None = None,
         progress: Progress | None = None,
     ) -> Inserted:
-        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> str:
+        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> tuple[str, int | None]:
             loaded = self.load(
                 path,
                 format=format,
@@ -59,7 +63,7 @@ class Inserter:
                 directory=Path(directory),
                 progress=progress,
             )
-            return loaded.digest
+            return loaded.digest, loaded.rows
 
         return self._once(channel, kind, key, fill)
 
@@ -70,7 +74,7 @@ class Inserter:
         """
         producer = f"{CONTENT}{digest}"
 
-        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> str:
+        def fill(to: Channel, schema: Schema, directory: str, _tag: str) -> tuple[str, int | None]:
             loaded = self.load(
                 path,
                 format=format,
@@ -82,7 +86,7 @@ class Inserter:
             )
             if loaded.digest != digest:
                 raise BadInput(f"{path} changed while it was read; write files elsewhere and move them here whole")
-            return digest
+            return digest, loaded.rows
 
         def was() -> bool:
             return self.executor.catalog.producers(channel, [producer])[producer] > 0
@@ -97,20 +101,30 @@ class Inserter:
             raise
 
     def frame(self, channel: str, frame: Any, *, kind: Kind = Kind.DELTA, key: str | None = None) -> Inserted:
-        def fill(to: Channel, schema: Schema, directory: str, tag: str) -> str:
+        def fill(to: Channel, schema: Schema, directory: str, tag: str) -> tuple[str, int | None]:
             target = Target(to.name, kind, directory, schema, to.updates)
             self.executor.engine.write(frame, target, tag=tag)
-            return uuid4().hex
+            return uuid4().hex, target.receipt.rows
 
         return self._once(channel, kind, key, fill)
 
     def _once(self, channel: str, kind: Kind, key: str | None, fill: Fill) -> Inserted:
         if key is None:
             return Inserted(self.insert(channel, kind, (), fill), repeated=False)
-        found = self.executor.catalog.inserted(channel, [key]).get(key)
-        if found is not None:
-            return Inserted(found, repeated=True)
-        return Inserted(self.insert(channel, kind, (key,), fill), repeated=False)
+        deadline = time.monotonic() + self.executor.busy
+        while True:
+            found = self.executor.catalog.inserted(channel, [key]).get(key)
+            if found is not None:
+                return Inserted(found, repeated=True)
+            try:
+                return Inserted(self.insert(channel, kind, (key,), fill), repeated=False)
+            except KeyUsed:  # meanwhile
+                continue
+            except InsertUnderWay:
+                if time.monotonic() > deadline:
+                    raise
+                self.executor.sleep(LOOK)
+                self.executor.catalog.reclaim()  # its process may have died
 
     def fed(self, name: str) -> tuple[Channel, Schema]:
         """An input channel, and the schema that what is inserted must have."""
@@ -122,22 +136,27 @@ class Inserter:
     def insert(
         self, name: str, kind: Kind, keys: tuple[str, ...], fill: Fill, advanced: tuple[Advance, ...] = ()
     ) -> Block:
-        """Make a block of what `fill` writes; raises `Conflict` if an insert had one of the keys already.
+        """Make a block of what `fill` writes.
 
-        It does, too, if a producer of `advanced` is no longer where it was.
+        Raises `KeyUsed` if an insert had one of the keys already, `InsertUnderWay` if one may get it yet, and
+        `Conflict` if a producer of `advanced` is no longer where it was.
         """
         channel, schema = self.fed(name)
 
-        def perform(claim: Claim, log: RunLog, _lease: Lease) -> Outcome:
+        def commit(claim: Claim, log: RunLog, _lease: Lease) -> list[Block]:
             slot = claim.slots[None, name]
             directory = directory_of(claim, slot.block)
-            digest = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim.run))
-            files = self.executor.store.publish(directory)
+            digest, rows = fill(channel, schema, self.executor.store.stage(directory), tag_of(claim.run))
+            files = self.executor.store.publish(directory, rows)
             log.say(f"{sum(f.rows for f in files)} rows into {name}")
             filled = Filled(slot, schema, files, identity("insert", name, digest))
-            return Outcome((filled,), log=log.text, advanced=advanced)
+            return self.executor.catalog.commit(claim, Outcome((filled,), log=log.text, advanced=advanced))
 
-        run = self.executor.catalog.request(RunKind.INSERT, name)
-        demand = Demand(slots=(WantSlot(None, name, kind, keys),))
-        _, blocks = self.executor.attempts(run, demand, perform, retry_in=lambda _: 0.0)
-        return blocks[0]
+        demand = Demand(slots=(WantSlot(None, name, kind, keys, made_for=channel),))
+        claim = self.executor.begin(RunKind.INSERT, name, demand)
+        try:
+            return self.executor.once(claim, commit)[0]
+        except CatalogError:
+            if self.executor.catalog.run(claim.run.id).state is RunState.FINISHED:  # only the answer was lost
+                return self.executor.catalog.written(claim.run.id)[0]
+            raise

@@ -1,4 +1,7 @@
-"""Keeping house: compaction where it is due, collection, forgetting, and sweeping what crashed runs left behind.
+"""Keeping house: compaction where it is due, collection, forgetting, and removing what was marked for removal.
+
+What is removed was marked first, by the catalog: files of garbage-collected blocks, and directories of attempts that
+ended without a result. The store is never listed for it. `scan` does that when it is asked for, and only marks.
 
 All of it is done in small steps, each of which can be the last: before one begins, `go_on` is asked. What is left then
 is as due as before, and done the next time.
@@ -6,22 +9,25 @@ is as due as before, and done the next time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tidemill import errors
-from tidemill.errors import Conflict, TidemillError
+from tidemill.errors import Conflict, StorageError, TidemillError
 from tidemill.model.block import Block, Kind
 from tidemill.model.codec import Json
+from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.store import Grace, RemovalKind, is_written_by_runs
 from tidemill.records import Forgotten, RegisteredBinding, RegisteredChannel
 from tidemill.retain.collection import Need, collectable
 from tidemill.runtime.compaction import Compactor
 from tidemill.runtime.execute import Executor
+from tidemill.runtime.ownership import check_not_rolled_back, check_store
 
 GoOn = Callable[[], bool]
 
 FILES = 500
-"""So many files are deleted at most before it is asked again whether to go on."""
+"""So many paths are removed at most before it is asked again whether to go on."""
 
 _Readers = frozenset[tuple[str, str, str]]
 """Which task of which bound flow reads which channel."""
@@ -37,13 +43,23 @@ class Collected:
     """What a collection removed."""
 
     blocks: int
-    files: int
+    files: int  # removed from the store
     reclaimed: int = 0  # runs whose lease had expired
+    marked: int = 0  # files that will be removed after their grace time
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a listing of the whole store found."""
+
+    attempts: int  # directories
+    marked: int  # files that nothing names, in directories of attempts of this catalog that are over
+    unknown: int  # directories of attempts that the catalog does not know and of which it names nothing: left alone
 
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What tidying did. A problem is an error that kept a compaction from being done; its run has the log."""
+    """What tidying did. A problem is an error that kept a compaction or a removal from being done."""
 
     folded: tuple[Block, ...] = ()
     rebased: tuple[Block, ...] = ()
@@ -58,6 +74,7 @@ class Janitor:
 
     executor: Executor
     go_on: GoOn = to_the_end
+    grace: Grace = Grace()
 
     def tidy(
         self,
@@ -68,14 +85,12 @@ class Janitor:
         points: int = 0,
         keep_since: int | None = None,
     ) -> Tidied:
-        """Do on these channels what is due; a few queries a channel if nothing is.
-
-        Files that a crash left behind stay for `collect`, since finding them takes a listing of the store.
-        """
+        """Do on these channels what is due, and remove what is due anywhere; a few queries a channel if nothing is."""
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.channels() if c.channel.name in names and c.head.seq > 0]
         made = [block for c in written for block in self._compacted(c.channel.name, compactor, problems)]
         collected = self._collect(written, keep_since, points)
+        collected = replace(collected, files=self._removed(problems))
         return Tidied(
             folded=tuple(b for b in made if b.kind is Kind.DELTA),
             rebased=tuple(b for b in made if b.kind is Kind.BASE),
@@ -85,21 +100,53 @@ class Janitor:
         )
 
     def collect(self, keep_since: int | None = None) -> Collected:
-        """Remove what nobody can need: expired runs' slots, blocks that were superseded, files that no block names.
+        """Give up expired runs, hide blocks that nobody can need, and remove files that were marked long enough ago.
 
         With `keep_since` (microseconds since the epoch) every content from then on stays readable.
         """
         reclaimed = self.executor.catalog.reclaim()
         gone = self._collect(self.executor.catalog.channels(), keep_since)
-        return Collected(gone.blocks, gone.files + self.sweep(), len(reclaimed))
+        return replace(gone, files=self.remove(), reclaimed=len(reclaimed))
 
-    def sweep(self) -> int:
-        """Delete files that no block names and no running attempt may still commit."""
-        present = list(self.executor.store.listing())  # before asking the catalog: later files are not judged
-        active = self.executor.catalog.active_directories()
-        named = self.executor.catalog.named_files()
-        orphans = [p for p in present if p not in named and not any(p.startswith(f"{d}/") for d in active)]
-        return self._delete(orphans)
+    def remove(self) -> int:
+        """Remove what was marked long enough ago, a piece at a time; returns how many files were there.
+
+        What nothing names when it is marked, nothing ever names again: no two attempts share a directory, and a
+        compaction may only share files that a block names.
+        """
+        catalog, removed = self.executor.catalog, 0
+        while self.go_on() and (due := catalog.list_due_removals(self.grace, FILES)):
+            check_store(catalog, self.executor.store)
+            removed += self._delete(r.path for r in due if r.kind is not RemovalKind.ATTEMPT)
+            removed += self._delete_attempts([r.path for r in due if r.kind is RemovalKind.ATTEMPT])
+            catalog.finish_removals([r.path for r in due])
+        return removed
+
+    def drop_copies(self) -> int:
+        """Delete this machine's copies of files that are no longer in use; of a store that has no copies, none."""
+        catalog, store = self.executor.catalog, self.executor.store
+        copies = store.list_copies()  # before asking the catalog: later ones are not judged
+        if not copies or not self.go_on():
+            return 0
+        active, used = catalog.active_directories(), catalog.named_files() | catalog.list_marked()
+        return store.drop_copies(p for p in copies if p not in used and not any(p.startswith(f"{d}/") for d in active))
+
+    def scan(self) -> Scanned:
+        """List the whole store, and mark the files that nothing names and that attempts of this catalog left.
+
+        Only directories of attempts that the catalog knows to be over are looked into.
+        """
+        catalog, store = self.executor.catalog, self.executor.store
+        check_store(catalog, store)
+        check_not_rolled_back(catalog, store)
+        attempts = list(store.list_attempts(store.list_runs()))
+        known, going = catalog.find_attempts(attempts), catalog.list_marked()
+        over = {d: r.id for d, r in known.items() if r.state not in (*TO_COME, *UNDER_WAY) and d not in going}
+        named = catalog.named_files()  # of an attempt that is over nothing is named later that is not named now
+        marked = sum(self._mark_unnamed(directory, run, named) for directory, run in over.items() if self.go_on())
+        in_use = {"/".join(path.split("/")[:3]) for path in named}
+        unknown = set(attempts) - known.keys() - going - in_use
+        return Scanned(len(attempts), marked, len(unknown))
 
     def forget(self, channels: Iterable[str], history: int) -> Forgotten:
         """Forget all but the newest runs that are about these channels: inserts, compactions, and flows on them."""
@@ -123,7 +170,7 @@ class Janitor:
         catalog = self.executor.catalog
         reading = _readers(catalog.bindings())
         gone = sum(self._hidden(self._superseded(c, reading, keep_since, points)) for c in channels)
-        return Collected(gone, self._delete(catalog.purge()) if self.go_on() else 0)
+        return Collected(gone, 0, marked=len(catalog.purge()) if self.go_on() else 0)
 
     def _hidden(self, blocks: list[Block]) -> int:
         """Collect blocks of one channel; somebody else may do the same."""
@@ -132,10 +179,33 @@ class Janitor:
         except Conflict:
             return 0
 
-    def _delete(self, paths: Sequence[str]) -> int:
-        """What is left, because it was not to go on, no block names any longer: sweeping finds it."""
-        parts = (paths[at : at + FILES] for at in range(0, len(paths), FILES))
-        return sum(self.executor.store.delete(part) for part in parts if self.go_on())
+    def _removed(self, problems: list[str]) -> int:
+        try:
+            return self.remove()
+        except StorageError as error:
+            problems.append(f"files were not removed: {error}")
+            return 0
+
+    def _delete(self, paths: Iterable[str]) -> int:
+        wanted = list(paths)
+        return self.executor.store.delete(wanted) if wanted else 0
+
+    def _delete_attempts(self, directories: Sequence[str]) -> int:
+        """Of an attempt without a result nothing is ever named; were it otherwise, that would stay."""
+        store = self.executor.store
+        found = [path for directory in directories for path in self._list_written(directory)]
+        named = self.executor.catalog.list_named(found)
+        count = self._delete(path for path in found if path not in named)
+        for directory in directories:
+            store.prune(directory)
+        return count
+
+    def _mark_unnamed(self, directory: str, run: int, named: Collection[str]) -> int:
+        unnamed = [path for path in self._list_written(directory) if path not in named]
+        return self.executor.catalog.mark_orphans(run, unnamed) if unnamed else 0
+
+    def _list_written(self, directory: str) -> list[str]:
+        return [path for path in self.executor.store.list_directory(directory) if is_written_by_runs(path)]
 
     def _superseded(
         self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None, points: int

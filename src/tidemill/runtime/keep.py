@@ -7,7 +7,6 @@ there.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from tidemill.ports import Progress
 from tidemill.runtime.execute import Executor, Upto
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.outlook import Errand, Outlook
+from tidemill.runtime.timing import Timer
 
 LATER = 60.0
 """Seconds after which a plan is looked for again where there was none."""
@@ -48,9 +48,9 @@ class Keeper:
         The run is taken before anything is planned, so that no other server does the same, and claimed for its own
         step when those before it are done.
         """
-        executor, began = self.executor, time.monotonic()
+        executor, timer = self.executor, Timer(self.executor.engine)
         try:
-            taken = executor.catalog.take(run.id, owner=executor.owner, lease=executor.lease)
+            taken = executor.take(run.id)
         except Conflict:
             return None
         with executor.holding(taken, RunLog()):
@@ -67,7 +67,7 @@ class Keeper:
         told = _told(decision)
         made = executor.attempt(run, last.binding, self.updates, upto=upto, told=told, fence=taken.fence)
         if made is not None:
-            executor.catalog.expect(binding.name, time.monotonic() - began)
+            executor.catalog.expect(binding.name, timer.seconds)
         return made
 
     def run(self, binding: Binding, progress: Progress | None = None) -> tuple[Run, list[Block]]:
@@ -106,6 +106,8 @@ class Keeper:
         except (Conflict, ChannelBusy):
             raise
         except TidemillError as error:
+            if error.retry_in is not None:  # no fault of the step's
+                raise
             raise RunFailed(f"{errand.binding.name}, which it needs, failed: {error}") from error
 
     def _lead(self, binding: Binding) -> float:
@@ -130,9 +132,10 @@ class Keeper:
 
     def _nothing(self, taken: Run, decision: Decision) -> None:
         """End a run for which nothing is to do."""
-        catalog, owner, lease = self.executor.catalog, self.executor.owner, self.executor.lease
-        claim = catalog.claim(taken.id, Demand(), owner=owner, lease=lease, fence=taken.fence)
-        catalog.commit(claim, Outcome((), stats=_told(decision)))
+        claim = self.executor.claim(taken.id, Demand(), fence=taken.fence)
+        self.executor.once(
+            claim, lambda claim, _log, _lease: self.executor.catalog.commit(claim, Outcome((), stats=_told(decision)))
+        )
 
 
 def _reading(errand: Errand, made: Mapping[str, int]) -> Upto:

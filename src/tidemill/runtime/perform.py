@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tidemill.algebra.program import Way
-from tidemill.errors import BlockDamaged, RunKilled, TidemillError
-from tidemill.model.block import Block, File, Kind, Position, advance
-from tidemill.model.change import Updates
-from tidemill.model.channel import Channel, Role
+from tidemill.errors import BlockDamaged, Conflict, RunKilled, TidemillError
+from tidemill.model.block import BEGINNING, Block, File, Kind, Position, advance
+from tidemill.model.change import Append, Updates
+from tidemill.model.channel import Role
 from tidemill.model.codec import Json
 from tidemill.model.flow import Binding
 from tidemill.model.run import (
@@ -34,16 +33,18 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Mode, Read, Refresh, Task, Write
 from tidemill.model.time import Version
-from tidemill.model.view import Converted, Snapshot, View, blocks_of
+from tidemill.model.view import Converted, Difference, Snapshot, View, blocks_of
 from tidemill.plan.cost import Learnt, Looked, times
 from tidemill.plan.graph import Size
 from tidemill.plan.refresh import prior
 from tidemill.ports import BlockStore, CatalogWriter, Engine, Progress, Target
+from tidemill.records import RegisteredChannel
 from tidemill.retain.compaction import merging
 from tidemill.runtime.lease import Lease
 from tidemill.runtime.log import RunLog
 from tidemill.runtime.refresh import size_of
 from tidemill.runtime.supervise import supervised
+from tidemill.runtime.timing import Timer
 from tidemill.runtime.views import Views
 
 Told = Mapping[str, Any]
@@ -99,10 +100,11 @@ class Performance:
         views = Views(self.catalog, self.updates)
         consumed = tuple(self._consumed(task, views, r) for r in task.reads)
         inputs = self._inputs(task, views, consumed)
+        _check_state(task, inputs)
         targets = {w.argument: self._target(task, views, w) for w in task.writes if not w.void}
-        began = time.monotonic()
+        timer = Timer(self.engine)
         schemas = self._invoke(task, inputs, targets)
-        files = self._published(task)
+        files = self._published(task, targets)
         edge = self._edge(task, files)
         for write in task.writes:
             slot = self.claim.slots[task.name, write.port]
@@ -115,7 +117,7 @@ class Performance:
                 filled = Filled(slot, schemas[write.argument], files[write.argument], identity, source, target, edge)
             self._fill(task, filled, views)
         self._consume(task, consumed)
-        self._count(task, inputs, time.monotonic() - began, edge)
+        self._count(task, inputs, timer.seconds, edge)
 
     def _inputs(self, task: Task, views: Views, consumed: tuple[Consumed, ...]) -> _Inputs:
         """What is asked for all of it comes first: it holds the rest. Of a step's own state often nothing is needed."""
@@ -127,14 +129,15 @@ class Performance:
                 inputs[read.argument]
         return inputs
 
-    def _published(self, task: Task) -> dict[str, tuple[File, ...]]:
+    def _published(self, task: Task, targets: Mapping[str, Target]) -> dict[str, tuple[File, ...]]:
         """The files of all outputs, made durable side by side: most of that is waiting for the disk."""
         slots = {w.argument: self.claim.slots[task.name, w.port] for w in task.writes if not w.void}
         directories = [directory_of(self.claim, slot.block) for slot in slots.values()]
+        rows = [targets[argument].receipt.rows for argument in slots]
         if len(slots) == 1:
-            return dict(zip(slots, map(self.store.publish, directories), strict=True))
+            return dict(zip(slots, map(self.store.publish, directories, rows), strict=True))
         with ThreadPoolExecutor(PUBLISHERS) as pool:
-            return dict(zip(slots, pool.map(self.store.publish, directories), strict=True))
+            return dict(zip(slots, pool.map(self.store.publish, directories, rows), strict=True))
 
     def _edge(self, task: Task, files: Mapping[str, tuple[File, ...]]) -> Version | None:
         """How far event time is settled now."""
@@ -169,11 +172,15 @@ class Performance:
         span = self.claim.spans[task.name, read.port]
         if read.port not in task.states:
             span = Span(span.since, self.positions.get(read.port, span.upto))
+        if read.afresh:
+            span = Span(BEGINNING, BEGINNING if read.mode is Mode.ALL else span.upto)
         role = views.channel(read.port).channel.role
         return Consumed(read.port, read.mode, span, role is Role.INPUT, read.advance)
 
     def _view(self, views: Views, read: Read, consumed: Consumed) -> View:
         span, own = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
+        if read.afresh:
+            return self._view_afresh(views, read, span.upto.seq, own)
         match read.mode:
             case Mode.ALL:
                 return views.snapshot(read.port, span.upto.seq, own)
@@ -182,15 +189,22 @@ class Performance:
             case Mode.OLD:
                 return views.snapshot(read.port, span.since.seq)
 
+    def _view_afresh(self, views: Views, read: Read, upto: int, own: Sequence[Block]) -> View:
+        """What a task is fed that never ran: its state and what was there before are empty, and all there is is new."""
+        nothing = Snapshot(read.port, views.schema(read.port, own), 0, None)
+        if read.mode is not Mode.NEW:
+            return nothing
+        content, updates = views.snapshot(read.port, upto, own), views.updates(read.port)
+        return content if isinstance(updates, Append) else Difference(nothing, content, updates)
+
     def _target(self, task: Task, views: Views, write: Write) -> Target:
-        channel = views.channel(write.port).channel
         slot = self.claim.slots[task.name, write.port]
         directory = self.store.stage(directory_of(self.claim, slot.block))
         updates = write.updates or views.updates(write.port)
-        before = self.claim.spans[task.name, write.port].upto.seq if write.port in task.states else 0
-        return Target(
-            write.port, write.kind, directory, _schema(task, write, channel), updates, slot.seq, before
-        )  # fmt: skip
+        goes_on = write.port in task.states and not write.merged
+        before = self.claim.spans[task.name, write.port].upto.seq if goes_on else 0
+        schema, learnt = _schema(task, write, views.channel(write.port))
+        return Target(write.port, write.kind, directory, schema, updates, slot.seq, before, write.merged, learnt)
 
     def _fill(self, task: Task, filled: Filled, views: Views) -> None:
         """Keep an output for the commit, and let later tasks of the run see it."""
@@ -213,7 +227,7 @@ class Performance:
         """One consumption a channel: from the cursor on if any argument reads it as NEW, or moves it."""
         new = {r.port for r in reads if r.mode is Mode.NEW or r.advance}
         for read in {r.port: r for r in reads}.values():
-            since = read.span.since.seq if read.port in new else None
+            since = self.claim.spans[task.name, read.port].since.seq if read.port in new else None
             held = read.mode is Mode.OLD and read.port not in new
             self.consumed.append(Consumption(task.name, read.port, since, read.span.since if held else read.span.upto))
 
@@ -237,6 +251,15 @@ class Performance:
         if len(learnt.yields) == len(made):
             spent = sum(merging.values()) if merging else None
             self.costs[key] = learnt.after(looked, seconds, made, spent).to_json()
+
+
+def _check_state(task: Task, inputs: Mapping[str, View]) -> None:
+    """Between a plan and its run another run may have dropped the state that this one would go on from."""
+    if task.refresh is None:
+        return
+    kept = [inputs[r.argument] for r in task.reads if r.port in task.states]
+    if any(isinstance(v, Snapshot) and v.base is not None and v.base.identity == VOID for v in kept):
+        raise Conflict(f"the state of {task.name!r} was dropped since this run was planned; run it again")
 
 
 class _Inputs(dict[str, View]):
@@ -284,9 +307,14 @@ def _size(filled: Filled) -> Size:
     return Size(sum(f.rows for f in filled.files), sum(f.bytes for f in filled.files))
 
 
-def _schema(task: Task, write: Write, channel: Channel) -> Schema | None:
-    """The schema to hold an output to. What is computed anew decides its own, unless one was declared."""
+def _schema(task: Task, write: Write, channel: RegisteredChannel) -> tuple[Schema | None, bool]:
+    """The schema to hold an output to, and whether it is only what was learnt from blocks.
+
+    What a declared table computes anew decides its own, unless one was declared.
+    """
     code = task.variant.code
     if isinstance(code, Refresh) and write.kind is Kind.BASE:
-        return code.schema if write.argument == code.table else None
-    return channel.schema
+        return (code.schema if write.argument == code.table else None), False
+    if channel.declared is not None:
+        return channel.declared, False
+    return channel.channel.schema, not isinstance(code, Refresh)

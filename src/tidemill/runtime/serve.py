@@ -15,12 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidemill.errors import ConfigError, TidemillError
+from tidemill.errors import ConfigError, EngineLost, TidemillError
 from tidemill.model.run import Run
-from tidemill.ports import CatalogWriter
-from tidemill.records import Server
+from tidemill.ports import CatalogWriter, Engine
+from tidemill.records import RECOVERING, SERVING, Server
 from tidemill.runtime.chop import Portion
 from tidemill.runtime.dispatch import Dispatch, Started, Way
+from tidemill.runtime.execute import Executor
 
 log = logging.getLogger("tidemill.server")
 
@@ -73,10 +74,15 @@ class Chore:
             log.exception("%s", self.what)
 
 
+def _is_going_on(work: Future[None] | None) -> bool:
+    return work is not None and not work.done()
+
+
 class Loop:
     """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end.
 
-    `stopping` is set once it drains: what nobody waits for need not go on to its end.
+    `stopping` is set once it drains: what nobody waits for need not go on to its end. While the engine of `executor` is
+    lost, it is started again and no run is taken; if it stays lost the loop ends, and `run` raises `EngineLost`.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class Loop:
         rhythm: Rhythm,
         way: Way | None = None,
         stopping: threading.Event | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.server = server
         self._way = way or Way(tracks=server.tracks)
@@ -96,8 +103,12 @@ class Loop:
         self._catalog = catalog
         self._execute = execute
         self._chores = chores
+        self._executor = executor
+        self._restart: Future[None] | None = None
+        self._gave_up: str | None = None
         self._rhythm = rhythm
         self._attended = float("-inf")
+        self._ahead = 0.0  # of this process's steady clock, by the catalog's, in seconds
         self._under_way: dict[int, Future[None]] = {}
         self._wished: Mapping[str, Any] = {}
         self._wake = threading.Event()
@@ -122,6 +133,8 @@ class Loop:
             self._wake.clear()
         self._tracks.shutdown()
         self._resign()
+        if self._gave_up is not None:
+            raise EngineLost(f"gave up: {self._gave_up}")
 
     def drain(self) -> None:
         """Take no more runs; those under way go on to their end."""
@@ -136,7 +149,11 @@ class Loop:
 
     def tick(self) -> bool:
         """Look once; True if there may be more to do at once."""
+        if self._executor is not None:
+            self._check_engine(self._executor.engine)
         self._attend()
+        if self._executor is not None:
+            self._executor.own.recover()
         full = self._fire() if self.leading else False
         self._take()
         if self.leading and not self._stopping.is_set():
@@ -144,14 +161,44 @@ class Loop:
                 chore.begin(self._tracks)
         return full
 
+    def _check_engine(self, engine: Engine) -> None:
+        """Serve only while there is an engine; start one that was lost again when it is time."""
+        health = engine.health()
+        if health.gave_up and not self._stopping.is_set():
+            self._gave_up = health.problem
+            log.error("gave up: %s", health.problem)
+            self.drain()
+        elif health.problem is not None and not health.retry_in and not _is_going_on(self._restart):
+            log.error("%s; starting it again", health.problem)
+            self._restart = self._tracks.submit(self._start, engine)
+        self._tell_state(SERVING if health.problem is None else RECOVERING)
+
+    def _start(self, engine: Engine) -> None:
+        try:
+            engine.start()
+            log.info("the engine is back")
+        except TidemillError as error:
+            log.error("the engine did not start again: %s", error)
+        self.wake()
+
+    def _tell_state(self, state: str) -> None:
+        if self.server.state in (SERVING, RECOVERING) and self.server.state != state:
+            self.server = replace(self.server, state=state)
+            self._attended = float("-inf")
+
     def _attend(self) -> None:
         now = time.monotonic()
         if now - self._attended >= self._rhythm.lead / 3:
             leads = self._catalog.attend(self.server, lease=self._rhythm.lead)
+            self._ahead = self._catalog.now() - time.monotonic()
             if leads != self.leading:
                 log.info("%s %s", self.server.name, "leads" if leads else "no longer leads")
             self.leading, self._attended = leads, now
             self._heed(self._catalog.wished())
+
+    def _now(self) -> float:
+        """The catalog's time, from which those of runs come."""
+        return time.monotonic() + self._ahead
 
     def _fire(self) -> bool:
         due = self._catalog.due_triggers(AT_ONCE)
@@ -165,11 +212,11 @@ class Loop:
         """Put runs on free tracks, as the dispatcher says."""
         self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
         free = self._dispatch.way.all_tracks - len(self._under_way)
-        if free <= 0 or self._stopping.is_set():
+        if free <= 0 or self._stopping.is_set() or self.server.state != SERVING:
             return
         runnable = [r for r in self._catalog.runnable(OFFERED) if r.id not in self._under_way]
         if runnable:
-            for started in self._dispatch.starts(runnable, time.time()):
+            for started in self._dispatch.starts(runnable, self._now()):
                 self._under_way[started.run.id] = self._tracks.submit(self._attempt, started)
 
     def _heed(self, wished: Mapping[str, Any]) -> None:
@@ -183,7 +230,7 @@ class Loop:
             log.error("a wish is not heeded: %s", error)
             return
         self.server = replace(self.server, tracks=min(MOST, way.tracks))
-        self._dispatch.change(replace(way, tracks=self.server.tracks), time.time())
+        self._dispatch.change(replace(way, tracks=self.server.tracks), self._now())
 
     def _attempt(self, started: Started) -> None:
         run = started.run
@@ -192,11 +239,11 @@ class Loop:
         except Exception:
             log.exception("run %d of %s", run.id, run.subject)
         finally:
-            self._dispatch.ended(started, time.time())
+            self._dispatch.ended(started, self._now())
             self.wake()
 
     def _busy(self) -> bool:
-        return any(c.busy() for c in self._chores) or any(not work.done() for work in self._under_way.values())
+        return any(c.busy() for c in self._chores) or any(map(_is_going_on, self._under_way.values()))
 
     def _resign(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.model.block import Kind
@@ -54,6 +54,7 @@ class ChannelStatus:
     registered: RegisteredChannel
     reflects: tuple[Reflected, ...]
     consumers: tuple[Consumer, ...]
+    rows: int | None = None  # of its content; None: only reading it would tell
     edge: Version | None = None  # event time up to which all is there; None: it has none, or nobody can say
     kept: Kept | None = None  # how what is promised of it is kept; None: nothing is promised
 
@@ -93,9 +94,10 @@ def status(catalog: CatalogReader) -> Status:
     channels, bindings = catalog.channels(), catalog.bindings()
     consumers = _consumers(catalog, channels, bindings)
     active = [r for state in (*UNDER_WAY, *TO_COME) for r in catalog.runs(state=state)]
-    time, known = _timeline(catalog, channels), edges(catalog, bindings)
+    ways = find_pathways(channels, bindings)
+    time, known, rows = _timeline(catalog, channels, ways), edges(catalog, bindings), catalog.content_rows()
     return Status(
-        channels=tuple(_channel(c, consumers, time, known) for c in channels),
+        channels=tuple(_channel(c, consumers, time, known, rows, ways) for c in channels),
         flows=tuple(_flow(catalog, b, consumers) for b in bindings),
         active=tuple(active),
     )
@@ -111,10 +113,34 @@ def reflected(reached: Provenance) -> tuple[Reflected, ...]:
     return tuple(Reflected(pathway, tuple(sorted(versions))) for pathway, versions in reached.pathways.items())
 
 
-def _timeline(catalog: CatalogReader, channels: list[RegisteredChannel]) -> Timeline:
+def find_pathways(
+    channels: Iterable[RegisteredChannel], bindings: Iterable[RegisteredBinding]
+) -> dict[str, frozenset[Pathway]]:
+    """By derived channel, the pathways by which inputs come to it, as its flows declare them."""
+    roles = {c.channel.name: c.channel.role for c in channels}
+    sources: dict[str, set[str]] = {}
+    for task in (t for b in bindings for t in _tasks(b)):
+        read = {c for c, _ in task.reads if roles.get(c) in (Role.INPUT, Role.DERIVED) and not _writes(task, c)}
+        for written, _ in task.writes:
+            sources.setdefault(written, set()).update(read)
+
+    def ways(channel: str, passed: tuple[str, ...]) -> Iterator[Pathway]:
+        for source in sources.get(channel, ()):
+            if roles.get(source) is Role.INPUT:
+                yield (source, *passed)
+            elif source not in passed:
+                yield from ways(source, (source, *passed))
+
+    return {name: frozenset(ways(name, ())) for name, role in roles.items() if role is Role.DERIVED}
+
+
+def _timeline(
+    catalog: CatalogReader, channels: list[RegisteredChannel], ways: Mapping[str, Iterable[Pathway]]
+) -> Timeline:
     """When the inputs of promised channels were updated, as far back as those reflect them."""
     oldest: dict[str, Version] = {}
-    for known in (c for c in channels if c.channel.promise):
+    for known in (c for c in channels if c.channel.promise and c.head.reached.pathways):
+        oldest |= {p[0]: 0 for p in ways.get(known.channel.name, ()) if p not in known.head.reached.pathways}
         for pathway, versions in known.head.reached.pathways.items():
             oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
     arrivals = {channel: catalog.versions(channel, since) for channel, since in oldest.items()}
@@ -123,12 +149,22 @@ def _timeline(catalog: CatalogReader, channels: list[RegisteredChannel]) -> Time
 
 
 def _channel(
-    registered: RegisteredChannel, consumers: tuple[Consumer, ...], time: Timeline, known: Edges
+    registered: RegisteredChannel,
+    consumers: tuple[Consumer, ...],
+    time: Timeline,
+    known: Edges,
+    rows: Mapping[str, int],
+    ways: Mapping[str, Iterable[Pathway]],
 ) -> ChannelStatus:
     name, promise, reached = registered.channel.name, registered.channel.promise, registered.head.reached
-    mine = tuple(c for c in consumers if c.channel == name)
-    edge = known.of(name, newest_of(reached))
-    return ChannelStatus(registered, reflected(reached), mine, edge, kept(promise, reached, time) if promise else None)
+    return ChannelStatus(
+        registered,
+        reflected(reached),
+        tuple(c for c in consumers if c.channel == name),
+        rows.get(name),
+        known.of(name, newest_of(reached)),
+        kept(promise, reached, time, ways.get(name, ())) if promise else None,
+    )
 
 
 def _flow(catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[Consumer, ...]) -> FlowStatus:
@@ -156,16 +192,16 @@ def _task(spec: Json) -> TaskStatus:
     )
 
 
-def _last_run(catalog: CatalogReader, flow: str, state: RunState | None = None) -> Run | None:
-    runs = catalog.runs(subject=flow, state=state, limit=_ENOUGH)
-    return next((r for r in runs if r.kind is RunKind.FLOW), None)
+def _last_run(catalog: CatalogReader, flow: str) -> Run | None:
+    return next((r for r in catalog.runs(subject=flow, limit=_ENOUGH) if r.kind is RunKind.FLOW), None)
 
 
 def _consumers(
     catalog: CatalogReader, channels: list[RegisteredChannel], bindings: list[RegisteredBinding]
 ) -> tuple[Consumer, ...]:
     lengths = _Lengths(catalog, {c.channel.name: c.head.seq for c in channels})
-    return tuple(c for b in bindings for c in _readers(b, _consumed(catalog, b.name), lengths))
+    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.cursors()}
+    return tuple(c for b in bindings for c in _readers(b, _consumed(catalog, b, cursors), lengths))
 
 
 def _readers(binding: RegisteredBinding, consumed: Consumption, lengths: _Lengths) -> list[Consumer]:
@@ -175,27 +211,48 @@ def _readers(binding: RegisteredBinding, consumed: Consumption, lengths: _Length
             flow=binding.name,
             task=task.name,
             channel=channel,
-            modes=tuple(mode for read, mode in task.reads if read == channel),
+            modes=modes,
             behind=0 if _writes(task, channel) else lengths.after(channel, consumed.get((task.name, channel), 0)),
         )
         for task in _tasks(binding)
-        for channel in dict.fromkeys(channel for channel, _ in task.reads)
+        for channel, modes in _modes(task).items()
     ]
+
+
+def _modes(task: TaskStatus) -> dict[str, tuple[Mode, ...]]:
+    channels = dict.fromkeys(channel for channel, _ in task.reads)
+    return {channel: tuple(mode for read, mode in task.reads if read == channel) for channel in channels}
 
 
 def _writes(task: TaskStatus, channel: str) -> bool:
     return any(written == channel for written, _ in task.writes)
 
 
-def _consumed(catalog: CatalogReader, flow: str) -> Consumption:
-    """Where the last finished run left off. What it wrote itself, its later tasks have seen."""
-    last = _last_run(catalog, flow, RunState.FINISHED)
-    if last is None:
-        return {}
-    own: dict[str, int] = {}
-    for block in catalog.written(last.id):
-        own[block.channel] = max(own.get(block.channel, 0), block.seq)
-    return {(r.task, r.channel): max(r.upto, own.get(r.channel, 0)) for r in catalog.readings(last.id)}
+def _consumed(
+    catalog: CatalogReader, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
+) -> Consumption:
+    """Where the cursors of a flow stand; of a task that reads all and has none, where its last finished run did."""
+    consumed, open_reads = dict[tuple[str, str], int](), set[tuple[str, str]]()
+    for task in _tasks(binding):
+        for channel, modes in _modes(task).items():
+            cursor = cursors.get((binding.name, task.name, channel))
+            if cursor is not None:
+                consumed[task.name, channel] = cursor
+            elif set(modes) == {Mode.ALL} and not _writes(task, channel):
+                open_reads.add((task.name, channel))
+    return _recall_readings(catalog, binding.name, open_reads) | consumed if open_reads else consumed
+
+
+def _recall_readings(catalog: CatalogReader, flow: str, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """How far the last finished run read that read these at all: some runs of a flow have nothing to do."""
+    found: dict[tuple[str, str], int] = {}
+    for run in catalog.runs(subject=flow, state=RunState.FINISHED, limit=_ENOUGH):
+        if run.kind is RunKind.FLOW and run.stats.get("tasks"):
+            read = {(r.task, r.channel): r.upto for r in catalog.readings(run.id)}
+            found = {key: upto for key, upto in read.items() if key in wanted} | found
+            if wanted <= found.keys():
+                break
+    return found
 
 
 class _Lengths:

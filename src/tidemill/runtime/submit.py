@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidemill.errors import Conflict
 from tidemill.model.action import Action, OneShot
 from tidemill.model.submission import Handed, Submission, Wish
-from tidemill.oneshot import KINDS, Sources, nodes_of, parsed
+from tidemill.oneshot import KINDS, Sources, checked, nodes_of
 from tidemill.retain.memo import Named, Node, named
 from tidemill.runtime.ledger import Ledger
 
@@ -27,7 +27,7 @@ class Submitter:
 
     def submit(self, text: str, user: str) -> Submission:
         """Check a workflow, name what it makes, and take it in; raises `WorkflowError` with every problem."""
-        workflow = parsed(text)
+        workflow = checked(text, self.sources)
         nodes, document = nodes_of(workflow, self.sources), json.loads(text)
         for _ in range(_TRIES - 1):
             try:

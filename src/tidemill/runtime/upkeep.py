@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.instant import microseconds
+from tidemill.model.store import Grace
 from tidemill.ports import CatalogReader
 from tidemill.retain.compaction import LIMITS, Limits, worth_a_look
 from tidemill.runtime.compaction import REWRITING, Compactor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.janitor import Janitor, Tidied, to_the_end
+from tidemill.runtime.ownership import advance_marker
 
 log = logging.getLogger("tidemill.server")
 
@@ -39,7 +41,46 @@ class Rules:
     history: int = 100  # runs remembered of each channel and flow
     points: int = 0  # so many of the newest contents of a channel stay readable
     keep: float | None = None  # and those of so many seconds
+    grace: Grace = Grace()
     limits: Limits = LIMITS
+
+
+class Background:
+    """Does upkeep in a thread of its own, one piece at a time; there is one only while something is due.
+
+    Channels that become due meanwhile are done next, once each however often they became due.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._due: set[str] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, channels: Iterable[str], work: Callable[[set[str]], None]) -> None:
+        """Let `work` be done on these channels soon; returns at once."""
+        with self._lock:
+            self._due.update(channels)
+            if self._due and self._thread is None:
+                self._thread = threading.Thread(target=self._run, args=(work,), name="tidemill-upkeep", daemon=True)
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Return when nothing is due any more."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self, work: Callable[[set[str]], None]) -> None:
+        while True:
+            with self._lock:
+                due, self._due = self._due, set()
+                if not due:
+                    self._thread = None
+                    return
+            try:
+                work(due)
+            except Exception:
+                log.exception("upkeep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +91,7 @@ class Upkeep:
     updates: Callable[[], Mapping[str, Updates]]
     rules: Rules = Rules()
     stopping: threading.Event = field(default_factory=threading.Event)
+    background: Background = field(default_factory=Background)
 
     @property
     def compactor(self) -> Compactor:
@@ -57,32 +99,50 @@ class Upkeep:
 
     def tidy(self, channels: Iterable[str] | None = None) -> Tidied:
         """Do what is due on these channels, or on all, to the end: somebody asked for it."""
-        return self._tidied(Janitor(self.executor, to_the_end), channels)
+        return self._tidied(Janitor(self.executor, to_the_end, self.rules.grace), channels)
 
     def after(self, made: Iterable[Block]) -> None:
-        """Look where something may be due: on what runs wrote and read, and where reading has become dear."""
+        """Do what is due after a run, to the end."""
+        self._tidy_due(self._find_due(made))
+
+    def begin_after(self, made: Iterable[Block]) -> None:
+        """Let what is due after a run be done in the background: the next run of the flow does not wait for it.
+
+        A compaction may be the first that needs Spark, and starting that takes long.
+        """
+        self.background.add(self._find_due(made), self._tidy_due)
+
+    def finish(self) -> None:
+        """Wait for what is done in the background; once `stopping` is set, for the step that is under way."""
+        self.background.wait()
+
+    def _find_due(self, made: Iterable[Block]) -> set[str]:
+        """Where something may be due: on what runs wrote and read, and where reading has become dear."""
         if not self.rules.automatic:
-            return
+            return set()
         catalog = self.executor.catalog
         many = [b for b in made if worth_a_look(b, self.rules.limits)]
         due = {b.channel for b in many}
         due |= {r.channel for run in {b.run for b in many if b.run is not None} for r in catalog.readings(run)}
-        due |= {m.channel for m in catalog.merging(paid=REWRITING.start)}
+        return due | {m.channel for m in catalog.merging(paid=REWRITING.start)}
+
+    def _tidy_due(self, due: set[str]) -> None:
         if due and self.may_go_on():
             _say(self._tidied(self._janitor, sorted(due)))
 
     def keep_house(self) -> None:
-        """Look everywhere, and sweep what crashed runs left behind."""
+        """Look everywhere, and let the store know how far its catalog has come."""
         if self.rules.automatic and self.may_go_on():
             _say(self._tidied(self._janitor, None))
-            self._sweep()
+            self._janitor.drop_copies()
+        advance_marker(self.executor.catalog, self.executor.store)
 
     def may_go_on(self) -> bool:
         return not self.stopping.is_set() and not is_paused(self.executor.catalog)
 
     @property
     def _janitor(self) -> Janitor:
-        return Janitor(self.executor, self.may_go_on)
+        return Janitor(self.executor, self.may_go_on, self.rules.grace)
 
     def _tidied(self, janitor: Janitor, channels: Iterable[str] | None) -> Tidied:
         catalog, rules = self.executor.catalog, self.rules
@@ -90,21 +150,18 @@ class Upkeep:
         since = None if rules.keep is None else microseconds(catalog.now() - rules.keep)
         return janitor.tidy(names, self.compactor, history=rules.history, points=rules.points, keep_since=since)
 
-    def _sweep(self) -> None:
-        swept = self._janitor.sweep() if self.may_go_on() else 0
-        if swept:
-            log.info("upkeep: %d files swept that no block names", swept)
-
 
 def _say(done: Tidied) -> None:
     for problem in done.problems:
         log.warning("upkeep: %s", problem)
     if done != Tidied(problems=done.problems):
         log.info(
-            "upkeep: %d folds and %d new bases made, %d blocks and %d files removed, %d runs forgotten",
+            "upkeep: %d folds and %d new bases made, %d blocks collected, %d files marked and %d removed, "
+            "%d runs forgotten",
             len(done.folded),
             len(done.rebased),
             done.collected.blocks,
+            done.collected.marked,
             done.collected.files,
             done.forgotten.runs,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from tidemill.errors import NotFound
@@ -18,6 +19,7 @@ from tidemill.runtime.actions import Actor
 from tidemill.runtime.evict import Evictor
 from tidemill.runtime.execute import Executor
 from tidemill.runtime.ledger import Ledger
+from tidemill.runtime.ownership import check_store
 from tidemill.runtime.stored import Budgets, Storage
 from tidemill.runtime.submit import Submitter
 from tidemill.runtime.watch import Tell, Watcher
@@ -105,7 +107,8 @@ class Workshop:
         return self.dataset(found.identity)
 
     def evictor(self) -> Evictor:
-        return Evictor(self.ledger, self.executor.store, self.budgets)
+        check = partial(check_store, self.executor.catalog, self.executor.store)
+        return Evictor(self.ledger, self.executor.store, check, self.budgets)
 
     def _actor(self) -> Actor:
         return Actor(self.executor, self.ledger, self.sources, self.surroundings, self.locate)

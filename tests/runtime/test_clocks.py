@@ -1,0 +1,87 @@
+"""Processes whose own clocks are wrong: what is compared comes from the catalog's clock alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.acceptance.plain import PlainEngine
+
+import tidemill as tm
+from tidemill.catalog import SqlCatalog, open_catalog
+from tidemill.errors import RunFailed
+from tidemill.intake import load
+from tidemill.model.run import RunKind, RunState
+from tidemill.records import Server
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.insert import Inserter
+from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.storage import open_store
+
+wf = tm.Workflow("clocks")
+wf.input("words", "word string")
+wf.table("copied", "word string")
+
+FAILURES: list[str] = []
+
+
+@wf.task(writes={"copied": tm.Delta}, attempts=2, backoff="10s")
+def copied(words: tm.New) -> dict[str, tm.Delta]:
+    if FAILURES:
+        raise RunFailed(FAILURES.pop())
+    return {"copied": words}
+
+
+WORKFLOW = wf.declared()
+
+
+class Elsewhere:
+    """The time of the catalog, by which nobody here has set a clock."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture(params=[1_000.0, 1e11], ids=["this process is ahead", "this process is behind"])
+def clock(request: pytest.FixtureRequest) -> Elsewhere:
+    return Elsewhere(request.param)
+
+
+@pytest.fixture
+def executor(tmp_path: Path, clock: Elsewhere) -> Iterator[Executor]:
+    catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
+    catalog.apply(WORKFLOW)
+    store = open_store(str(tmp_path / "blocks"))
+    yield replace(Executor(catalog, store, PlainEngine(store.locate), "me"), sleep=clock.sleep)
+    catalog.close()
+
+
+def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock: Elsewhere, tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("word\ngood\n")
+    Inserter(executor, load).file("words", path)
+    FAILURES.append("not now")
+    run, _ = executor.flow(WORKFLOW.bindings[0], {})
+    assert (run.state, run.attempt) == (RunState.FINISHED, 2)
+    assert clock.slept == [10.0]
+
+
+def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: Elsewhere) -> None:
+    loop = Loop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], Rhythm())
+    told: list[float] = []
+    loop._dispatch.starts = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
+    executor.catalog.request(RunKind.FLOW, "copied")
+    loop.tick()
+    assert told == [pytest.approx(clock.now, abs=60.0)]
+    loop.drain()
+    loop.run()

@@ -1,0 +1,69 @@
+"""Copies that a machine keeps of a remote store's files go when the files are no longer in use, and not before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from tests.acceptance.mill import WORKFLOW, Mill, batch
+from tests.acceptance.plain import PlainEngine
+from tests.catalog.driver import AT_ONCE
+
+from tidemill.catalog import open_catalog
+from tidemill.model.run import Demand, RunKind
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.upkeep import Rules, Upkeep
+from tidemill.storage import open_store
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    name = f"store-{uuid4().hex}"
+    yield f"memory://{name}"
+    MemoryFileSystem().rm(f"/{name}", recursive=True)
+
+
+@contextmanager
+def machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
+    catalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}")
+    store = open_store(bucket, cache=directory / name)
+    try:
+        yield Mill(catalog, store, Executor(catalog, store, PlainEngine(store.locate), name))
+    finally:
+        catalog.close()
+
+
+def keep_house(mill: Mill) -> None:
+    Upkeep(mill.executor, dict, Rules(grace=AT_ONCE)).keep_house()
+
+
+def test_copies_of_what_another_machine_removed_go(sqlite_template: Path, tmp_path: Path, bucket: str) -> None:
+    shutil.copy(sqlite_template, tmp_path)
+    with machine(tmp_path, bucket, "one") as one, machine(tmp_path, bucket, "two") as two:
+        one.catalog.apply(WORKFLOW)
+        for number in range(2):
+            one.insert(batch(tmp_path, number))
+        one.run()
+        assert len(two.content("events")) == 8  # it has copies now
+        one.compact("events")
+        assert len(two.content("events")) == 8
+        before = set(two.store.list_copies())
+        run = two.catalog.request(RunKind.COMPACTION, "events")
+        claim = two.catalog.claim(run.id, Demand(), owner="two", lease=30)
+        half = Path(two.store.stage(f"{claim.directory}/0")) / "half.parquet"
+        half.write_bytes(b"half")
+        keep_house(two)
+        assert set(two.store.list_copies()) > before, "a run that is under way may read them"
+        assert half.exists()
+        two.catalog.kill(run.id)
+        one.collect()
+        keep_house(two)
+        assert not half.exists()
+        for mill in (one, two):
+            assert set(mill.store.list_copies()) <= mill.catalog.named_files() == set(mill.store.listing())
+        assert len(two.content("events")) == 8

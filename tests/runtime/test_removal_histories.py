@@ -1,0 +1,129 @@
+"""Random histories of runs, crashes and removals: what is named stays, what is foreign stays, the rest goes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.catalog.driver import AT_ONCE, LEASE, WORKFLOW, Driver, FakeClock, file_of
+
+from tidemill.catalog import open_catalog
+from tidemill.model.block import Kind
+from tidemill.model.run import Claim
+from tidemill.model.store import Grace
+from tidemill.ports import Engine
+from tidemill.runtime.execute import Executor
+from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.ownership import advance_marker
+from tidemill.storage import LocalBlockStore
+
+GRACE = Grace(blocks=2.0, orphans=5.0)
+
+
+@dataclass
+class House:
+    """A catalog, a store with small files, and foreign files in it."""
+
+    driver: Driver
+    store: LocalBlockStore
+    janitor: Janitor
+    claims: list[Claim] = field(default_factory=list)  # all that ever were
+    foreign: list[Path] = field(default_factory=list)
+
+    def write(self, claim: Claim) -> Claim:
+        for slot in claim.slots.values():
+            path = self.store.path / file_of(claim, slot).path
+            path.parent.mkdir(parents=True)
+            path.write_text("block")
+        self.claims.append(claim)
+        return claim
+
+    def insert(self) -> None:
+        self.driver.commit(self.write(self.driver.open_insert()))
+
+    def replace(self) -> None:
+        self.driver.commit(self.write(self.driver.open_insert(kind=Kind.BASE)))
+
+    def fail(self) -> None:
+        claim = self.write(self.driver.open_insert())
+        self.driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
+
+    def kill(self) -> None:
+        self.driver.catalog.kill(self.write(self.driver.open_insert()).run.id)
+
+    def die(self) -> None:
+        """A process dies, and others notice."""
+        self.write(self.driver.open_insert())
+        self.driver.clock.now += LEASE
+        self.driver.catalog.reclaim()
+
+    def start(self) -> None:
+        self.write(self.driver.open_insert("b"))
+
+    def wait(self) -> None:
+        self.driver.clock.now += 3
+
+    def put_foreign(self) -> None:
+        inside = [Path(c.directory) for c in self.claims[-2:]]
+        places = [Path(), Path("mine"), Path("runs"), *inside, *(p.parent for p in inside)]
+        for place in places:
+            path = self.store.path / place / f"{len(self.foreign)}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("mine")
+            self.foreign.append(path)
+
+    def collect(self) -> None:
+        self.janitor.collect()
+
+    def scan(self) -> None:
+        self.janitor.scan()
+        advance_marker(self.driver.catalog, self.store)
+
+    def check(self) -> None:
+        assert self.store.find_missing(sorted(self.driver.catalog.named_files())) == set()
+        assert all(path.read_text() == "mine" for path in self.foreign)
+        active = self.driver.catalog.active_directories()
+        working = [c for c in self.claims if c.directory in active]
+        assert not self.store.find_missing([file_of(c, slot).path for c in working for slot in c.slots.values()])
+
+
+STEPS = (House.insert, House.replace, House.fail, House.kill, House.die, House.start, House.wait)
+KEEPING = (House.put_foreign, House.collect, House.collect, House.scan)
+
+
+@contextmanager
+def house(template: Path) -> Iterator[House]:
+    with tempfile.TemporaryDirectory() as directory:
+        url = f"sqlite:///{shutil.copy(template, directory)}"
+        clock = FakeClock()
+        catalog = open_catalog(url, clock)
+        catalog.apply(WORKFLOW)
+        store = LocalBlockStore(Path(directory) / "blocks")
+        executor = Executor(catalog, store, cast(Engine, None), "me")
+        try:
+            yield House(Driver(catalog, clock), store, Janitor(executor, grace=GRACE))
+        finally:
+            catalog.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(steps=st.lists(st.sampled_from((*STEPS, *KEEPING)), max_size=20))
+def test_what_is_named_or_foreign_stays_and_the_rest_goes(sqlite_template: Path, steps: list[object]) -> None:
+    with house(sqlite_template) as made:
+        for step in steps:
+            step(made)  # type: ignore[operator]
+            made.check()
+        for run in {c.run.id for c in made.claims if c.directory in made.driver.catalog.active_directories()}:
+            made.driver.catalog.kill(run)
+        Janitor(made.janitor.executor, grace=AT_ONCE).collect()
+        made.check()
+        left = {p.relative_to(made.store.path).as_posix() for p in made.store.path.rglob("*.parquet")}
+        assert left == made.driver.catalog.named_files()
+        assert made.driver.catalog.list_marked() == set()
