@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.tidemill-setup
 # The tests start many processes: none of them is to compile all modules again, whatever is usual on this machine.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test check chromium lock bench crash search soak pictures clean
+.PHONY: preflight setup demo test test-cluster check chromium lock bench crash search corpus soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -53,6 +53,10 @@ crash: setup  ## the long crash campaign: killed at every step of commits, of on
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_survival.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
+test-cluster: setup  ## executors in processes of their own, with and without the project's directory, and Spark Connect
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[connect]"
+	@TIDEMILL_CLUSTER=1 $(BIN)/python -m pytest -n0 tests/cluster
+
 soak: setup  ## servers killed, frozen, cut off and told another time, for ten minutes
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
 
@@ -61,6 +65,9 @@ pictures: setup chromium  ## docs/images/page-*.png, taken anew
 
 search: setup  ## the long property search: many more random histories than the suite tries
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py tests/bench/test_queries.py
+
+corpus: setup  ## every construct of Spark's SQL reference, held to Spark after each of four steps, at every scale
+	@TIDEMILL_CORPUS=all $(BIN)/python -m pytest -n 0 -s --timeout 14400 tests/oracle/test_corpus.py
 
 lock:  ## pin the newest versions that pyproject.toml admits
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --extra bench --universal --python-version 3.11 \

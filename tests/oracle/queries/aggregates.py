@@ -27,6 +27,14 @@ SUMS = (
     Aggregate("count({double})", Type.BIGINT),
 )
 
+COLLECTS = (
+    ("size(collect_list({}))", Type.INT),
+    ("size(collect_set({}))", Type.INT),
+    ("sort_array(collect_list({}))", Type.ARRAY),
+    ("sort_array(collect_set({}))", Type.ARRAY),
+)
+"""Collected values: an empty array of nothing, where other aggregates are NULL."""
+
 AGGREGATES = (
     *SUMS,
     *SUMS,  # what users write most
@@ -53,6 +61,7 @@ AGGREGATES = (
     Aggregate("stddev_pop({int})", Type.DOUBLE, exact=False),
     Aggregate("bool_and({boolean})", Type.BOOLEAN),
     Aggregate("bool_or({boolean})", Type.BOOLEAN),
+    *(Aggregate(call.replace("{}", "{int}"), type) for call, type in COLLECTS),
 )
 
 
@@ -60,7 +69,7 @@ def aggregate(pen: Pen, scope: Columns) -> Aggregate:
     """An aggregate call, perhaps of some rows only."""
     kind = pen.one(apt(scope, AGGREGATES, lambda a: a.text))
     text = filled(pen, scope, kind.text, kind.type, depth=1)
-    if pen.chance(20):
+    if pen.chance(20) and "collect_" not in text:
         text = f"{text} FILTER (WHERE {condition(pen, scope)})"
     return Aggregate(text, kind.type, kind.exact)
 

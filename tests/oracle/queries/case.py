@@ -65,4 +65,5 @@ class Case:
 
 
 def _tables(texts: Iterable[str]) -> set[str]:
-    return {t.name for text in texts for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table)}
+    """By the names that the case gives them; a query may write them in capitals."""
+    return {t.name.lower() for text in texts for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table)}

@@ -64,7 +64,21 @@ def _null_is_not_among_values(node: exp.Expression) -> exp.Expression:
     return exp.paren(exp.or_(*(node.this.copy().eq(value.copy()) for value in node.expressions)))
 
 
-RULES = (_dates_stay_dates, _times_have_no_zone, _outer_views_keep_rows, _null_is_not_among_values)
+def _collects_of_nothing_are_empty(node: exp.Expression) -> exp.Expression:
+    """Of no values Spark collects an empty array, DuckDB NULL."""
+    collected = node.this if isinstance(node, exp.ArraySize | exp.ArraySort) else None
+    if isinstance(collected, exp.ArrayAgg | exp.ArrayUniqueAgg):
+        node.set("this", exp.func("coalesce", collected.copy(), exp.Array(expressions=[])))
+    return node
+
+
+RULES = (
+    _collects_of_nothing_are_empty,
+    _dates_stay_dates,
+    _times_have_no_zone,
+    _outer_views_keep_rows,
+    _null_is_not_among_values,
+)
 
 
 def _result(db: duckdb.DuckDBPyConnection, name: str, text: str) -> Rows:

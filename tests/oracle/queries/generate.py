@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -35,8 +37,22 @@ def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS) ->
 
 
 def one_query(random: Random, tables: Mapping[str, Columns], depths: Sequence[int] = DEPTHS) -> Query:
-    """One query over these tables."""
-    return query(Pen(random, tables, count(1), count(1)), random.choice(depths))
+    """One query over these tables, its names perhaps in another case."""
+    made = query(Pen(random, tables, count(1), count(1)), random.choice(depths))
+    return replace(made, text=in_other_case(random, made.text)) if random.random() < 0.15 else made
+
+
+def in_other_case(random: Random, text: str) -> str:
+    """The query with some names of tables and of their columns in capitals, which mean the same.
+
+    >>> in_other_case(Random(1), "SELECT r1.k AS k FROM t r1")
+    'SELECT R1.K AS k FROM t r1'
+    """
+
+    def maybe(found: re.Match[str]) -> str:
+        return found[0].upper() if random.random() < 0.6 else found[0]
+
+    return re.sub(r"\br\d+\.\w+\b|(?<=FROM )\w+(?= r\d)|(?<=JOIN )\w+(?= r\d)", maybe, text)
 
 
 def declarations(

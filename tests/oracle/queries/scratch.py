@@ -10,8 +10,17 @@ from functools import reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from tidemill.model.change import Rows
 from tidemill.spark.queries import without_idle_names
@@ -74,19 +83,50 @@ def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
 
 def _together(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
     """What frames hold, with one job: each frame's in a column of its own."""
-    # Spelled as text, a type holds NULLs everywhere, as Arrow wants it of the boxes that are empty.
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
-    boxed = [_boxed(name, frame, types) for name, frame in frames.items()]
+    fetchable = {name: _to_fetchable(frame) for name, frame in frames.items()}
+    boxes = {name: _loosen(frame.schema) for name, frame in fetchable.items()}
+    boxed = [_boxed(name, frame, boxes) for name, frame in fetchable.items()]
     rows: dict[str, Rows] = {name: [] for name in frames}
     for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
         rows[record["frame"]].append(record[record["frame"]])
     return {name: Result(types[name], rows[name]) for name in frames}
 
 
-def _boxed(name: str, frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    row = F.struct(*frame.columns)
+def _boxed(name: str, frame: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
+    row = F.struct(*(_quote(column) for column in frame.columns))
     boxes = [(row if box == name else F.lit(None)).cast(of).alias(box) for box, of in types.items()]
     return frame.select(F.lit(name).alias("frame"), *boxes)
+
+
+def _to_fetchable(frame: DataFrame) -> DataFrame:
+    """The frame with values that Arrow cannot fetch, or not as they are, as text."""
+    return frame.select(*(_to_text(F.col(_quote(f.name)), f.dataType).alias(f.name) for f in frame.schema))
+
+
+def _to_text(column: Column, kind: DataType) -> Column:
+    match kind:
+        case VariantType():
+            return F.to_json(column)
+        case YearMonthIntervalType():
+            return column.cast("string")
+    return column
+
+
+def _loosen(kind: DataType) -> DataType:
+    """The type with NULLs admitted everywhere, as Arrow wants it of the boxes that are empty."""
+    match kind:
+        case StructType():
+            return StructType([StructField(f.name, _loosen(f.dataType)) for f in kind.fields])
+        case ArrayType():
+            return ArrayType(_loosen(kind.elementType))
+        case MapType():
+            return MapType(_loosen(kind.keyType), _loosen(kind.valueType))
+    return kind
+
+
+def _quote(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 @contextmanager

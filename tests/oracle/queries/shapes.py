@@ -62,9 +62,26 @@ def combined(pen: Pen, depth: int) -> Query:
     operator = pen.one(("UNION ALL", "UNION", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"))
     first = _first_branch(pen, depth)
     other = source(pen, query, depth - 1)
-    items = [(expression(pen, other.scope, c.type), c) for c in first.columns]
+    types = [pen.one(WIDER.get(c.type, (c.type,))) if pen.chance(30) else c.type for c in first.columns]
+    items = [(expression(pen, other.scope, t), c) for t, c in zip(types, first.columns, strict=True)]
     second = _select(items, f"{other.text}{_where(pen, other, depth - 1)}")
-    return Query(f"{first.text} {operator} {second.text}", first.columns)
+    columns = tuple(replace(c, type=_wider(c.type, t)) for c, t in zip(first.columns, types, strict=True))
+    return Query(f"{first.text} {operator} {second.text}", columns)
+
+
+WIDER = {
+    Type.INT: (Type.BIGINT, Type.DOUBLE, Type.DECIMAL),
+    Type.BIGINT: (Type.INT, Type.DOUBLE),
+    Type.DECIMAL: (Type.INT, Type.DOUBLE),
+    Type.DOUBLE: (Type.INT, Type.BIGINT, Type.DECIMAL),
+}
+"""With what numbers of a type may stand in one column of a set operation."""
+
+_WIDTHS = (Type.INT, Type.BIGINT, Type.DECIMAL, Type.DOUBLE)
+
+
+def _wider(one: Type, other: Type) -> Type:
+    return one if one is other else max(one, other, key=_WIDTHS.index)
 
 
 def windowed(pen: Pen, depth: int) -> Query:
@@ -197,6 +214,8 @@ def _select(items: Sequence[Item], tail: str, head: str = "SELECT") -> Query:
 
 
 def _where(pen: Pen, read: Source, depth: int) -> str:
+    if pen.chance(3):
+        return " WHERE 1 = 2"  # nothing at all
     return f" WHERE {restriction(pen, read.scope, query, depth)}" if pen.chance(50) else ""
 
 

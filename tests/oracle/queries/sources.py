@@ -20,13 +20,15 @@ class Source:
 
 
 def source(pen: Pen, inner: Inner, depth: int) -> Source:
-    """One relation or a join of two, the arrays of either perhaps exploded."""
+    """One relation, or a join of two or three, the arrays of any perhaps exploded."""
     kind = pen.one(("relation", "relation", "join", "join", "using"))
     first = relation(pen, inner, depth)
     if kind == "join":
         first = joined(pen, first, relation(pen, inner, depth - 1))
     elif kind == "using":
         first = joined_using(pen, first, relation(pen, inner, 0))
+        if pen.chance(25):
+            first = joined_using(pen, first, relation(pen, inner, 0))
     return exploded(pen, first) if pen.chance(15) else first
 
 
@@ -74,7 +76,8 @@ def joined_using(pen: Pen, left: Source, right: Source) -> Source:
     shared = [c for c in mine if c.name in theirs and theirs[c.name].type is c.type]
     if not shared:
         return joined(pen, left, right)
-    key = pen.one(shared)
+    merged_before = [c for c in shared if not c.within]
+    key = pen.one(merged_before or shared)
     how = pen.one(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
     merged = Column(key.name, key.type)
     rest = tuple(c for c in left.scope + right.scope if c.name != key.name)

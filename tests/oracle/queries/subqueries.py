@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.oracle.queries.aggregates import COLLECTS
 from tests.oracle.queries.columns import Columns, Type
 from tests.oracle.queries.expressions import condition, expression
 from tests.oracle.queries.pen import Pen, exact
@@ -74,7 +75,9 @@ def comparison(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
 def scalar(pen: Pen, scope: Columns, inner: Inner, depth: int) -> str:
     """An aggregate of another relation: of all of it, or of the rows that match this one."""
     other = relation(pen, inner, depth - 1)
-    call = pen.one(("max({})", "min({})", "sum({})", "count({})", "count(*)"))
+    call = pen.one(
+        ("max({})", "min({})", "sum({})", "count({})", "count(*)", *(c for c, t in COLLECTS if t is Type.INT))
+    )
     value = call.format(expression(pen, other.scope, Type.INT, depth=0))
     where = f" WHERE {_correlated(pen, scope, other)}" if pen.chance(60) else ""
     return f"(SELECT {value} FROM {other.text}{where})"

@@ -15,6 +15,7 @@ CONSTRUCTS = (
     *("SELECT DISTINCT", "UNION ALL", "UNION SELECT", "INTERSECT ALL", "INTERSECT SELECT", "EXCEPT ALL"),
     *("row_number()", "dense_rank()", "lag(", "first_value(", "PARTITION BY", "ROWS BETWEEN", "QUALIFY", "LIMIT"),
     *("WITH ", "LATERAL VIEW", " explode(", "CASE", "BETWEEN", "LIKE", "IS NULL", "NOT (", "try_divide"),
+    *("size(collect_list(", "sort_array(collect_set(", "(SELECT size(collect", "1 = 2", " R1."),
     *("HAVING EXISTS", "HAVING NOT EXISTS", "HAVING max(", "HAVING count(*) >= (SELECT", "NOT (EXISTS"),
 )
 """What queries are made of, as their texts show it."""

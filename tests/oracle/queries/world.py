@@ -70,10 +70,10 @@ def kept_fresh(spark: SparkSession, case: Case) -> Refreshes:
     """Check a case."""
     ways: dict[str, list[str]] = {table: [] for table in case.queries}
     judge = scratch.judge(spark)
-    with _sized(case.scale), _project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
+    with sized(case.scale), project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
         for number, held in enumerate(contents(case.inputs, case.history)):
             for insert in case.history[number]:
-                _arrive(mill, case.schemas[insert.channel], insert)
+                arrive(mill, case.schemas[insert.channel], insert)
             for table, way in _fresh(mill, case.until(number + 1), pool):
                 ways[table].append(way)
             _compare(judge, mill, case.until(number + 1), held, pool)
@@ -112,7 +112,7 @@ def _fresh(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[str, st
 
 def _compare(spark: SparkSession, mill: Tidemill, case: Case, held: Mapping[str, Rows], pool: Executor) -> None:
     """The two judges must agree with each other first, or they cannot judge."""
-    tables = {name: _arrow(schema, held[name]) for name, schema in case.schemas.items()}
+    tables = {name: to_arrow(schema, held[name]) for name, schema in case.schemas.items()}
     by_duck = pool.submit(duck.from_scratch, case.queries, tables)
     by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
     kept = scratch.fetched({table: mill.read(table) for table in case.queries}, pool)
@@ -131,7 +131,7 @@ def _hold(case: Case, table: str, left: tuple[str, Rows], right: tuple[str, Rows
 
 
 @contextmanager
-def _project(case: Case) -> Iterator[Tidemill]:
+def project(case: Case) -> Iterator[Tidemill]:
     workflow = tm.Workflow("oracle")
     for channel in case.inputs:
         workflow.input(channel.name, channel.schema, updates=channel.updates)
@@ -145,7 +145,7 @@ def _project(case: Case) -> Iterator[Tidemill]:
 
 
 @contextmanager
-def _sized(scale: Scale) -> Iterator[None]:
+def sized(scale: Scale) -> Iterator[None]:
     """Let what there is count as so large."""
     if scale is Scale.SMALL:
         yield
@@ -164,15 +164,15 @@ def _sized(scale: Scale) -> Iterator[None]:
         yield
 
 
-def _arrive(mill: Tidemill, schema: Schema, insert: Insert) -> None:
+def arrive(mill: Tidemill, schema: Schema, insert: Insert) -> None:
     """Insert through a file, which needs no Spark job."""
     updates = mill.catalog.channel(insert.channel).channel.updates
     physical = updates.delta_schema(schema) if insert.kind is Kind.DELTA else schema
     given = [f.name for f in physical if f.name in schema or any(f.name in row for row in insert.rows)]
     path = mill.directory / f"{insert.channel}.parquet"
-    pq.write_table(_arrow(physical.select(given), insert.rows), path)
+    pq.write_table(to_arrow(physical.select(given), insert.rows), path)
     mill.insert(insert.channel, path, kind=insert.kind)
 
 
-def _arrow(schema: Schema, rows: Rows) -> pa.Table:
+def to_arrow(schema: Schema, rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema([(f.name, arrow_type(f.parsed)) for f in schema]))

@@ -1,0 +1,25 @@
+"""Run queries of the corpus and print how each fares: python -m tests.oracle.corpus [FILE.sql|NAME …]."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.oracle.corpus.harness import keep_fresh, read_queries
+
+from tidemill.spark import session
+
+
+def main(wanted: list[str]) -> int:
+    files = [name.removesuffix(".sql") for name in wanted if name.endswith(".sql")]
+    names = {name for name in wanted if not name.endswith(".sql")}
+    queries = {name: text for name, text in read_queries(*files).items() if not names or name in names}
+    quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    spark = session.start("local[2]", {**quick, "spark.sql.adaptive.enabled": "false"})
+    found = keep_fresh(spark, queries)
+    wrong = sum(bool(outcome.problems) for outcome in found.values())
+    print(f"{len(found)} queries, {wrong} wrong")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
