@@ -6,10 +6,11 @@ import logging
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,17 +24,19 @@ from tidemill.catalog.ledger import Ledger
 from tidemill.catalog.pages import newest_events
 from tidemill.deliveries import deliveries, post_of
 from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
-from tidemill.intake import load, parcel
-from tidemill.model.block import Block, Kind, Position
+from tidemill.intake import is_table, load, load_table, parcel
+from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
+from tidemill.model.block import Block, Kind, Position, to_kind
 from tidemill.model.change import Updates
 from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding
-from tidemill.model.instant import microseconds, parse_instant
+from tidemill.model.instant import microseconds, parse_instant, shown
 from tidemill.model.registration import Step, difference
 from tidemill.model.run import Run, RunKind
 from tidemill.model.size import bytes_in
+from tidemill.model.store import Grace, StoreMarker
 from tidemill.model.view import Snapshot
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import Workflow, vain_triggers
 from tidemill.plan.declared import graph_of
 from tidemill.plan.explain import Explanation
 from tidemill.plan.problems import broken_promises
@@ -43,6 +46,7 @@ from tidemill.project import Project, load_project, located, sources_of
 from tidemill.publish import Mail, Notifier, Webhook, receivers
 from tidemill.records import Server
 from tidemill.retain.compaction import Limits, merging
+from tidemill.runtime.analysis import find_taught, recall, remember, remember_learnt
 from tidemill.runtime.chop import Portion, attempt
 from tidemill.runtime.compaction import said
 from tidemill.runtime.dispatch import Way
@@ -53,9 +57,10 @@ from tidemill.runtime.explain import explain
 from tidemill.runtime.gather import Gatherer
 from tidemill.runtime.history import EVENTS, history
 from tidemill.runtime.insert import Inserted, Inserter
-from tidemill.runtime.janitor import Collected, Janitor, Tidied
+from tidemill.runtime.janitor import Collected, Janitor, Scanned, Tidied
 from tidemill.runtime.keep import Keeper
 from tidemill.runtime.lineage import Lineage, lineage
+from tidemill.runtime.ownership import adopt_store, advance_marker, check_store
 from tidemill.runtime.refresh import chosen
 from tidemill.runtime.serve import Chore, Loop, Rhythm
 from tidemill.runtime.sources import Sources
@@ -80,10 +85,14 @@ from tidemill.settings import (
     resolved_sqlite,
 )
 from tidemill.spark.engine import SparkEngine
+from tidemill.spark.probing import start_on_store
 from tidemill.spark.session import ship, start
 from tidemill.storage import Placer, open_store
 
 log = logging.getLogger("tidemill.server")
+
+SAMPLE = 1000
+"""Named files that `doctor` looks for in the store, spread evenly over all."""
 
 
 class Tidemill:
@@ -99,17 +108,17 @@ class Tidemill:
     def __init__(self, directory: Path, settings: Settings, project: Project | None = None) -> None:
         self.directory = directory
         self.settings = settings
-        self._project = project
-        _make_home(directory)
-        self.catalog: SqlCatalog = open_catalog(resolved_sqlite(settings.catalog.url, directory))
-        self.store: BlockStore = open_store(
-            resolved_path(settings.storage.url, directory),
-            cache=directory / settings.storage.cache,
-            staged=settings.storage.staged,
-            options=settings.storage.options,
-        )
+        self._declared = project  # as the files say
+        self._project: Project | None = None  # with all that is known of its queries
+        self._knowledge = NOTHING_KNOWN
+        self.catalog, self.store = _open_both(directory, settings)
+        try:
+            check_store(self.catalog, self.store)
+        except BaseException:
+            self.catalog.close()
+            raise
         session = partial(start, settings.spark.master, settings.spark.settings)
-        self.engine = SparkEngine(session, self.store.locate)
+        self.engine = SparkEngine(partial(start_on_store, session, self.store), self.store.locate)
         self.executor = Executor(
             self.catalog, self.store, self.engine, _owner(), lease=settings.runs.lease, busy=settings.runs.busy
         )
@@ -139,8 +148,27 @@ class Tidemill:
         found = find_project(Path(directory))
         return cls(found, load_settings(found))
 
+    @staticmethod
+    def adopt_store(directory: str | Path = ".") -> StoreMarker | None:
+        """Let the store of the project at, or above, a directory belong to its catalog, whatever it belonged to.
+
+        Returns the marker that the store had, if any. Nothing is deleted.
+        """
+        found = find_project(Path(directory))
+        catalog, store = _open_both(found, load_settings(found))
+        try:
+            return adopt_store(catalog, store)
+        finally:
+            catalog.close()
+
     def close(self) -> None:
+        """Let upkeep that runs have begun come to its end, and give back all that is open."""
+        self.upkeep.finish()
         self.engine.stop()
+        try:
+            advance_marker(self.catalog, self.store)
+        except TidemillError as error:
+            log.warning("the block store was not told how far its catalog has come: %s", error)
         self.catalog.close()
 
     def __enter__(self) -> Tidemill:
@@ -149,24 +177,42 @@ class Tidemill:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:  # who was interrupted waits for the step that is under way, and no more
+            self.upkeep.stopping.set()
         self.close()
 
     @property
     def project(self) -> Project:
-        """The declarations of the project's workflow files, imported once."""
+        """The declarations of the project's workflow files, imported once, with what was known when last applied."""
         if self._project is None:
-            self._project = load_project(self.directory, self.settings.workflows)
+            self._resolve(recall(self.catalog))
+        assert self._project is not None
         for module in self._project.modules:
             ship(module)
         return self._project
 
+    def _resolve(self, knowledge: Knowledge) -> None:
+        if self._declared is None:
+            self._declared = load_project(self.directory, self.settings.workflows)
+        self._project = self._declared.resolved(knowledge)
+        self._knowledge = knowledge
+
+    def _learn(self) -> None:
+        """Ask Spark about queries that nobody asked it about before; raises `WorkflowError` if it refuses one."""
+        knowledge = recall(self.catalog, self.engine)
+        self._resolve(knowledge)
+        remember(self.catalog, knowledge)
+
     def register(self, data: Mapping[str, Any]) -> tuple[Step, ...]:
         """Register a workflow that comes as a document; returns what changed."""
         document = registry.parsed(data)
-        workflow = registry.built(document)
+        knowledge = recall(self.catalog, self.engine)
+        workflow = registry.built(document, knowledge)
         if any(w.name == workflow.name for w in self.project.workflows):
             raise Conflict(f"workflow {workflow.name!r} is declared by a workflow file of this server; change that")
         _check_promises(workflow)
+        self._check_triggers(workflow)
+        remember(self.catalog, knowledge)
         steps = self._difference(workflow)
         self.catalog.apply(workflow, document.model_dump(mode="json"))
         return steps
@@ -178,10 +224,28 @@ class Tidemill:
         self.catalog.remove(workflow)
 
     def plan(self) -> tuple[Step, ...]:
-        """What `apply` would change; raises `WorkflowError` where promises cannot all be kept."""
+        """What `apply` would change; raises `WorkflowError` for queries that Spark refuses, promises that exclude
+        each other, and triggers that wait for what nobody declares.
+
+        It raises `Conflict`, as `apply` does, for changes with which the data that are there could not be read.
+        """
+        self._learn()
         for workflow in self.project.workflows:
             _check_promises(workflow)
+            self._check_triggers(workflow)
+        refused = [reason for workflow in self.project.workflows for reason in self.catalog.refusals(workflow)]
+        if refused:
+            raise Conflict("\n".join(refused))
         return tuple(step for workflow in self.project.workflows for step in self._difference(workflow))
+
+    def _check_triggers(self, workflow: Workflow) -> None:
+        """Refuse triggers that no data and no run would ever fire."""
+        declared = [workflow, *self.project.workflows]
+        channels = {c.name for w in declared for c in w.channels} | {c.channel.name for c in self.catalog.channels()}
+        flows = {b.name for w in declared for b in w.bindings} | {b.name for b in self.catalog.bindings()}
+        problems = list(vain_triggers(workflow, channels, flows))
+        if problems:
+            raise WorkflowError(problems)
 
     def doubts(self) -> tuple[str, ...]:
         """Promises that history says cannot be kept, and why."""
@@ -200,18 +264,24 @@ class Tidemill:
         data: Any,
         *,
         format: str | None = None,
-        kind: Kind = Kind.DELTA,
+        kind: Kind | str = Kind.DELTA,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> Inserted:
-        """Insert a file (a path) or a DataFrame into an input channel: all of it, or nothing.
+        """Insert data into an input channel: all of it, or nothing.
 
-        A second insert with the same `key` changes nothing and finds the first one's block.
+        A file by its path, a DataFrame of Spark or pandas, an Arrow table, or a list of rows. `kind` is "delta", a
+        change to the content, or "base", the whole content. A second insert with the same `key` changes nothing and
+        finds the first one's block.
         """
-        inserter = Inserter(self.executor, load)
+        chosen = to_kind(kind)
         if isinstance(data, str | Path):
-            return inserter.file(channel, Path(data), format=format, kind=kind, key=key, progress=progress)
-        return inserter.frame(channel, data, kind=kind, key=key)
+            inserter = Inserter(self.executor, load)
+            return inserter.file(channel, Path(data), format=format, kind=chosen, key=key, progress=progress)
+        if is_table(data):
+            inserter = Inserter(self.executor, partial(load_table, data))
+            return inserter.file(channel, Path(), format="parquet", kind=chosen, key=key, progress=progress)
+        return Inserter(self.executor, load).frame(channel, data, kind=chosen, key=key)
 
     def run(
         self,
@@ -223,22 +293,58 @@ class Tidemill:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow once, to its end; its declared tables the cheapest way, or as `variant` says.
 
+        With the variant "batch" programmed tasks, too, compute everything anew: they are fed all there is as new, and
+        what they write replaces what was there.
         `tell` is told beforehand, for each declared table, the variant chosen and why.
         """
         updates = self.project.updates()
         applied = self._applied(name)
         if variant is None and (keeper := self._keeper(applied)) is not None:
             done = keeper.run(applied, progress)
-            self.upkeep.after(done[1])
+            self._after(done[1])
             return done
         binding, choices = chosen(self.catalog, applied, updates, variant=variant)
-        if variant is not None and not choices:
+        if variant == program.Way.BATCH:
+            binding = self._afresh(binding)
+        elif variant is not None and not choices:
             raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
         if tell is not None:
             tell(choices)
         done = self.executor.flow(binding, updates, progress)
-        self.upkeep.after(done[1])
+        self._after(done[1])
         return done
+
+    def _after(self, made: Iterable[Block]) -> None:
+        """What follows a run: tables become incremental whose inputs it was the first to write, and upkeep begins."""
+        blocks = list(made)
+        self._apply_what_was_learnt(blocks)
+        self.upkeep.begin_after(blocks)
+
+    def _apply_what_was_learnt(self, blocks: Sequence[Block]) -> None:
+        """If a declared table reads a channel whose columns only this run has shown, work it out again."""
+        for workflow in self.project.workflows:
+            taught = find_taught(self._knowledge, workflow, blocks)
+            if taught and not self._difference(workflow):  # what its user has changed since is not ours to apply
+                remember_learnt(self.catalog, taught)
+                try:
+                    self.apply()
+                except TidemillError as error:  # the run is committed; the table stays in batch until it is applied
+                    log.warning("what run %s has shown was not applied: %s", blocks[0].run, error)
+                return
+
+    def _afresh(self, binding: Binding) -> Binding:
+        """The flow with its programmed tasks as if they had never run."""
+        writers = Counter(w.port for b in self._declared_bindings() for t in b.tasks for w in t.writes)
+        for write in (w for t in binding.tasks if t.refresh is None for w in t.writes):
+            if writers[write.port] > 1:
+                raise ConfigError(
+                    f"flow {binding.name!r} cannot be computed from scratch: other tasks add to {write.port!r}, too, "
+                    "and what they added would be gone; give each a channel of its own"
+                )
+        return replace(binding, tasks=tuple(t if t.refresh is not None else t.afresh() for t in binding.tasks))
+
+    def _declared_bindings(self) -> Iterator[Binding]:
+        return (b for w in (*self.project.workflows, *self._documented()) for b in w.bindings)
 
     def execute(self, run: Run, portion: Portion | None = None) -> None:
         """One attempt at a run that somebody asked for, if its flow is declared here as it is registered.
@@ -266,7 +372,7 @@ class Tidemill:
             return
         if made is not None:
             log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
-            self.upkeep.after(made)
+            self._after(made)
 
     def _act(self, run: Run) -> None:
         try:
@@ -307,7 +413,7 @@ class Tidemill:
         out = deliveries(self.settings.deliver, self.catalog, self.store.open, self.gatherer)
         chores += [Chore(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
         rhythm = Rhythm(tick=chosen.tick, lead=chosen.lead)
-        return Loop(self.catalog, server, self.execute, chores, rhythm, way, self.upkeep.stopping)
+        return Loop(self.catalog, server, self.execute, chores, rhythm, way, self.upkeep.stopping, self.executor)
 
     def sources(self, wake: Callable[[], None]) -> Sources:
         """What brings in data by itself, while it is entered; `wake` is called when some came."""
@@ -386,9 +492,33 @@ class Tidemill:
         """Whether a compaction is due on a channel, and why; None if nothing was written to it yet."""
         return said(self.catalog, self._updates(), channel)
 
-    def collect(self, keep: str | None = None) -> Collected:
-        """Delete blocks and files that nobody can need; `keep` ('7 days') says how far back to stay readable."""
-        return Janitor(self.executor).collect(_since(keep))
+    def collect(self, keep: str | None = None, grace: str | None = None) -> Collected:
+        """Collect blocks that nobody can need; `keep` ('7 days') says how far back to stay readable.
+
+        Their files, and what dead runs left, are marked, and removed once they were for as long as the settings say,
+        or for `grace` ('0s': at once).
+        """
+        return Janitor(self.executor, grace=self._grace(grace)).collect(_since(keep, self.catalog.now()))
+
+    def scan(self) -> Scanned:
+        """List the whole store, and mark for removal what runs of this catalog left in it and nothing names."""
+        return Janitor(self.executor).scan()
+
+    def find_missing_files(self, sample: int = SAMPLE) -> tuple[int, int, list[str]]:
+        """Of how many files that the catalog names how many were looked for in the store, and those not found there."""
+        named = sorted(self.catalog.named_files())
+        looked_for = named[:: max(1, -(-len(named) // sample))]
+        missing = self.store.find_missing(looked_for)
+        still_named = self.catalog.list_named(missing)  # others were removed meanwhile
+        return len(named), len(looked_for), sorted(still_named)
+
+    def _grace(self, grace: str | None) -> Grace:
+        if grace is None:
+            return self.upkeep.rules.grace
+        try:
+            return Grace(seconds(grace), seconds(grace))
+        except ValueError as error:
+            raise BadInput(str(error)) from error
 
     def tidy(self, channels: Iterable[str] | None = None) -> Tidied:
         """Do what is due on these channels, or on all: fold and rebase, collect what nobody needs, forget old runs.
@@ -408,9 +538,11 @@ class Tidemill:
 
     def _applied(self, name: str) -> Binding:
         """The declared flow of that name, provided that it is the one registered."""
-        documented = (b for w in self._documented() for b in w.bindings if b.name == name)
-        binding = self.project.binding(name) or next(documented, None)
+        binding = self._binding(name)
         registered = {b.name: b.identity for b in self.catalog.bindings()}
+        if binding is not None and registered.get(name) != binding.identity():  # others may have learnt more since
+            self._resolve(recall(self.catalog))
+            binding = self._binding(name)
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
             raise NotFound(f"no flow {name!r} is declared; the flows are {known or 'none'}")
@@ -418,19 +550,34 @@ class Tidemill:
             raise ConfigError(f"flow {name!r} was changed since it was registered; look with plan, then apply")
         return binding
 
+    def _binding(self, name: str) -> Binding | None:
+        documented = (b for w in self._documented() for b in w.bindings if b.name == name)
+        return self.project.binding(name) or next(documented, None)
+
     def _documented(self) -> Iterator[Workflow]:
         """The workflows that documents declare."""
-        for registered in self.catalog.workflows():
-            if registered.document is not None:
-                yield registry.built(registry.as_document(registered.document))
+        documents = [w.document for w in self.catalog.workflows() if w.document is not None]
+        knowledge = recall(self.catalog) if documents else NOTHING_KNOWN
+        for document in documents:
+            yield registry.built(registry.as_document(document), knowledge)
 
     def _position(self, channel: str, as_of: str) -> Position:
-        if as_of.isdigit():
+        """Where a channel stood; what has not come yet is no content, and asking for it an error."""
+        head, now = self.catalog.channel(channel).head.seq, self.catalog.now()
+        if as_of.isdecimal():
+            if int(as_of) > head:
+                raise BadInput(f"channel {channel} has no block {as_of} yet: its head is at {head}; read up to there")
             return self.catalog.position(channel, seq=int(as_of))
         try:
-            return self.catalog.position(channel, version=parse_instant(as_of))
+            version = parse_instant(as_of)
         except ValueError as error:
             raise BadInput(f"{error}, or the sequence number of a block") from error
+        if version > microseconds(now):
+            raise BadInput(
+                f"{as_of} has not come yet: it is {shown(microseconds(now))}, and the head of channel {channel} is at "
+                f"{head}; leave the time out to read what is there now"
+            )
+        return self.catalog.position(channel, version=version)
 
     def _updates(self) -> dict[str, Updates]:
         """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
@@ -440,7 +587,25 @@ class Tidemill:
 
 def _rules(upkeep: UpkeepSettings) -> Rules:
     keep = None if upkeep.keep is None else seconds(upkeep.keep)
-    return Rules(upkeep.automatic, upkeep.history, upkeep.points, keep, Limits(small_file=upkeep.small_file))
+    grace = Grace(seconds(upkeep.grace), seconds(upkeep.orphans))
+    return Rules(upkeep.automatic, upkeep.history, upkeep.points, keep, grace, Limits(small_file=upkeep.small_file))
+
+
+def _open_both(directory: Path, settings: Settings) -> tuple[SqlCatalog, BlockStore]:
+    """The catalog and the store of a project, whether or not they belong together."""
+    _make_home(directory)
+    catalog = open_catalog(resolved_sqlite(settings.catalog.url, directory))
+    try:
+        store = open_store(
+            resolved_path(settings.storage.url, directory),
+            cache=directory / settings.storage.cache,
+            staged=settings.storage.staged,
+            options=settings.storage.options,
+        )
+    except BaseException:
+        catalog.close()
+        raise
+    return catalog, store
 
 
 def _budgets(storage: StorageSettings) -> Budgets:
@@ -466,10 +631,10 @@ def _receiver(name: str, settings: WebhookSettings | MailSettings) -> Webhook | 
     return Mail(name, post_of(settings), kinds)
 
 
-def _since(keep: str | None) -> int | None:
+def _since(keep: str | None, now: float) -> int | None:
     """The clock's reading so long ago."""
     try:
-        return None if keep is None else microseconds(time.time() - seconds(keep))
+        return None if keep is None else microseconds(now - seconds(keep))
     except ValueError as error:
         raise BadInput(str(error)) from error
 
@@ -481,6 +646,10 @@ def _make_home(project: Path) -> None:
         raise ConfigError(f"{project / HOME} cannot be made: {error.strerror}; choose a writable directory") from error
 
 
+_opened = count(1)
+
+
 def _owner() -> str:
-    """Who executes: this process on this machine."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Who executes: this process on this machine, and which of the projects that it opened."""
+    number = next(_opened)
+    return f"{socket.gethostname()}:{os.getpid()}" + ("" if number == 1 else f":{number}")

@@ -154,15 +154,15 @@ class Client:
         data: str | Path | Iterable[Mapping[str, Any]],
         *,
         format: str | None = None,
-        base: bool = False,
+        kind: str = "delta",
         key: str | None = None,
     ) -> shapes.Inserted:
         """Insert a file (a path) or rows into an input channel: all of it, or nothing.
 
-        It is sent as it is read. A second insert with the same `key` changes nothing and finds the first one's block.
+        `kind` is "delta", a change to the content, or "base", the whole content. It is sent as it
+        is read. A second insert with the same `key` changes nothing and finds the first one's block.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
-        kind = "base" if base else "delta"
         return self._at.send(shapes.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
 
     def push(

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 
 
 class TidemillError(Exception):
-    """Something went wrong in Tidemill."""
+    """Something went wrong in Tidemill.
+
+    `retry_in`: whatever was being done was not at fault, and may succeed after so many seconds. None: it was at fault.
+    """
 
     exit_code = 1
+    retry_in: float | None = None
 
 
 class ConfigError(TidemillError):
@@ -63,6 +67,17 @@ class ChannelBusy(Conflict):
     """Another run holds an earlier slot of a channel that this run must read through."""
 
 
+class KeyUsed(Conflict):
+    """An insert with the same key was there before; nothing was inserted again."""
+
+
+class InsertUnderWay(TidemillError):
+    """Another insert with the same key is under way, and what becomes of it is not known yet; repeat this one later."""
+
+    exit_code = 6
+    retry_in = 1.0
+
+
 class LeaseLost(Conflict):
     """This process no longer owns the run, so its results were not committed."""
 
@@ -85,27 +100,54 @@ class StorageError(TidemillError):
     """The block store cannot be read or written."""
 
     exit_code = 8
+    retry_in: float | None = 5.0
+
+
+class ForeignStore(StorageError):
+    """The block store is not this catalog's, or the catalog is older than it; nothing was changed."""
+
+    retry_in = None
 
 
 class BlockDamaged(StorageError):
     """A block's files are missing or damaged."""
 
+    retry_in = None
+
+
+class RowsMissing(StorageError):
+    """The block store does not hold the rows that were written to it; nothing was published."""
+
 
 class Collected(StorageError):
     """The blocks needed for this point in time were garbage-collected."""
 
+    retry_in = None
+
 
 class CannotFree(StorageError):
     """What may be evicted does not cover the space that is needed; nothing was deleted."""
+
+    retry_in = None
 
 
 class CatalogError(TidemillError):
     """The catalog cannot be used."""
 
     exit_code = 9
+    retry_in = 0.0
 
 
 class EngineError(TidemillError):
     """Spark cannot be used."""
 
     exit_code = 10
+    retry_in = 5.0
+
+
+class EngineLost(EngineError):
+    """Spark's session is gone, with all that ran in it; nothing of that is visible."""
+
+    def __init__(self, message: str, retry_in: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_in = retry_in  # seconds until a new session may be started

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from tidemill.model.analysis import Analysis, QueryToAnalyse, Schemas
 from tidemill.model.block import Block, File, Kind, Position
 from tidemill.model.change import Updates
 from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind, RunState
 from tidemill.model.schema import Schema
+from tidemill.model.store import Grace, Removal, StoreMarker
 from tidemill.model.task import Task
 from tidemill.model.view import Chain, Snapshot, View
 from tidemill.model.workflow import Workflow
 from tidemill.records import (
+    CatalogIdentity,
     Cursor,
     Event,
     Firing,
@@ -45,8 +48,17 @@ class CatalogReader(Protocol):
     def now(self) -> float:
         """Seconds since the epoch, by the clock that all who share the catalog have in common."""
 
+    def analyses(self) -> dict[str, Json]:
+        """What was remembered of analysed queries and functions, by key."""
+
+    def identify(self) -> CatalogIdentity:
+        """Which catalog this is, and how far it has come."""
+
     def channels(self) -> list[RegisteredChannel]: ...
     def channel(self, name: str) -> RegisteredChannel: ...
+    def refusals(self, workflow: Workflow) -> list[str]:
+        """Why `apply` would refuse the workflow: changes of channels with which their blocks could not be read."""
+
     def bindings(self) -> list[RegisteredBinding]: ...
     def cursors(self, channel: str | None = None) -> list[Cursor]: ...
     def costs(self, flow: str) -> dict[tuple[str, str], Json]:
@@ -60,6 +72,9 @@ class CatalogReader(Protocol):
 
     def wished(self) -> dict[str, Any]:
         """What people wish of all servers, by what it is about."""
+
+    def content_rows(self) -> dict[str, int]:
+        """The rows of the content of each channel, where the catalog knows them."""
 
     def versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
@@ -125,7 +140,21 @@ class CatalogReader(Protocol):
 
     def events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
     def named_files(self) -> set[str]: ...
+    def list_newest_files(self, limit: int) -> list[str]:
+        """The files of the newest blocks and datasets that have any."""
+
+    def list_named(self, paths: Collection[str]) -> set[str]:
+        """Those of the files that a block or a dataset names."""
+
     def active_directories(self) -> set[str]: ...
+    def find_attempts(self, directories: Collection[str]) -> dict[str, Run]:
+        """The runs whose newest attempt wrote in one of these directories, by directory."""
+
+    def list_marked(self) -> set[str]:
+        """Every path that is marked for removal."""
+
+    def list_due_removals(self, grace: Grace, limit: int) -> list[Removal]:
+        """What was marked long enough ago, the oldest first."""
 
 
 class CatalogWriter(CatalogReader, Protocol):
@@ -135,6 +164,9 @@ class CatalogWriter(CatalogReader, Protocol):
     """
 
     def apply(self, workflow: Workflow, document: Json | None = None) -> None: ...
+    def remember_analyses(self, answers: Mapping[str, Json]) -> None:
+        """Keep what was found of queries and functions for all who load them later."""
+
     def remove(self, workflow: str) -> None:
         """Take a workflow out of use; its data stay."""
 
@@ -146,6 +178,12 @@ class CatalogWriter(CatalogReader, Protocol):
 
     def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
         """Take a ready run, or go on with one taken under `fence`: its slots, and a lease under a new fence."""
+
+    def begin(self, kind: RunKind, subject: str, demand: Demand, *, owner: str, lease: float) -> Claim:
+        """A new run, claimed at once by the process that asks for it; if it cannot be claimed, there is none.
+
+        Raises `KeyUsed` if an insert had one of its keys, `InsertUnderWay` if one that is under way has.
+        """
 
     def began(self, run: int, fence: int) -> None:
         """The engine has begun with a run that was handed to it."""
@@ -166,12 +204,31 @@ class CatalogWriter(CatalogReader, Protocol):
     def merged(self, paid: Mapping[str, float]) -> None:
         """Somebody who is no run read these channels, and paid so many seconds for merging."""
 
-    def fail(self, run: int, fence: int, *, error: str, log: str = "", retry_in: float | None = None) -> Run:
-        """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed."""
+    def fail(
+        self,
+        run: int,
+        fence: int,
+        *,
+        error: str,
+        log: str = "",
+        retry_in: float | None = None,
+        lost: bool = False,
+    ) -> Run:
+        """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed.
+
+        `lost`: it was no fault of the tasks'. That uses up none of their attempts, and if the run fails at last, what
+        fired it stays due.
+        """
 
     def kill(self, run: int) -> Run: ...
     def reclaim(self) -> list[Run]:
-        """Cancel the slots of runs whose lease has expired; they become ready again, or failed."""
+        """Cancel the slots of runs whose lease has expired; they become ready again, or failed.
+
+        What only its own process can execute, and was asked for long ago and never begun, is killed.
+        """
+
+    def reclaim_from(self, owner: str, keep: Collection[int]) -> list[Run]:
+        """Give up what an owner has by the catalog, but for the runs that it knows of."""
 
     def fire(self, leaf: int) -> int | None:
         """Handle a condition that is due: the run that it asks for, None if it is not due or others are missing."""
@@ -228,7 +285,19 @@ class CatalogWriter(CatalogReader, Protocol):
     def unpin(self, block: int) -> None: ...
 
     def purge(self) -> list[str]:
-        """Forget the files of blocks collected before any running run began; returns those no block names now."""
+        """Forget the files of blocks collected before any running run began; returns those no block names now.
+
+        They are marked for removal in the same transaction.
+        """
+
+    def mark_orphans(self, run: int, paths: Collection[str]) -> int:
+        """Mark for removal files that a run left and nothing names; returns how many were not marked before."""
+
+    def finish_removals(self, paths: Collection[str]) -> None:
+        """What was marked for removal is gone from the store."""
+
+    def note_adoption(self, store: str, before: str | None) -> None:
+        """The store belongs to this catalog from now on, and belonged to another, by its id, before."""
 
     def forget(self, subject: str, *, keep: int) -> Forgotten:
         """Forget the ended runs of a channel or bound flow but the newest `keep`, and those whose blocks are in use.
@@ -236,6 +305,13 @@ class CatalogWriter(CatalogReader, Protocol):
         Their events, readings and logs go with them, and the descriptions of blocks that only they wrote.
         It is the one change that leaves no event: what happened is what is forgotten.
         """
+
+
+@dataclass(slots=True)
+class Receipt:
+    """How many rows a writer wrote, by its own count; None: it did not count."""
+
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +325,41 @@ class Target:
     updates: Updates
     seq: int = 0  # the number of its slot, which no other attempt ever has
     before: int = 0  # of a state: where it stands
+    merged: bool = False  # the task gives a delta, and the base is what it makes of nothing
+    learnt: bool = False  # the schema was not declared: a base brings its own, and a delta may bring more columns
+    receipt: Receipt = field(default_factory=Receipt, compare=False)  # filled in by whoever writes
 
     def physical(self, content: Schema) -> Schema:
         """The columns that are written: a delta has some of its own."""
         return content if self.kind is Kind.BASE else self.updates.delta_schema(content)
 
 
+@dataclass(frozen=True, slots=True)
+class EngineHealth:
+    """Whether an engine can run tasks; if not, why, and when it may be started again."""
+
+    problem: str | None = None
+    retry_in: float = 0.0  # seconds
+    gave_up: bool = False  # it was started again so often in vain that it will not be
+
+
+HEALTHY = EngineHealth()
+
+
 class Engine(Protocol):
-    """Runs tasks. The only implementation is Spark's; tests may use others."""
+    """Runs tasks. The only implementation is Spark's; tests may use others.
+
+    Whatever fails because the engine itself is gone raises `EngineLost`. It is started again by its next use.
+    """
+
+    def start(self) -> None:
+        """Be ready from now on; raises `EngineError` if that cannot be."""
+
+    def health(self) -> EngineHealth: ...
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds that this engine has spent on starting itself so far: no task is to be charged for them."""
 
     def invoke(
         self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
@@ -266,9 +369,21 @@ class Engine(Protocol):
         `now` is the version at which the run was claimed: whatever it does not see arrives later.
         """
 
+    def analyse(self, query: QueryToAnalyse) -> Analysis | None:
+        """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`.
+
+        None if this engine does not know.
+        """
+
+    def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
+        """The columns that a function returns, by output; None if it does not say."""
+
     def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
-    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
-        """Write a content as a base, or a chain of deltas as one delta, into so many files."""
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int | None:
+        """Write a content as a base, or a chain of deltas as one delta, into so many files.
+
+        Returns the rows written, as counted while they were; None if nobody counted.
+        """
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         """The paths of those files of the base that hold a key which the deltas touch."""
@@ -338,13 +453,28 @@ class Log(Protocol):
 
 
 class BlockStore(Protocol):
-    """Immutable files under one root. Paths are relative to it; only the catalog knows which count."""
+    """Immutable files below the directory of runs under one root. Only the catalog knows which count.
+
+    Paths are relative to the root. What else lies below the root is left alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """The root, as people name it."""
+
+    def read_marker(self) -> StoreMarker | None:
+        """To which catalog the store belongs; None if it was never said."""
+
+    def write_marker(self, marker: StoreMarker) -> None: ...
 
     def stage(self, directory: str) -> str:
         """A place, as Spark and local programs name it, in which files of `directory` can be written."""
 
-    def publish(self, directory: str) -> tuple[File, ...]:
-        """Make the staged Parquet files of `directory` durable and describe them."""
+    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
+        """Make the staged Parquet files of `directory` durable and describe them.
+
+        Raises `RowsMissing` unless they hold as many rows as their writer counted.
+        """
 
     def locate(self, path: str) -> str:
         """Where Spark can read a published file."""
@@ -358,9 +488,32 @@ class BlockStore(Protocol):
     def check(self, files: Sequence[File]) -> None:
         """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""
 
-    def listing(self) -> Iterator[str]:
-        """Every file under the root, published or not."""
+    def find_missing(self, paths: Collection[str]) -> set[str]:
+        """Those of the files that are not there."""
 
-    def delete(self, paths: Iterable[str]) -> int: ...
+    def listing(self) -> Iterator[str]:
+        """Every file below the directory of runs, published or not."""
+
+    def list_runs(self) -> list[int]:
+        """The runs that have a directory."""
+
+    def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
+        """The directories of all attempts at these runs."""
+
+    def list_directory(self, directory: str) -> list[str]:
+        """Every file below a directory, published or not."""
+
+    def list_copies(self) -> Collection[str]:
+        """Files of which this machine holds copies besides."""
+
+    def drop_copies(self, paths: Iterable[str]) -> int:
+        """Delete this machine's copies; the files themselves stay."""
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Delete files, and directories that become empty; returns how many files were there."""
+
+    def prune(self, directory: str) -> None:
+        """Remove a directory and those inside and above it, as far as they are empty, up to the directory of runs."""
+
     def probe(self) -> str:
         """Write, read and delete a small file; returns the root. Raises `StorageError` if that fails."""

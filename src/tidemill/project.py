@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module, invalidate_caches
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from tidemill.api import Workflow as WorkflowApi
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
+from tidemill.model.analysis import Knowledge
 from tidemill.model.change import Updates
 from tidemill.model.flow import Binding
 from tidemill.model.identity import identity
@@ -35,6 +36,10 @@ class Project:
 
     def binding(self, name: str) -> Binding | None:
         return next((b for w in self.workflows for b in w.bindings if b.name == name), None)
+
+    def resolved(self, knowledge: Knowledge) -> Project:
+        """The same project with this much known of its queries and channels."""
+        return replace(self, workflows=tuple(w.resolve(knowledge) if w.resolve else w for w in self.workflows))
 
     def updates(self) -> dict[str, Updates]:
         """How each declared channel merges, the user's own functions included."""
@@ -78,7 +83,8 @@ def sources_of(directory: Path, ship: Callable[[ModuleType], None]) -> Sources:
 
     `ship` is given each module of the project, so that workers can have it too.
     """
-    return Sources(lambda path: _bytes(directory / path), _Functions(directory, ship))
+    read, find = (lambda path: _bytes(directory / path)), _Functions(directory, ship)
+    return Sources(read, find, lambda path: str((directory / path).resolve()))
 
 
 class _Functions:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidemill.model.block import Position
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json
+from tidemill.model.schema import Schema
 from tidemill.model.trigger import Leaf, Trigger
 
 
@@ -21,6 +22,7 @@ class RegisteredChannel:
     bytes: int
     reserved: int  # slots that runs hold now
     workflow: str
+    declared: Schema | None = None  # the schema that its tasks, or inserts, are held to; None: that of blocks is learnt
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,10 @@ class FlowFacts:
     start: float | None = None  # of the seconds, those that a run takes besides its tasks
 
 
+SERVING = "serving"
+RECOVERING = "recovering"  # its engine was lost and is started again; until then it takes no run and does not lead
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A process that executes runs."""
@@ -156,10 +162,19 @@ class Server:
     name: str
     role: str  # "up" or "work"
     tracks: int
-    state: str = "serving"  # or "draining", "stopped"
+    state: str = SERVING  # or RECOVERING, "draining", "stopped"
     started: float = 0.0
     seen: float = 0.0
     leader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogIdentity:
+    """Which catalog this is, and how far it has come: neither of the two numbers ever goes back."""
+
+    id: str
+    clock: int  # its last reading
+    newest_run: int  # 0 if there is none yet
 
 
 @dataclass(frozen=True, slots=True)

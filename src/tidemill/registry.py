@@ -14,9 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from tidemill.algebra.sql.tables import table_names
 from tidemill.api import REFRESH, Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
+from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
 from tidemill.model.trigger import Trigger, from_json
 
 LONGEST = 100_000
@@ -119,7 +121,7 @@ def parsed(data: Any) -> WorkflowDocument:
         raise BadInput(f"{where}: {first['msg']}") from error
 
 
-def built(document: WorkflowDocument) -> model.Workflow:
+def built(document: WorkflowDocument, knowledge: Knowledge = NOTHING_KNOWN) -> model.Workflow:
     """The workflow that a document declares; raises `WorkflowError` with every problem."""
     names = {i.name for i in document.inputs} | {t.name for t in document.tables}
     problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in unsafe(t.query, names)]
@@ -140,7 +142,7 @@ def built(document: WorkflowDocument) -> model.Workflow:
             priority=table.priority,
             together=table.together,
         )
-    return made.declared()
+    return made.declared(knowledge)
 
 
 def _trigger(part: BaseModel) -> Trigger:
@@ -160,23 +162,23 @@ def unsafe(query: str, channels: set[str]) -> Iterator[str]:
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         yield "expected one SELECT"
         return
-    yield from _unsafe_tables(statements[0], channels)
+    yield from _unsafe_tables(query, statements[0], channels)
     yield from _unsafe_calls(statements[0])
 
 
-def _unsafe_tables(tree: exp.Query, channels: set[str]) -> Iterator[str]:
-    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
-    found = [table for table in tree.find_all(exp.Table) if not table.find_ancestor(exp.Hint)]
-    if not found:
-        yield "it reads no channel, so that nothing could ever make it due"
-    for table in found:
+def _unsafe_tables(query: str, tree: exp.Query, channels: set[str]) -> Iterator[str]:
+    for table in (t for t in tree.find_all(exp.Table) if not t.find_ancestor(exp.Hint)):
         if not isinstance(table.this, exp.Identifier):
             yield f"a table function is not allowed: {table.sql(dialect='spark')[:100]}"
         elif table.args.get("db") or table.args.get("catalog"):
             yield f"only channels of the same workflow can be read, not {table.sql(dialect='spark')[:100]}"
-        elif table.name not in channels | ctes:
-            known = ", ".join(sorted(channels)) or "none"
-            yield f"there is no channel {table.name!r} in the document; its channels are {known}"
+    names = table_names(query).names
+    if not names:
+        yield "it reads no channel, so that nothing could ever make it due"
+    known = {c.lower() for c in channels}
+    for name in (n for n in names if "." not in n and n.lower() not in known):
+        listed = ", ".join(sorted(channels)) or "none"
+        yield f"there is no channel {name!r} in the document; its channels are {listed}"
 
 
 def _unsafe_calls(tree: exp.Query) -> Iterator[str]:

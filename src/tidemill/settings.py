@@ -211,9 +211,11 @@ class UpkeepSettings(_Section):
     keep: str | None = None  # and those of so long, such as "7 days"
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
     audit: str = "90 days"  # so long it is known who changed what over the API and on the page
+    grace: str = "2 minutes"  # so long files of garbage-collected blocks stay in the store
+    orphans: str = "1 day"  # and what attempts left that ended without a result
     past: str = "90 days"  # so long submissions and events are remembered, and for as long as something needs them
 
-    @field_validator("keep", "audit", "past")
+    @field_validator("keep", "audit", "past", "grace", "orphans")
     @classmethod
     def _is_duration(cls, keep: str | None) -> str | None:
         if keep is not None:

@@ -105,7 +105,7 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
         except TidemillError:
             return
 
-    loop = Loop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY)
+    loop = Loop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY, executor=executor)
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.acceptance.plain import PlainEngine
+from tests.catalog.driver import AT_ONCE
 
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
@@ -70,10 +71,11 @@ class Mill:
             Compactor(self.executor, {}, LIMITS).rebase(channel)
 
     def tidy(self, *channels: str) -> Tidied:
-        return Janitor(self.executor).tidy(channels, Compactor(self.executor, {}, LIMITS), history=HISTORY)
+        compactor = Compactor(self.executor, {}, LIMITS)
+        return Janitor(self.executor, grace=AT_ONCE).tidy(channels, compactor, history=HISTORY)
 
     def collect(self) -> None:
-        Janitor(self.executor).collect()
+        Janitor(self.executor, grace=AT_ONCE).collect()
 
     def content(self, channel: str) -> Rows:
         views = Views(self.catalog, {})

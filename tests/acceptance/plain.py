@@ -15,16 +15,19 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.operators import At
 from tidemill.algebra.program import Way
 from tidemill.arrow_types import arrow_field
+from tidemill.model.analysis import NoAnalyser
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import Append, Rows
 from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Refresh, Task
 from tidemill.model.view import Chain, Difference, Snapshot, View
-from tidemill.ports import Log, Target
+from tidemill.ports import HEALTHY, EngineHealth, Log, Target
 
 
-class PlainEngine:
+class PlainEngine(NoAnalyser):
     """Gives tasks lists of dicts and writes the lists that they return."""
+
+    start_seconds = 0.0
 
     def __init__(self, locate: Callable[[str], str]) -> None:
         self._locate = locate
@@ -62,11 +65,14 @@ class PlainEngine:
         half = len(frame) // 2
         for number, part in enumerate((frame[:half], frame[half:])):
             pq.write_table(pa.Table.from_pylist(part, schema=schema), Path(target.directory) / f"{number}.parquet")
+        target.receipt.rows = len(frame)
         return target.schema
 
-    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> None:
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int | None:
         kind, updates = (Kind.DELTA, view.updates) if isinstance(view, Chain) else (Kind.BASE, Append())
-        self.write(self.frame(view), Target(view.channel, kind, directory, view.schema, updates), tag=tag)
+        target = Target(view.channel, kind, directory, view.schema, updates)
+        self.write(self.frame(view), target, tag=tag)
+        return target.receipt.rows
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         assert view.base is not None
@@ -74,6 +80,12 @@ class PlainEngine:
         keys = {_key(key, row) for delta in view.deltas for row in self._rows(delta)}
         files = ((f, self._rows(replace(view.base, files=(f,)))) for f in view.base.files)
         return frozenset(f.path for f, rows in files if any(_key(key, row) in keys for row in rows))
+
+    def start(self) -> None:
+        """Nothing has to be started."""
+
+    def health(self) -> EngineHealth:
+        return HEALTHY
 
     def cancel(self, tag: str) -> None:
         """Nothing here runs long enough to be stopped."""

@@ -54,17 +54,17 @@ def refused(mill: Tidemill, work: Callable[[], object], kind: type[TidemillError
     for part in said:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value).strip(), "one clear sentence, not a page"
-    mill.collect()
+    mill.collect(grace="0s")
     assert state(mill) == before
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.csv", "id,price,at\n1,2.5,2026-01-01\n2,dear,2026-01-01\n", ["price", "row 2", "dear"]),
-        ("a.csv", "id,price,at\n9999999999,2.5,2026-01-01\n", ["id", "row 1", "9999999999"]),
-        ("a.csv", "id,price,at\n1,12345.67,2026-01-01\n", ["price", "row 1", "12345.67"]),
-        ("a.csv", "id,price,at\n1,2.5,yesterday\n", ["at", "row 1", "yesterday"]),
+        ("a.csv", "id,price,at\n1,2.5,2026-01-01\n2,dear,2026-01-01\n", ["price", "row 2", "DECIMAL"]),
+        ("a.csv", "id,price,at\n9999999999,2.5,2026-01-01\n", ["id", "row 1", "a whole number"]),
+        ("a.csv", "id,price,at\n1,12345.67,2026-01-01\n", ["price", "row 1", "it does not fit"]),
+        ("a.csv", "id,price,at\n1,2.5,yesterday\n", ["at", "row 1", "like 2024-01-31"]),
         ("a.csv", "id,price\n1,2.5\n", ["at", "missing"]),
         ("a.csv", "id,price,at,more\n1,2.5,2026-01-01,x\n", ["more", "unknown"]),
         ("a.csv", "", ["no header"]),
@@ -90,7 +90,7 @@ def test_truncated_parquet(mill: Tidemill, tmp_path: Path) -> None:
 def test_a_key_twice(mill: Tidemill, tmp_path: Path) -> None:
     path = tmp_path / "s.csv"
     path.write_text("item,left\na,1\nb,2\na,3\n")
-    refused(mill, lambda: mill.insert("stock", path), BadInput, "row 3", "row 1", "'a'")
+    refused(mill, lambda: mill.insert("stock", path), BadInput, "row 3", "row 1", "item")
 
 
 def test_no_file_and_no_channel(mill: Tidemill, tmp_path: Path) -> None:
@@ -123,13 +123,8 @@ def test_a_full_disk(mill: Tidemill, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     settings = Settings(storage=StorageSettings(url="file/blocks"))
-    good = tmp_path / "good.csv"
-    good.write_text("id,price,at\n1,2.50,2026-01-01T00:00:00Z\n")
-    with Tidemill(tmp_path, settings, workflow()) as mill:
-        mill.apply()
-        with pytest.raises(StorageError, match="file/blocks"):
-            mill.insert("orders", good)
-        assert mill.catalog.channel("orders").head.seq == 0
+    with pytest.raises(StorageError, match=r"file/blocks.*a part of the path is a file"):
+        Tidemill(tmp_path, settings, workflow())
 
 
 def test_a_catalog_of_a_newer_version(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path)
         mill.executor.once(claim, lambda c, log, lease: mill.catalog.commit(c, _outcome(mill, c, log, lease)))
     os.kill(zombie, signal.SIGCONT)
     assert os.waitstatus_to_exitcode(os.waitpid(zombie, 0)[1]) == 4
-    with opened(url, root) as mill:
+    with opened(url, root, later=LATER) as mill:
         check(mill, 1)
         mill.collect()
         assert mill.leftovers() == set()

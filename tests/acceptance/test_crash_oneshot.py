@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import pytest
 from sqlalchemy import Engine, event
 from tests.acceptance.mill import LATER
 from tests.acceptance.test_crash import ROUNDS, Tripwire
+from tests.catalog.driver import AT_ONCE
 from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflow
 
 from tidemill.model.run import TO_COME, UNDER_WAY
 from tidemill.model.states import DatasetState
-from tidemill.runtime.evict import Evictor
 from tidemill.runtime.janitor import Janitor
 from tidemill.runtime.stored import Budget, Budgets
 from tidemill.storage import local
@@ -64,7 +65,7 @@ def worked(mill: Bench, number: int) -> None:
 def within_budget(mill: Bench) -> None:
     """A budget that leaves just keep."""
     leaves = sum(d.bytes for d in mill.shop.ledger.datasets() if d.state is D.LEAF)
-    done = Evictor(mill.shop.ledger, mill.store, Budgets(None, {"words": Budget(leaves, 1.0)})).keep_within()
+    done = replace(mill.shop, budgets=Budgets(None, {"words": Budget(leaves, 1.0)})).evictor().keep_within()
     assert done is None or not done.problems
 
 
@@ -135,7 +136,7 @@ def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
     assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
-    Janitor(mill.shop.executor).sweep()
+    Janitor(mill.shop.executor, grace=AT_ONCE).remove()
     assert mill.leftovers() == set()
     placed = sorted((root / "out" / str(number)).iterdir())
     assert [mill.engine.read_file(str(path)) for path in placed] == [expected(document(number), 3)] * len(placed)

@@ -193,7 +193,7 @@ def failing(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFa
         mill.run(flow)
     assert {c.channel.name: c.head for c in mill.catalog.channels()} == before
     assert not [b for b in mill.catalog.blocks() if b.state is BlockState.RESERVED]
-    mill.collect()
+    mill.collect(grace="0s")
     assert set(mill.store.listing()) == mill.catalog.named_files()
     run = mill.catalog.runs(subject=flow)[0]
     assert run.state in (RunState.FAILED, RunState.KILLED)
@@ -236,7 +236,7 @@ def test_what_a_task_can_do_wrong(open_mill: Open) -> None:
     failing(mill, "wrong_type", "column n of the result is STRING, not INT", BadInput)
     failing(mill, "extra", "column m is not in it", BadInput)
     failing(mill, "null", "is NOT NULL")
-    failing(mill, "twice", "2 rows with word = 'a'", BadInput)
+    failing(mill, "twice", "2 rows that agree on it", BadInput)
     failing(mill, "half", "expected the outputs .'one', 'two'., the task returned .'one'.")
     assert "about to return half" in mill.catalog.log(mill.catalog.runs(subject="half")[0].id)
 
@@ -401,4 +401,4 @@ def test_trace_follows_a_block_back_and_on(open_mill: Open) -> None:
     (upper,) = [b for b in mill.catalog.blocks("upper") if b.seq]
     traced = mill.trace(upper.id)
     assert [(s.channel, len(s.blocks)) for s in traced.sources] == [("words", 2)]
-    assert [b.channel for b in traced.made] == ["counted"]
+    assert [b.channel for b in traced.made] == ["counted.state1", "counted"]

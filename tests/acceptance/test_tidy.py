@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.mill import HISTORY, LATER, WORKFLOW, Mill, batch, expected, opened
+from tests.catalog.driver import AT_ONCE
 
 from tidemill.algebra.reference import same
 from tidemill.errors import NotFound, RunFailed
 from tidemill.model.block import Kind, Origin
 from tidemill.model.run import Demand, RunKind, RunState
+from tidemill.model.store import StoreMarker
 from tidemill.records import Forgotten
 from tidemill.retain.compaction import Limits
 from tidemill.runtime.compaction import Compactor
-from tidemill.runtime.janitor import Collected, Janitor, Tidied
+from tidemill.runtime.janitor import Collected, Janitor, Scanned, Tidied
 from tidemill.runtime.trace import trace
+from tidemill.runtime.upkeep import Rules, Upkeep
 
 CHANNELS = ("events", "firsts", "words")
 
@@ -125,7 +128,7 @@ def consumed(mill: Mill, channel: str) -> tuple[list[int], bool]:
 def test_keeping_the_past_readable(mill: Mill, tmp_path: Path) -> None:
     refreshed(mill, tmp_path, range(6))
     compactor = Compactor(mill.executor, {}, Limits(fan=2, floor=0, small_file=0))
-    done = Janitor(mill.executor).tidy(CHANNELS, compactor, history=HISTORY, keep_since=0)
+    done = Janitor(mill.executor, grace=AT_ONCE).tidy(CHANNELS, compactor, history=HISTORY, keep_since=0)
     assert done.folded
     assert done.collected.blocks == 0
     assert mill.catalog.position("events", seq=3).seq == 3
@@ -137,11 +140,11 @@ def test_gc_can_keep_what_is_left_of_the_past(mill: Mill, tmp_path: Path) -> Non
         refreshed(mill, tmp_path, range(number, number + 1))
         mill.tidy(*CHANNELS)
     before = len(mill.catalog.filled("events"))
-    Janitor(mill.executor).collect(keep_since=1)
+    Janitor(mill.executor, grace=AT_ONCE).collect(keep_since=1)
     assert len(mill.catalog.filled("events")) == before
 
 
-def test_what_a_dead_process_left_is_swept_later(mill: Mill, tmp_path: Path) -> None:
+def test_what_a_dead_process_left_is_removed_later(mill: Mill, tmp_path: Path) -> None:
     refreshed(mill, tmp_path, range(2))
     run = mill.catalog.request(RunKind.COMPACTION, "events")
     claim = mill.catalog.claim(run.id, Demand(), owner="dead", lease=30)
@@ -150,4 +153,35 @@ def test_what_a_dead_process_left_is_swept_later(mill: Mill, tmp_path: Path) -> 
     assert mill.leftovers() == {f"{claim.directory}/0/left.parquet"}
     with opened(f"sqlite:///{tmp_path / 'catalog.db'}", tmp_path / "blocks", later=LATER) as later:
         assert Janitor(later.executor).collect().reclaimed == 1
+        assert f"{claim.directory}/0/left.parquet" in later.leftovers(), "it was marked just now"
+        later.collect()
         assert later.leftovers() == set()
+        assert not (tmp_path / "blocks" / "runs" / str(run.id)).exists()
+
+
+def test_a_scan_leaves_attempts_that_are_under_way_alone(mill: Mill, tmp_path: Path) -> None:
+    refreshed(mill, tmp_path, range(1))
+    run = mill.catalog.request(RunKind.COMPACTION, "events")
+    claim = mill.catalog.claim(run.id, Demand(), owner="busy", lease=30)
+    half = Path(mill.store.stage(f"{claim.directory}/0")) / "half.parquet"
+    half.write_bytes(b"half")
+    found = Janitor(mill.executor, grace=AT_ONCE)
+    assert found.scan() == Scanned(attempts=3, marked=0, unknown=0)
+    assert found.collect().files == 0
+    assert half.exists()
+    mill.catalog.kill(run.id)
+    assert found.scan().marked == 0, "its directory is marked already"
+    assert found.collect().files == 1
+    assert not half.exists()
+
+
+def test_the_store_is_not_listed_unless_somebody_asks(
+    mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("listing", "list_runs", "list_attempts"):
+        monkeypatch.setattr(type(mill.store), name, lambda *_: pytest.fail("the store was listed"))
+    mill.store.write_marker(StoreMarker(mill.catalog.identify().id, 0, 0.0))
+    refreshed(mill, tmp_path, range(4))
+    mill.tidy(*CHANNELS)
+    mill.collect()
+    Upkeep(mill.executor, dict, Rules(grace=AT_ONCE)).keep_house()

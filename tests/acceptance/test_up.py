@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tidemill.app import Tidemill
@@ -89,3 +90,44 @@ def test_servers_keep_tables_fresh_though_one_dies(tmp_path: Path) -> None:
         assert [f.flow for f in mill.catalog.firings()] == ["copied", "totals"]
         assert mill.catalog.run(left.id).attempt == 2
         assert sorted((r["item"], r["price"]) for r in mill.rows("copied")) == [("rice", 5), ("tea", 7)]
+
+
+def java_of(server: subprocess.Popen[bytes]) -> int | None:
+    """The Java process that a server started, if it did."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    known = {
+        int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for pid in children if Path(f"/proc/{pid}").exists()
+    }
+    return next((pid for pid, name in known.items() if name == "java"), None)
+
+
+def health_of(project: Path) -> int:
+    url = (project / "up.log").read_text().partition("API and page at ")[2].split()[0]
+    return httpx.get(f"{url}/healthz", timeout=PATIENCE).status_code
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process by Linux's /proc")
+def test_a_server_whose_java_process_is_killed_starts_another_and_catches_up(tmp_path: Path) -> None:
+    (tmp_path / "tidemill.toml").write_text(SETTINGS)
+    (tmp_path / "workflow.py").write_text(WORKFLOW)
+    (tmp_path / "monday.csv").write_text("item,price\ntea,3\n")
+    (tmp_path / "tuesday.csv").write_text("item,price\nrice,5\n")
+    with Tidemill.open(tmp_path) as mill, server(tmp_path, "up") as up:
+        until(lambda: any(s.state == "serving" for s in mill.catalog.servers()))
+        until(lambda: "serves" in (tmp_path / "up.log").read_text())
+        mill.insert("orders", tmp_path / "monday.csv")
+        until(lambda: mill.catalog.channel("copied").head.seq == 1)
+        assert health_of(tmp_path) == 200
+        java = java_of(up)
+        assert java is not None
+        os.kill(java, signal.SIGKILL)
+        until(lambda: health_of(tmp_path) == 503)
+        mill.insert("orders", tmp_path / "tuesday.csv")
+        until(lambda: mill.catalog.channel("copied").head.seq == 2)
+        assert health_of(tmp_path) == 200
+        assert {r.state for r in mill.catalog.runs()} == {RunState.FINISHED}
+        assert all(r.attempt == 1 + r.lost for r in mill.catalog.runs())
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(PATIENCE) == 0

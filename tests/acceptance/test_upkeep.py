@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, expected, opened
+from tests.catalog.driver import AT_ONCE
 
 from tidemill.algebra.reference import same
 from tidemill.model.block import BlockState
@@ -24,7 +25,7 @@ from tidemill.runtime.status import status
 from tidemill.runtime.upkeep import PAUSED, WISH, Rules, Upkeep
 
 CHANNELS = ("events", "firsts", "words")
-RULES = Rules(history=HISTORY, limits=LIMITS)
+RULES = Rules(history=HISTORY, limits=LIMITS, grace=AT_ONCE)
 BATCHES = 4
 
 
@@ -107,9 +108,8 @@ def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, mo
             refreshed(mill, tmp_path, 2 * steps)
             refreshed(mill, tmp_path, 2 * steps + 1)
             left = iter([True] * steps)
-            stopped = Janitor(mill.executor, lambda left=left: next(left, False))  # type: ignore[misc]
+            stopped = Janitor(mill.executor, lambda left=left: next(left, False), AT_ONCE)  # type: ignore[misc]
             stopped.tidy(CHANNELS, Compactor(mill.executor, {}, LIMITS), history=HISTORY)
-            stopped.sweep()
             check(mill, 2 * steps + 2)
             if next(left, False):
                 break  # it came to its end before it was stopped
@@ -117,7 +117,7 @@ def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, mo
         assert steps > 8, "there are more steps than that"
 
 
-def test_files_that_were_not_deleted_any_more_are_swept(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(janitor, "FILES", 1)
     stopped = upkeep(mill)
     interposed(monkeypatch, mill.store, "delete", stopped.stopping.set)

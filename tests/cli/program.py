@@ -15,10 +15,11 @@ import pytest
 
 from tidemill.cli import main
 from tidemill.errors import RunFailed
+from tidemill.model.analysis import NoAnalyser
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports import Log, Target
+from tidemill.ports import HEALTHY, EngineHealth, Log, Target
 
 WRITTEN = Schema.parse("x bigint")
 
@@ -85,11 +86,12 @@ class Program:
 
 
 @dataclass
-class FakeEngine:
+class FakeEngine(NoAnalyser):
     """Writes three rows to every output of every task, reads none, and needs no Spark."""
 
     session: Callable[[], Any] = field(repr=False)
     locate: Callable[[str], str] = field(repr=False)
+    start_seconds: float = 0.0
 
     def invoke(
         self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
@@ -98,6 +100,12 @@ class FakeEngine:
         for target in outputs.values():
             pq.write_table(pa.table({"x": [1, 2, 3]}), Path(target.directory) / "part.parquet")
         return dict.fromkeys(outputs, WRITTEN)
+
+    def start(self) -> None:
+        pass
+
+    def health(self) -> EngineHealth:
+        return HEALTHY
 
     def cancel(self, tag: str) -> None:
         pass

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.cli.program import Program
 
+from tidemill.app import Tidemill
+from tidemill.records import RECOVERING, Server
 from tidemill.settings import FILE
 
 
@@ -15,9 +17,39 @@ def test_all_is_well(started: Program) -> None:
     assert document["ok"]
     assert [c["check"] for c in document["checks"]] == [
         *("python", "java", "pyspark", "disk"),
-        *("settings", "catalog", "storage", "workflows"),
+        *("settings", "catalog", "storage", "store", "servers", "workflows"),
     ]
     assert "ok   workflows   workflow.py: 0 changes to apply" in started.well("doctor", "--no-spark").out
+
+
+def test_missing_files_are_named(started: Program) -> None:
+    started.insert_sample()
+    started.insert_sample()
+    assert "2 of 2 named files looked for, all there" in started.well("doctor", "--no-spark").out
+    (gone, _) = sorted(started.project.glob(".tidemill/blocks/runs/*/*/*/*.parquet"))
+    gone.unlink()
+    found = problems(started("doctor", "--no-spark", "--json").document)
+    assert list(found) == ["store"]
+    assert "2 of 2 named files looked for, 1 of them missing, such as runs/1/" in found["store"]
+
+
+def test_runs_that_the_catalog_has_yet_to_begin_are_reported(started: Program) -> None:
+    """As after a restored copy that is so new that the marker does not tell."""
+    started.insert_sample()
+    (started.project / ".tidemill/blocks/runs/17").mkdir()
+    found = problems(started("doctor", "--no-spark", "--json").document)
+    assert "the catalog is older than its block store" in found["store"]
+    assert "its newest run is 1" in found["store"]
+    assert "directories of later ones, 1 in all, up to run 17" in found["store"]
+
+
+def test_servers_that_lost_spark_are_reported(started: Program) -> None:
+    with Tidemill.open(started.project) as mill:
+        mill.catalog.attend(Server("well", "work", 1), lease=5.0)
+        assert "ok   servers     1 server at work" in started.well("doctor", "--no-spark").out
+        mill.catalog.attend(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
+        found = problems(started("doctor", "--no-spark", "--json").document)
+    assert found == {"servers": "ill lost Spark's session and is starting it again; the server's log says why"}
 
 
 def test_without_a_project_the_machine_is_checked(tidemill: Program) -> None:

@@ -119,7 +119,11 @@ def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
     [
         ("totals", "incremental", "cannot be refreshed by variant 'incremental' now: there is nothing to go on from"),
         ("totals", "sideways", "has no variant 'sideways'; its variants are batch, recompute, incremental"),
-        ("copied", "batch", "flow 'copied' has no declared table, so there is no variant 'batch' to choose"),
+        (
+            "copied",
+            "incremental",
+            "flow 'copied' has no declared table, so there is no variant 'incremental' to choose",
+        ),
     ],
 )
 def test_a_variant_that_cannot_run_is_refused(shop: Program, flow: str, variant: str, complaint: str) -> None:

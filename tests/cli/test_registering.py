@@ -3,7 +3,12 @@ from __future__ import annotations
 import io
 
 import pytest
-from tests.cli.program import Program
+from tests.cli.program import FakeEngine, Program
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.app.SparkEngine", FakeEngine)
 
 
 class Terminal(io.StringIO):
@@ -71,3 +76,52 @@ def test_a_mistake_in_the_workflow_names_file_and_line(started: Program) -> None
     ended = started("plan")
     assert ended.code == 3
     assert ended.err.startswith(f"error: {workflow}:3: ")
+
+
+def test_apply_tells_what_plan_doubts(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidemill.well("init", tidemill.project)
+    monkeypatch.setattr("tidemill.app.doubts", lambda _catalog, _workflow: iter(["it cannot be kept"]))
+    assert "doubtful: it cannot be kept" in tidemill.well("plan").out
+    assert "doubtful: it cannot be kept" in tidemill.well("apply", "--yes").out
+    assert tidemill.json("apply")["doubts"] == ["it cannot be kept"]
+
+
+TRIGGERED = """
+import tidemill as tm
+
+wf = tm.Workflow("shop")
+wf.input("orders", "id int")
+
+@wf.task(triggers=[tm.all_of({triggers})])
+def copied(orders: tm.New) -> tm.Delta:
+    return orders
+"""
+
+
+@pytest.mark.parametrize(
+    ("trigger", "said"),
+    [
+        ('tm.on("oders")', "waits for channel 'oders', which no workflow declares, and would never run; did you"),
+        ('tm.after("other_flow")', "waits for flow 'other_flow', which no workflow declares"),
+        ('tm.cron("every day")', "'every day' in time zone 'UTC' is no moment that cron knows: Wrong number of fields"),
+        ('tm.cron("0 3 * * *", "Europe/Nowhere")', "is no moment that cron knows"),
+    ],
+)
+def test_a_trigger_that_never_fires_is_refused_with_the_users_line(tidemill: Program, trigger: str, said: str) -> None:
+    tidemill.well("init", tidemill.project)
+    file = tidemill.project / "workflow.py"
+    file.write_text(TRIGGERED.replace("{triggers}", f'tm.on("orders"), {trigger}'))
+    for command in ("plan", "apply"):
+        refused = tidemill(command)
+        assert refused.code == 3
+        assert said in " ".join(refused.err.split())
+        assert f"{file}:7" in refused.err.replace("\n", "")
+
+
+def test_a_trigger_may_wait_for_what_another_workflow_has_declared(tidemill: Program) -> None:
+    tidemill.well("init", tidemill.project)
+    tidemill.well("apply", "--yes")
+    file = tidemill.project / "workflow.py"
+    text = TRIGGERED.replace('"shop"', '"other"').replace("orders", "others")
+    file.write_text(text.replace("{triggers}", 'tm.on("city_totals"), tm.after("report")'))
+    tidemill.well("apply", "--yes")

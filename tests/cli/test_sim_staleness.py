@@ -36,13 +36,19 @@ def test_a_figure_for_programs(tidemill: Program) -> None:
     assert (found["figure"], found["seeds"], found["events"]) == (7, 2, 1000)
     assert {point["series"] for point in found["points"]} == {"Max Benefit", "EDF", "random"}
     assert isinstance(found["holds"], bool)
-    assert found["conclusion"]
+    (claim,) = found["claims"]
+    assert claim["claim"]
+    assert claim["rule"]
+    assert claim["by_setup"].keys() == {"5 periods", "20 periods", "100 periods"}
+    assert "not given" in found["parameters"]["slow times"]
 
 
 def test_a_figure_for_people(tidemill: Program) -> None:
     out = tidemill.well("sim", "staleness", "--figure", 6, "--events", 500).out
     assert "Uniform tables" in out
-    assert "hold: " in out or "holds: " in out
+    assert "Rule: " in out
+    assert "Set-up" in out
+    assert "tracks: 5 (4.3)" in out
     assert "–" in out  # partitioned tracks where the jobs do not fit
 
 
@@ -51,7 +57,7 @@ def test_a_figure_as_a_picture(tidemill: Program, tmp_path: Path) -> None:
     ended = tidemill("sim", "staleness", "--figure", 7, "--events", 500, "--plot", path)
     assert (ended.code, ended.err) == (0, f"drawn: {path}\n")
     lines = ElementTree.parse(path).getroot().findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == 3
+    assert len(lines) == 3 * 3
 
 
 def test_a_workload_for_programs_and_people(tidemill: Program, workload: Path) -> None:

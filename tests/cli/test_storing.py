@@ -21,8 +21,32 @@ def test_gc_deletes_what_nobody_needs(started: Program) -> None:
     started.well("run", "report")
     document = started.json("gc")
     assert document["blocks"] > 0
-    assert document["files"] == 1
-    assert started.well("gc").out == "deleted 0 blocks and 0 files\n"
+    assert (document["marked"], document["files"]) == (1, 0)
+    assert started.well("gc").out == "collected 0 blocks, marked 0 files, removed 0\n"
+    assert started.json("gc", "--grace", "0s")["files"] == 1
+    kinds = [e["kind"] for e in started.json("events", "--limit", "1000")["events"]]
+    assert kinds.count("block.purged") == kinds.count("files.removed") == 1
+
+
+def test_gc_scans_the_store_when_asked(started: Program) -> None:
+    started.insert_sample()
+    (block,) = started.project.glob(".tidemill/blocks/runs/1/*/*")
+    (block / "left.parquet").write_text("left by a task that wrote too late")
+    for place in (block, block.parent, block.parent.parent):
+        (place / "foreign.csv").write_text("mine")
+    assert started.json("gc")["scan"] is None
+    assert started.json("gc", "--scan")["scan"] == {"attempts": 1, "marked": 1, "unknown": 0}
+    assert (block / "left.parquet").exists(), "it was marked just now"
+    out = started.well("gc", "--scan", "--grace", "0s").out
+    assert out == (
+        "collected 0 blocks, marked 0 files, removed 1\nscanned 1 attempt, marked 0 files that nothing names\n"
+    )
+    assert sorted(p.name for p in block.iterdir()) == ["foreign.csv", "part-00000.parquet"]
+    assert len(list(started.project.glob(".tidemill/blocks/**/foreign.csv"))) == 3
+
+
+def test_a_grace_time_is_a_duration(started: Program) -> None:
+    assert started("gc", "--grace", "long").code == 5
 
 
 def test_gc_can_keep_the_past(started: Program) -> None:

@@ -136,11 +136,11 @@ def test_a_receiver_that_is_not_there_blocks_nobody(driver: Driver, hook: Hook) 
 def test_another_schema_is_told_of(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     tell = Notifier(driver.catalog, receivers([]))
-    driver.insert("a")
+    driver.run_flow()
     tell()
-    driver.insert_with("a", "x int, y string")
+    driver.run_flow_with("x int, y string")
     tell()
-    assert "a has another schema" in caplog.text
+    assert "d has another schema" in caplog.text
     assert "y" in caplog.text
 
 

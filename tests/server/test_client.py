@@ -10,6 +10,8 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.server.mill import CSV, OPTIONS, Served, served
 from tests.server.test_roles import ALLOWED, ANYONE, ONE_SHOT
@@ -18,6 +20,7 @@ from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.server.listen import Listener
 from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable
+from tidemill.wire.sending import sent_as
 from tidemill.wire.statuses import error_of
 
 
@@ -129,7 +132,7 @@ def test_files_are_sent_by_their_names(client: Client, tmp_path: Path) -> None:
     assert client.insert("orders", plain).block.rows == 2
     assert client.insert("orders", str(packed), key="b").block.rows == 2
     assert client.insert("orders", packed, key="b").repeated
-    assert client.insert("orders", nameless, format="csv", base=True).block.kind == "base"
+    assert client.insert("orders", nameless, format="csv", kind="base").block.kind == "base"
     with pytest.raises(BadInput, match="format of"):
         client.insert("orders", nameless)
     with pytest.raises(BadInput, match="cannot read"):
@@ -204,3 +207,9 @@ def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
             seen.append(next(stream).id)
             stream.close()
     assert seen == [*every, every[-1] + 1]
+
+
+def test_a_table_is_refused_and_not_taken_for_its_columns() -> None:
+    for table in (pd.DataFrame({"id": [1]}), pa.table({"id": [1]}), 7):
+        with pytest.raises(BadInput, match=r"expected the path of a file, or rows as mappings, found a"):
+            sent_as(table)  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def test_a_large_block_comes_whole(client: Client) -> None:
 
 def test_a_whole_content_says_that_it_is_one(client: Client) -> None:
     client.insert("orders", [row(1)])
-    client.insert("orders", [row(2)], base=True)
+    client.insert("orders", [row(2)], kind="base")
     client.insert("orders", [row(3)])
     found = list(islice(client.follow("orders", after=0), 3))
     assert [(b.kind, [r["id"] for r in b.rows]) for b in found] == [("delta", [1]), ("base", [2]), ("delta", [3])]

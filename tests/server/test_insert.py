@@ -9,6 +9,7 @@ import random
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ import pytest
 from tests.server.mill import CSV, OPTIONS, Served, state
 
 from tidemill.client import Client
+from tidemill.model.block import Kind
+from tidemill.model.identity import identity
+from tidemill.model.run import Demand, Filled, Outcome, Run, RunKind, WantSlot
 from tidemill.server.listen import Listener
 from tidemill.wire import shapes
 
@@ -195,3 +199,31 @@ def test_arrow_is_limited_by_what_it_holds(shop: Served) -> None:
     media = {"Content-Type": "application/vnd.apache.arrow.stream"}
     answer = shop.client().post("/channels/orders/blocks", content=out.getvalue(), headers=media)
     assert answer.status_code == 413
+
+
+def test_an_insert_under_a_key_that_another_server_uses_waits_for_it(
+    shop: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = shop.mill.catalog
+    demand = Demand(slots=(WantSlot(None, "orders", Kind.DELTA, ("k",)),))
+    claim = catalog.begin(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
+    (slot,) = claim.slots.values()
+
+    def reclaim() -> list[Run]:  # the other server comes to its end meanwhile
+        schema = catalog.channel("orders").channel.schema
+        assert schema is not None
+        catalog.commit(claim, Outcome((Filled(slot, schema, (), identity("theirs")),)))
+        return []
+
+    monkeypatch.setattr(catalog, "reclaim", reclaim)
+    answer = shop.insert(Idempotency_Key="k")
+    assert (answer.status_code, answer.json()["repeated"]) == (200, True)
+
+
+def test_an_insert_that_waits_in_vain_may_be_repeated(shop: Served) -> None:
+    demand = Demand(slots=(WantSlot(None, "orders", Kind.DELTA, ("k",)),))
+    shop.mill.catalog.begin(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
+    shop.mill.executor = replace(shop.mill.executor, busy=-1.0)
+    answer = shop.insert(Idempotency_Key="k")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["kind"] == "InsertUnderWay"

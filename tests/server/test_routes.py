@@ -9,6 +9,8 @@ import pytest
 from tests.server.mill import CSV, Served
 
 from tidemill import documents
+from tidemill.errors import BadInput
+from tidemill.ports import EngineHealth
 from tidemill.runtime import status as standing
 
 
@@ -76,6 +78,12 @@ def test_rows_now_and_then(busy: Served) -> None:
     assert found["more"] is False
     assert get(busy, "/channels/words/rows", as_of="0")["rows"] == []
     assert get(busy, "/channels/words/rows", as_of="2000-01-01T00:00:00+01:00")["rows"] == []
+    for early, said in (("99", "its head is at 1"), ("2999-01-01", "has not come yet")):
+        refused = busy.client().get("/channels/words/rows", params={"as_of": early})
+        assert refused.status_code == 400
+        assert said in refused.text
+        with pytest.raises(BadInput, match=said):
+            busy.mill.content("words", early)
 
 
 def test_flows_and_why(busy: Served) -> None:
@@ -151,7 +159,7 @@ def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
 
 def test_plan_and_apply(shop: Served, tmp_path: Path) -> None:
     assert get(shop, "/plan") == {"steps": [], "doubts": []}
-    assert shop.client().post("/apply").json() == {"steps": []}
+    assert shop.client().post("/apply").json() == {"steps": [], "doubts": []}
 
 
 def test_a_document_is_registered_and_removed(shop: Served) -> None:
@@ -202,6 +210,17 @@ def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
     client = shop.client(None)
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("http://10.0.0.1/healthz").json() == {"status": "ok"}
+
+
+def test_a_server_that_lost_its_engine_is_not_well(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = EngineHealth("the Java process 4711 exited")
+    monkeypatch.setattr(shop.mill.engine, "health", lambda: lost)
+    answer = shop.client(None).get("/healthz")
+    assert answer.status_code == 503
+    assert answer.json()["error"] == {
+        "kind": "EngineLost",
+        "message": "Spark cannot be used just now; the server's log says why",
+    }
 
 
 def test_what_is_inserted_can_be_read(shop: Served) -> None:

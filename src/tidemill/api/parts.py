@@ -6,10 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
+from tidemill.algebra.sql.tables import NotASelect, table_names
 from tidemill.api.marks import REFRESH, STATE, Duration, Key, Lag, Reading, Writing
 from tidemill.carrying import carried_query
 from tidemill.errors import WorkflowError
@@ -149,14 +146,11 @@ def carried_text(name: str, query: str, waves: str, where: Location) -> str:
 
 
 def tables_of(name: str, query: str, where: Location) -> tuple[str, ...]:
+    """The tables that a query reads; of one that cannot be read here some may turn out to be none."""
     try:
-        tree = sqlglot.parse_one(query, dialect="spark")
-    except SqlglotError as error:
-        raise WorkflowError([f"{where}: query {name!r} is not Spark SQL: {error}"]) from error
-    if not isinstance(tree, exp.Query):
-        raise WorkflowError([f"{where}: query {name!r} must be a SELECT, not {tree.key.upper()}"])
-    ctes = {c.alias for c in tree.find_all(exp.CTE)}
-    return tuple(dict.fromkeys(t.name for t in tree.find_all(exp.Table) if t.name not in ctes))
+        return table_names(query).names
+    except NotASelect as error:
+        raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
 def check_ports(flow: FlowModel, ports: Mapping[str, str], where: Location) -> None:

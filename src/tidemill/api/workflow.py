@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidemill.algebra.declare import worked_out
 from tidemill.api import parts
 from tidemill.api.flow import Flow
 from tidemill.api.marks import Duration, Key, Lag
 from tidemill.errors import WorkflowError
+from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates
 from tidemill.model.channel import Channel, Role
@@ -120,15 +122,16 @@ class Workflow(Flow):
         self._bind(name or flow.name, tasks, where, parts.when(every, triggers, where), priority)
         return name or flow.name
 
-    def declared(self) -> WorkflowModel:
+    def declared(self, knowledge: Knowledge = NOTHING_KNOWN) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._again)
         groups = (one_flow(name, parts) for name, parts in self._together.items())
-        workflow = worked_out(self.name, channels, (*self._bindings, *groups)).checked()
+        workflow = worked_out(self.name, channels, (*self._bindings, *groups), knowledge).checked()
         problems = [*misplaced(workflow, self._promises), *apart(self._together)]
         if problems:
             raise WorkflowError(problems)
-        return with_promises(workflow, self._promises)
+        resolved = with_promises(workflow, self._promises).with_fixed_identities()
+        return replace(resolved, resolve=self.declared)
 
     def _place(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,11 +37,11 @@ def users(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the users and their tokens."""
     with opened(ctx) as mill:
         known, tokens = _accounts(mill).users(), _accounts(mill).tokens()
+        now = mill.catalog.now()
     document = {
         "users": [{"name": u.name, "role": str(u.role)} for u in known],
         "tokens": [_document(t) for t in tokens],
     }
-    now = time.time()
     shown = table("users", ("user", "role"), ([u.name, u.role] for u in known))
     rows = ([t.id, t.user, t.label, ago(t.created, now), _state(t, now)] for t in tokens)
     show(as_json, document, shown, table("tokens", ("token", "of", "for", "issued", ""), rows))

@@ -141,7 +141,10 @@ def staleness(
         document = measure_staleness(directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=tell)
     _print(as_json, document, document["points"])
     if not as_json:
-        write("".join(f"{name}: {value}\n" for name, value in document.items() if name != "points"))
+        judged = ("points", "parameters", "claims")
+        write("".join(f"{name}: {value}\n" for name, value in document.items() if name not in judged))
+        write("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
+        write("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
 
 
 def choices(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,7 @@ from tidemill import documents
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, Limit, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import ago, count, size
+from tidemill.cli.values import NONE, ago, count, size
 from tidemill.documents import moment
 from tidemill.model.block import Block
 from tidemill.model.instant import iso
@@ -44,12 +43,12 @@ def channels(
             known = status(mill.catalog)
             found = (known if every else without_states(known)).channels
             document = {"channels": [documents.channel(c) for c in found]}
-            show(as_json, document, tables.channels(found, time.time()))
+            show(as_json, document, tables.channels(found, mill.catalog.now()))
         else:
             one = _named(mill, name)
             compaction = mill.compaction(name)
             whole = {"channel": documents.channel(one), "compaction": compaction}
-            show(as_json, whole, _details(one, compaction, time.time()))
+            show(as_json, whole, _details(one, compaction, mill.catalog.now()))
 
 
 def _named(mill: Tidemill, name: str) -> ChannelStatus:
@@ -70,6 +69,7 @@ def _details(value: ChannelStatus, compaction: str | None, now: float) -> Render
             ("updates", tables.updates(known.channel.updates)),
             ("schema", [str(f) for f in schema] if schema else "that of the first block"),
             ("head", count(known.head.seq)),
+            ("rows", NONE if value.rows is None else count(value.rows)),
             ("blocks", count(known.blocks)),
             ("rows in blocks", count(known.rows)),
             ("size", size(known.bytes)),
@@ -89,9 +89,9 @@ def blocks(
 ) -> None:
     """List blocks, the newest first."""
     with opened(ctx) as mill:
-        found = mill.catalog.blocks(channel, limit)
+        found, now = mill.catalog.blocks(channel, limit), mill.catalog.now()
     document = {"blocks": [documents.block(b) for b in found]}
-    show(as_json, document, tables.blocks("", found, time.time(), empty="no blocks"))
+    show(as_json, document, tables.blocks("", found, now, empty="no blocks"))
 
 
 def trace(
@@ -101,8 +101,7 @@ def trace(
 ) -> None:
     """Show what a block was made from, and what was made from it."""
     with opened(ctx) as mill:
-        traced = mill.trace(block)
-    now = time.time()
+        traced, now = mill.trace(block), mill.catalog.now()
     sources = [tables.blocks(f"made from {_span(s)}", s.blocks, now) for s in traced.sources]
     made = tables.blocks("made from it", traced.made, now)
     show(as_json, documents.trace(traced), _block(traced.block, now), *sources, made)

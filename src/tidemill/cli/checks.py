@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidemill.cli.deferred import java_problem, tidemill_class
 from tidemill.cli.values import plural, size
-from tidemill.errors import ConfigError, EngineError, StorageError, TidemillError
+from tidemill.errors import BlockDamaged, ConfigError, EngineError, ForeignStore, StorageError, TidemillError
+from tidemill.records import RECOVERING, SERVING
+from tidemill.runtime.ownership import check_not_rolled_back
 from tidemill.settings import find_project, load_settings
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ T = TypeVar("T")
 
 _PYTHON = (3, 11)
 _PYSPARK = "4.3"
+_SILENT = 60.0
+"""Seconds after which a server of which nothing was heard does not count."""
 _SPACE = 1_000_000_000
 """Bytes that should be free: Spark spills, and blocks grow."""
 
@@ -44,8 +48,11 @@ def findings(start: Path, *, spark: bool) -> Iterator[Finding]:
         return
     try:
         mill = tidemill_class().open(start)
+    except ForeignStore as error:
+        yield Finding("store", False, str(error))
+        return
     except TidemillError as error:
-        yield Finding("catalog", False, str(error))
+        yield Finding("storage" if isinstance(error, StorageError) else "catalog", False, str(error))
         return
     with mill:
         yield Finding("catalog", True, plural(len(mill.catalog.channels()), "registered channel"))
@@ -102,6 +109,27 @@ def _storage(mill: Tidemill) -> str:
     return mill.store.probe()
 
 
+def _store(mill: Tidemill) -> str:
+    check_not_rolled_back(mill.catalog, mill.store)
+    named, looked_for, missing = mill.find_missing_files()
+    found = f"{looked_for} of {plural(named, 'named file')} looked for"
+    if missing:
+        raise BlockDamaged(
+            f"{found}, {len(missing)} of them missing, such as {missing[0]}. Restore them from a backup; without one, "
+            "insert the data again or re-run the tasks"
+        )
+    return f"belongs to this catalog; {found}, all there"
+
+
+def _servers(mill: Tidemill) -> str:
+    """What servers say of themselves; those not heard of for a while say nothing."""
+    heard = [s for s in mill.catalog.servers() if s.seen > mill.catalog.now() - _SILENT]
+    lost = [s.name for s in heard if s.state == RECOVERING]
+    if lost:
+        raise EngineError(f"{', '.join(lost)} lost Spark's session and is starting it again; the server's log says why")
+    return f"{plural(sum(s.state == SERVING for s in heard), 'server')} at work"
+
+
 def _workflows(mill: Tidemill) -> str:
     return f"{', '.join(mill.settings.workflows)}: {plural(len(mill.plan()), 'change')} to apply"
 
@@ -113,4 +141,4 @@ def _spark(mill: Tidemill) -> str:
 
 
 _MACHINE = (("python", _python), ("java", _java), ("pyspark", _pyspark), ("disk", _space))
-_PROJECT = (("storage", _storage), ("workflows", _workflows))
+_PROJECT = (("storage", _storage), ("store", _store), ("servers", _servers), ("workflows", _workflows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -54,7 +53,8 @@ def storage(
         found = shop.evictor().free(amount) if evict and amount is not None else shop.storage(amount)
         if amount is not None and found.problems:
             raise CannotFree(found.problems[0])
-    shown = [] if evict else [_standing(found), *_kept(found, limit, time.time())]
+        now = mill.catalog.now()
+    shown = [] if evict else [_standing(found), *_kept(found, limit, now)]
     said = (_going(found, evict), *found.problems, _told(found, evict))
     show(as_json, documents.storage(found, evicted=evict), *shown, *said)
 

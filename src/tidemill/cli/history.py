@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -34,9 +33,9 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
-    now = time.time()
-    period = Period(moment(since, now), moment(until, now), user, workflow, task)
     with opened(ctx) as mill:
+        now = mill.catalog.now()
+        period = Period(moment(since, now), moment(until, now), user, workflow, task)
         found = mill.workshop.past(period, by, per)
     headings = ("from", *([] if per is None else [str(per)]), *COUNTS)
     shown = table("", headings, (_line(f) for f in found), empty="nothing was done")

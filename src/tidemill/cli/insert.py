@@ -26,16 +26,16 @@ def insert(
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     file: Annotated[Path, typer.Argument(help="CSV with a header, JSON lines or Parquet.")],
     format: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet; else by the name.")] = None,
-    base: Annotated[bool, typer.Option("--base", help="The file is the whole content, not a change to it.")] = False,
+    kind: Annotated[Kind, typer.Option("--kind", help="delta: a change to the content; base: all of it.")] = Kind.DELTA,
+    base: Annotated[bool, typer.Option("--base", help="Short for --kind base.")] = False,
     key: Annotated[
         str | None, typer.Option("--key", help="A name for this insert: repeated with the same key, it does nothing.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Insert a file into an input channel: all of its rows, or none."""
-    kind = Kind.BASE if base else Kind.DELTA
     with opened(ctx) as mill, Bar(console(sys.stderr)) as bar:
-        done = mill.insert(channel, file, format=format, kind=kind, key=key, progress=bar)
+        done = mill.insert(channel, file, format=format, kind=Kind.BASE if base else kind, key=key, progress=bar)
     document = {"block": documents.block(done.block), "repeated": done.repeated}
     show(as_json, document, _said(done))
 

@@ -31,9 +31,7 @@ def plan(
     """Show what `apply` would change."""
     with opened(ctx) as mill:
         steps, doubts = mill.plan(), mill.doubts()
-    show(
-        as_json, {**_document(steps), "doubts": list(doubts)}, tables.steps(steps), *(f"doubtful: {d}" for d in doubts)
-    )
+    show(as_json, _document(steps, doubts), tables.steps(steps), *_warnings(doubts))
     if exit_code and steps:
         raise typer.Exit(CHANGES)
 
@@ -45,18 +43,23 @@ def apply(
 ) -> None:
     """Register what the workflow files declare. On a terminal it asks first, unless --yes or --json is given."""
     with opened(ctx) as mill:
+        planned, doubts = mill.plan(), mill.doubts()
         if not as_json:
-            _announce(mill.plan(), ask=not yes and sys.stdin.isatty())
+            _announce(planned, doubts, ask=not yes and sys.stdin.isatty())
         steps = mill.apply()
-    show(as_json, _document(steps), *([f"applied {plural(len(steps), 'change')}"] if steps else []))
+    show(as_json, _document(steps, doubts), *([f"applied {plural(len(steps), 'change')}"] if steps else []))
 
 
-def _announce(steps: tuple[Step, ...], *, ask: bool) -> None:
-    """Show the changes, and stop unless whoever sits at the terminal wants them."""
-    show(False, {}, tables.steps(steps))
+def _announce(steps: tuple[Step, ...], doubts: tuple[str, ...], *, ask: bool) -> None:
+    """Show the changes with what is doubtful, and stop unless the user at the terminal wants them."""
+    show(False, {}, tables.steps(steps), *_warnings(doubts))
     if steps and ask:
         typer.confirm("Apply these changes?", abort=True)
 
 
-def _document(steps: tuple[Step, ...]) -> dict[str, object]:
-    return {"steps": [documents.step(s) for s in steps]}
+def _warnings(doubts: tuple[str, ...]) -> list[str]:
+    return [f"doubtful: {doubt}" for doubt in doubts]
+
+
+def _document(steps: tuple[Step, ...], doubts: tuple[str, ...]) -> dict[str, object]:
+    return {"steps": [documents.step(s) for s in steps], "doubts": list(doubts)}

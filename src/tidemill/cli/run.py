@@ -36,7 +36,11 @@ def run(
     flow: Annotated[str, typer.Argument(help="The bound flow; `tidemill flows` lists them.")],
     variant: Annotated[
         str | None,
-        typer.Option("--variant", help="Refresh its declared tables by this variant: batch, incremental, …"),
+        typer.Option(
+            "--variant",
+            help="Refresh its declared tables by this variant: batch, incremental, …; "
+            "with batch its programmed tasks compute everything from scratch, too.",
+        ),
     ] = None,
     backfill: Annotated[
         bool,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,8 +44,8 @@ def runs(
         if run is not None:
             _one(mill, mill.catalog.run(run), only_log=log, as_json=as_json)
             return
-        found = mill.catalog.runs(state=state, limit=limit)
-    show(as_json, {"runs": [documents.run(r) for r in found]}, tables.runs("", found, time.time(), empty="no runs"))
+        found, now = mill.catalog.runs(state=state, limit=limit), mill.catalog.now()
+    show(as_json, {"runs": [documents.run(r) for r in found]}, tables.runs("", found, now, empty="no runs"))
 
 
 def _one(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
@@ -60,7 +59,7 @@ def _one(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
     if only_log:
         show(as_json, document, text.rstrip("\n"))
         return
-    now = time.time()
+    now = mill.catalog.now()
     blocks = tables.blocks("blocks", written, now)
     show(as_json, document, _details(run, now), _tasks(run), _reads(readings), blocks, f"log\n{text.rstrip()}")
 
@@ -103,7 +102,8 @@ def events(
     """List what happened, in its order."""
     with opened(ctx) as mill:
         found = _newest(mill.catalog, limit) if after is None else mill.catalog.events(after=after, limit=limit)
-    show(as_json, {"events": [documents.event(e) for e in found]}, tables.events(found, time.time()))
+        now = mill.catalog.now()
+    show(as_json, {"events": [documents.event(e) for e in found]}, tables.events(found, now))
 
 
 def _newest(catalog: CatalogReader, limit: int) -> list[Event]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,8 +92,7 @@ def _signals(mill: Tidemill, loop: Loop) -> Iterator[None]:
 def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the servers, and which of them leads."""
     with opened(ctx) as mill:
-        found = mill.catalog.servers()
-    now = time.time()
+        found, now = mill.catalog.servers(), mill.catalog.now()
     rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, ago(s.seen, now)] for s in found)
     shown = table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
     show(as_json, {"servers": [documents.server(s) for s in found]}, shown)
@@ -104,11 +102,12 @@ def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> 
     """List what makes flows run: each condition, when it is due, what waits for it; and the last firings."""
     with opened(ctx) as mill:
         found, fired = mill.catalog.triggers(), mill.catalog.firings(limit=limit)
+        now = mill.catalog.now()
     document = {
         "triggers": [documents.trigger(t) for t in found],
         "firings": [documents.firing(f) for f in fired],
     }
-    show(as_json, document, _conditions(found), _firings(fired))
+    show(as_json, document, _conditions(found), _firings(fired, now))
 
 
 def _conditions(found: list[RegisteredTrigger]) -> RenderableType:
@@ -124,8 +123,7 @@ def _due(trigger: RegisteredTrigger) -> str:
     return "fired, waits for other parts" if trigger.fired is not None else ""
 
 
-def _firings(fired: list[Firing]) -> RenderableType:
-    now = time.time()
+def _firings(fired: list[Firing], now: float) -> RenderableType:
     rows = ([f.flow, str(f.trigger), ago(f.at, now), f.missed or "", f.run] for f in fired)
     return table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
 
@@ -133,8 +131,7 @@ def _firings(fired: list[Firing]) -> RenderableType:
 def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the workflows that are registered."""
     with opened(ctx) as mill:
-        found = mill.catalog.workflows()
-    now = time.time()
+        found, now = mill.catalog.workflows(), mill.catalog.now()
     rows = ([w.name, "paused" if w.paused else "", w.priority, ago(w.applied, now)] for w in found)
     shown = table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
     show(as_json, {"workflows": [documents.workflow(w) for w in found]}, shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -24,9 +23,8 @@ def register(app: typer.Typer) -> None:
 def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) -> None:
     """Show how fresh every channel is, who is behind, and what runs."""
     with opened(ctx) as mill:
-        found = standing.status(mill.catalog)
+        found, at = standing.status(mill.catalog), mill.catalog.now()
     now = found if every else standing.without_states(found)
-    at = time.time()
     active = tables.runs("active runs", now.active, at)
     promised = [tables.promises(now.channels)] if any(c.kept for c in now.channels) else []
     shown = (tables.channels(now.channels, at), *promised, tables.flows(now.flows, at), active)
@@ -43,8 +41,7 @@ def staleness(
 ) -> None:
     """Show how stale every table is, how stale it was at worst lately, and how old what it reflects."""
     with opened(ctx) as mill:
-        found = mill.history()
-    at = time.time()
+        found, at = mill.history(), mill.catalog.now()
     since = at - 60 * minutes
     document = documents.staleness(found, measure, since, at)
     show(as_json, document, tables.staleness(found, since, at), tables.weighted(found, since, at))
@@ -53,6 +50,6 @@ def staleness(
 def flows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the bound flows with their tasks, what these read and write, and their last runs."""
     with opened(ctx) as mill:
-        found = standing.status(mill.catalog).flows
+        found, now = standing.status(mill.catalog).flows, mill.catalog.now()
     document = {"flows": [documents.flow(f) for f in found]}
-    show(as_json, document, tables.flows(found, time.time()), *([tables.tasks(found)] if found else []))
+    show(as_json, document, tables.flows(found, now), *([tables.tasks(found)] if found else []))

@@ -1,8 +1,8 @@
-"""`compact`, `gc` and `upkeep`: keeping storage small and reading cheap."""
+"""`compact`, `gc` and `upkeep`: keeping storage small and reading cheap; `adopt-store`: whose the store is."""
 
 from __future__ import annotations
 
-import time
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +10,13 @@ import typer
 
 from tidemill import documents
 from tidemill.cli import tables
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.deferred import tidemill_class
+from tidemill.cli.options import AsJson, opened, start_of
 from tidemill.cli.output import show, table
 from tidemill.cli.values import plural
 from tidemill.model.block import Block
 from tidemill.model.run import UNDER_WAY, RunKind
+from tidemill.runtime.janitor import Scanned
 from tidemill.runtime.upkeep import PAUSED, WISH, is_paused
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compact)
     app.command()(gc)
     app.command()(upkeep)
+    app.command("adopt-store")(adopt_store)
 
 
 def compact(
@@ -56,14 +59,47 @@ def gc(
     keep: Annotated[
         str | None, typer.Option("--keep", help="How far back to stay readable, e.g. '7 days'; else only now.")
     ] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option("--grace", help="How long ago files must have been marked, e.g. '0s'; else as in the settings."),
+    ] = None,
+    scan: Annotated[
+        bool, typer.Option("--scan", help="List the whole store, and mark what runs left in it and nothing names.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete blocks and files that nobody can need any more."""
+    """Collect blocks that nobody can need any more, and remove files that were marked for it long enough ago."""
     with opened(ctx) as mill:
-        gone = mill.collect(keep)
-    freed = f"deleted {plural(gone.blocks, 'block')} and {plural(gone.files, 'file')}"
-    lost = f"gave up {plural(gone.reclaimed, 'run')} whose process had died"
-    show(as_json, asdict(gone), freed, *([lost] if gone.reclaimed else []))
+        found = mill.scan() if scan else None
+        gone = mill.collect(keep, grace)
+    lines = [f"collected {plural(gone.blocks, 'block')}, marked {plural(gone.marked, 'file')}, removed {gone.files}"]
+    if gone.reclaimed:
+        lines.append(f"gave up {plural(gone.reclaimed, 'run')} whose process had died")
+    if found is not None:
+        lines.append(_scanned(found))
+    show(as_json, asdict(gone) | {"scan": found and asdict(found)}, *lines)
+
+
+def _scanned(found: Scanned) -> str:
+    looked = f"scanned {plural(found.attempts, 'attempt')}, marked {plural(found.marked, 'file')} that nothing names"
+    return looked + (f"; left {plural(found.unknown, 'unknown attempt')} alone" if found.unknown else "")
+
+
+def adopt_store(
+    ctx: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let the block store belong to this project's catalog, whatever it belonged to before. Nothing is deleted.
+
+    On a terminal it asks first, unless --yes or --json is given. Needed after an older copy of the catalog was
+    restored for good, or when a store is handed over to another catalog.
+    """
+    if not (yes or as_json) and sys.stdin.isatty():
+        typer.confirm("Blocks that this project's catalog does not name can no longer be read. Adopt?", abort=True)
+    before = tidemill_class().adopt_store(start_of(ctx))
+    belonged = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
+    show(as_json, {"before": before and before.catalog}, f"the block store {belonged}; it is this catalog's now")
 
 
 def upkeep(
@@ -84,6 +120,7 @@ def upkeep(
         paused, automatic = is_paused(mill.catalog), mill.settings.upkeep.automatic
         running = [r for state in UNDER_WAY for r in mill.catalog.runs(state=state) if r.kind is RunKind.COMPACTION]
         found = {name: mill.compaction(name) for name in _all(mill)}
+        now = mill.catalog.now()
     document = {
         "automatic": automatic,
         "paused": paused,
@@ -91,7 +128,7 @@ def upkeep(
         "channels": [{"channel": name, "compaction": said} for name, said in found.items()],
     }
     due = table("channels", ("channel", "compaction"), found.items(), empty="nothing was written yet")
-    show(as_json, document, _upkeep(automatic, paused), tables.runs("under way", running, time.time()), due)
+    show(as_json, document, _upkeep(automatic, paused), tables.runs("under way", running, now), due)
 
 
 def _upkeep(automatic: bool, paused: bool) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -73,8 +72,8 @@ def submissions(
             one = ledger.submission(number)
             show(as_json, documents.submission(one), _actions(one), _said(one))
             return
-        found = ledger.submissions(limit=limit)
-    show(as_json, {"submissions": [documents.submission(s) for s in found]}, _list(found, time.time()))
+        found, now = ledger.submissions(limit=limit), mill.catalog.now()
+    show(as_json, {"submissions": [documents.submission(s) for s in found]}, _list(found, now))
 
 
 def _list(found: list[Submission], now: float) -> RenderableType:

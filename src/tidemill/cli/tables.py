@@ -48,7 +48,18 @@ def steps(values: Iterable[Step]) -> RenderableType:
 
 
 def channels(values: Iterable[ChannelStatus], now: float) -> RenderableType:
-    headings = ("channel", "role", "updates", ">head", ">blocks", ">rows", ">size", "reflects", "consumers")
+    headings = (
+        "channel",
+        "role",
+        "updates",
+        ">head",
+        ">rows",
+        ">blocks",
+        ">rows in blocks",
+        ">size",
+        "reflects",
+        "consumers",
+    )
     return table("channels", headings, (_channel(c, now) for c in values), empty="none; tidemill apply registers them")
 
 
@@ -59,6 +70,7 @@ def _channel(value: ChannelStatus, now: float) -> list[object]:
         known.channel.role,
         updates(known.channel.updates),
         count(known.head.seq),
+        NONE if value.rows is None else count(value.rows),
         count(known.blocks),
         count(known.rows),
         size(known.bytes),

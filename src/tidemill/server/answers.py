@@ -40,7 +40,7 @@ class Answers:
             return _answer(500, "TidemillError", _FAULT)
         status = status_of(type(known))
         if status >= 500:
-            log.error("%s: %s", type(known).__name__, known, exc_info=known)
+            log.error("%s: %s", type(known).__name__, known)
         return _answer(status, type(known).__name__, self._message(known), _headers(known))
 
     async def handle(self, _request: Request, error: Exception) -> JSONResponse:

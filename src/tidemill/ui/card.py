@@ -79,7 +79,10 @@ def _eyebrow(channel: ChannelStatus, flow: str | None) -> str:
 def _facts(snapshot: Snapshot, channel: ChannelStatus, node: Node, now: float) -> Iterator[str]:
     newest = channel.edge or max((r.latest for r in channel.reflects), default=None)
     age = f" · {ago(moment(newest), now)}" if newest is not None else ""
-    yield f"{count(channel.registered.rows)} rows{age}"
+    known = (
+        f"{count(channel.registered.rows)} rows in blocks" if channel.rows is None else f"{count(channel.rows)} rows"
+    )
+    yield f"{known}{age}"
     flow = snapshot.flow(node.flow) if node.flow is not None else None
     if flow is None:
         yield f"{plural(channel.registered.blocks, 'block')}, read by {plural(len(channel.consumers), 'task')}"

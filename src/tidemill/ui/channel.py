@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,7 +77,18 @@ class _Channel:
         self._name = name
         self._heading = Heading("channel", name)
         self._facts = Facts(
-            ("role", "workflow", "updates", "head", "blocks", "rows", "size", "slots held", "event time")
+            (
+                "role",
+                "workflow",
+                "updates",
+                "head",
+                "rows",
+                "blocks",
+                "rows in blocks",
+                "size",
+                "slots held",
+                "event time",
+            )
         )
         with box("columns"):
             with section("Schema"):
@@ -99,7 +109,7 @@ class _Channel:
 
     async def show(self) -> None:
         snapshot = await self._desk.feed.snapshot()
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         known = snapshot.channel(self._name)
         if known is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
@@ -111,8 +121,9 @@ class _Channel:
             workflow=registered.workflow,
             updates=_updates(declared.updates),
             head=registered.head.seq,
+            rows=NONE if known.rows is None else count(known.rows),
             blocks=count(registered.blocks),
-            rows=count(registered.rows),
+            rows_in_blocks=count(registered.rows),
             size=size(registered.bytes),
             slots_held=registered.reserved,
             event_time=_settled(known.edge, now),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from nicegui import ui
@@ -13,6 +12,7 @@ from tidemill.ui.desk import Desk
 from tidemill.ui.frame import frame
 from tidemill.ui.parts import Text, section
 from tidemill.ui.table import Table
+from tidemill.ui.threads import off_loop
 
 SHOWN = 100
 
@@ -26,7 +26,7 @@ async def events(desk: Desk) -> None:
             table = Table("Events", rows.EVENT, empty="no such event among the newest")
 
         async def show() -> None:
-            now = time.time()
+            now = await off_loop(desk.mill.catalog.now)
             table.show([rows.of_event(e, now) for e in matching(desk.feed.events, wanted.value or "")])
 
         wanted.on_value_change(lambda _: show())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from tidemill.errors import NotFound
@@ -84,7 +83,7 @@ class _Flow:
         if known is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
         was = await off_loop(past, self._desk.mill.catalog, self._name)
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         self._show_buttons(snapshot, known, was)
         self._heading.show(judged(snapshot, now).flows[self._name])
         self._tasks.show([rows.of_task(t, self._desk.place(t.location)) for t in known.tasks])

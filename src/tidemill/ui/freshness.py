@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from nicegui import ui
@@ -41,7 +40,7 @@ async def freshness(desk: Desk, measure: Measure) -> None:
         async def show() -> None:
             snapshot = await desk.feed.snapshot()
             found = await off_loop(history, desk.mill.catalog, snapshot.status, list(desk.feed.events))
-            now = time.time()
+            now = await off_loop(desk.mill.catalog.now)
             length = window(found.begin(), now)
             drawn = curves(found, measure, now - length, now)
             _show(single, drawn, now, length)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
@@ -77,7 +76,7 @@ async def history(desk: Desk, asked: Asked) -> None:
 
 def _found(shop: Workshop, asked: Asked) -> tuple[list[Figures], list[Figures]]:
     """The figures of all together, and of each apart."""
-    period = asked.period(time.time())
+    period = asked.period(shop.executor.catalog.now())
     found = shop.past(period, asked.by)
     return found, found if asked.per is None else shop.past(period, asked.by, asked.per)
 

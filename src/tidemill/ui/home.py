@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from nicegui import ui
@@ -15,6 +14,7 @@ from tidemill.ui.layout import GAP, Edge, Layout, Place, layout
 from tidemill.ui.parts import Badge, Text, box, link
 from tidemill.ui.snapshot import Snapshot
 from tidemill.ui.standing import Standing, judged
+from tidemill.ui.threads import off_loop
 
 COLUMN, CARD = 100.0, 80.0
 """The width of a column, and what of it a card takes; the drawing is stretched to the page."""
@@ -41,7 +41,7 @@ class _Home:
 
     async def show(self) -> None:
         snapshot = await self._desk.feed.snapshot()
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         self._welcome.set_visibility(snapshot.empty)
         self._line.set_visibility(not snapshot.empty)
         self._show_hint(snapshot)

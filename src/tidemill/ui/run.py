@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from tidemill.model.block import Block
@@ -71,7 +70,7 @@ class _Run:
 
     async def show(self) -> None:
         found = await off_loop(told, self._desk.mill.catalog, self._number)
-        now, value = time.time(), found.run
+        now, value = await off_loop(self._desk.mill.catalog.now), found.run
         self._state.show(str(value.state))
         alive = value.state in (*UNDER_WAY, *TO_COME)
         self._kill.set_visibility(alive and self._desk.viewer().acts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from nicegui import ui
@@ -44,7 +43,7 @@ class _Runs:
 
     async def show(self) -> None:
         snapshot = await self._desk.feed.snapshot()
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         self._strip.show(snapshot.runs, now)
         found = list(snapshot.runs)
         if self._state is not None:

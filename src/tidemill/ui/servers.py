@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from tidemill.model.run import UNDER_WAY
@@ -24,7 +23,7 @@ async def servers(desk: Desk) -> None:
             snapshot = await desk.feed.snapshot()
             found = await off_loop(desk.mill.catalog.servers)
             busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY and not r.backfill)
-            now = time.time()
+            now = await off_loop(desk.mill.catalog.now)
             table.show([rows.of_server(s, busy[s.name], now) for s in found])
 
         await desk.keep(show)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -47,7 +46,7 @@ class _Storage:
 
     async def show(self) -> None:
         found = await off_loop(self._evictor.storage)
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         self._shares.show([_share(s) for s in (found.shares.store, *found.shares.workflows)])
         self._problems.set_text(" ".join(found.problems))
         self._problems.set_visibility(bool(found.problems))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 
 from tidemill.records import RegisteredWorkflow
@@ -39,7 +38,7 @@ class _Triggers:
     async def show(self) -> None:
         snapshot = await self._desk.feed.snapshot()
         fired = await off_loop(self._desk.mill.catalog.firings, None, FIRINGS)
-        now = time.time()
+        now = await off_loop(self._desk.mill.catalog.now)
         self._conditions.show([rows.of_trigger(t, now) for t in snapshot.triggers])
         self._workflows.show([self._workflow(w, now) for w in snapshot.workflows])
         self._firings.show([rows.of_firing(f, now) for f in fired])

@@ -41,6 +41,11 @@ def sent_as(data: str | Path | Iterable[Mapping[str, Any]], format: str | None =
     """
     if isinstance(data, str | Path):
         return _file(Path(data), format)
+    if hasattr(data, "columns") or not isinstance(data, Iterable):  # a table would be taken for a list of its columns
+        raise BadInput(
+            f"expected the path of a file, or rows as mappings, found a {type(data).__name__}; write it to a Parquet "
+            "file and insert that, or insert its rows: table.to_pylist(), frame.to_dict('records')"
+        )
     return Sent({"Content-Type": _TYPES["jsonl"]}, _lines(data))
 
 

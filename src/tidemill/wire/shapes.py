@@ -184,7 +184,8 @@ class Channel(Shape):
     columns: Annotated[list[ColumnShape] | None, Field(alias="schema")]
     head: int
     blocks: int
-    rows: int
+    rows: Annotated[int | None, Field(description="Of its content; null: only reading it would tell.")]
+    rows_in_blocks: int
     bytes: int
     reserved: int
     provenance: Provenance

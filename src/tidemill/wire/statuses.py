@@ -13,6 +13,7 @@ from tidemill.errors import (
     ConfigError,
     Conflict,
     EngineError,
+    InsertUnderWay,
     NotFound,
     StorageError,
     TidemillError,
@@ -49,6 +50,7 @@ STATUSES: Mapping[type[TidemillError], int] = {
     StorageError: 503,
     CatalogError: 503,
     EngineError: 503,
+    InsertUnderWay: 503,
 }
 
 

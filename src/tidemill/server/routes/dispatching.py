@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 
 from fastapi import APIRouter, Response
@@ -52,7 +51,7 @@ def metrics(mill: Mill) -> Response:
     """The figures of tasks, tables and runs, in the text format that Prometheus reads."""
     found = status(mill.catalog)
     paused = is_paused(mill.catalog)
-    text = exposition(found, figures(mill.catalog, found), mill.history(), time.time(), paused=paused)
+    text = exposition(found, figures(mill.catalog, found), mill.history(), mill.catalog.now(), paused=paused)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

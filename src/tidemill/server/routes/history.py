@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -41,6 +40,6 @@ def history(
     task: OfTask = None,
 ) -> Json:
     """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
-    now = time.time()
+    now = mill.catalog.now()
     period = Period(moment(since, now), moment(until, now), user, workflow, task)
     return documents.figures(mill.workshop.past(period, by, per), by, per)

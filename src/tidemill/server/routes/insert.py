@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +11,14 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill import documents
 from tidemill.app import Tidemill
+from tidemill.errors import InsertUnderWay
 from tidemill.model.access import Role
 from tidemill.model.block import Kind
 from tidemill.model.codec import Json
-from tidemill.runtime.gather import Small
-from tidemill.runtime.insert import Inserted
+from tidemill.runtime.gather import Small, Taken, Wanted
+from tidemill.runtime.insert import LOOK, Inserted
 from tidemill.server import loading, upload
+from tidemill.server.batches import Batches
 from tidemill.server.declared import Answers, answers
 from tidemill.server.doors import Mill, Smalls, TheOptions, Wake, channels_workflow, needs
 from tidemill.server.options import Options
@@ -69,7 +72,7 @@ async def insert(
     chosen = upload.format_of(request, format)
     async with upload.received(request, small=options.small, limit=options.upload) as sent:
         if isinstance(sent, bytes) and loading.may_share(chosen, kind):
-            done = await small.add(Small(name, sent, chosen, key))
+            done = await _add(mill, small, Small(name, sent, chosen, key))
             assert isinstance(done, Inserted)  # a message may be known without its block, an insert is not
         else:
             done = await run_in_threadpool(_load, mill, options, name, sent, chosen, kind, key)
@@ -77,6 +80,20 @@ async def insert(
     if done.repeated:
         response.status_code = 200
     return {"block": documents.block(done.block), "repeated": done.repeated}
+
+
+async def _add(mill: Tidemill, small: Batches[Wanted, Taken], wanted: Small) -> Taken:
+    """Insert with others. While another process inserts under the same key, wait for what becomes of that."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + mill.executor.busy
+    while True:
+        try:
+            return await small.add(wanted)
+        except InsertUnderWay:
+            if clock() > deadline:
+                raise
+            await asyncio.sleep(LOOK)
+            await run_in_threadpool(mill.catalog.reclaim)  # the other process may have died
 
 
 def _load(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from tidemill import documents
+from tidemill.errors import EngineLost
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.runtime import status as standing
@@ -37,12 +37,15 @@ def staleness(
     minutes: Annotated[float, Query(description="So far back.", gt=0, le=60 * 24 * 366)] = 60.0,
 ) -> Json:
     """Show how stale every table was over time, and all of them together, as far as blocks and events are kept."""
-    now = time.time()
+    now = mill.catalog.now()
     return documents.staleness(mill.history(), measure, now - 60 * minutes, now)
 
 
 @health.get("/healthz", response_model=shapes.Health)
 def healthz(mill: Mill) -> Json:
-    """Say whether the server answers and its catalog can be read. Needs no token."""
+    """Say whether the server answers, its catalog can be read and Spark is there. Needs no token."""
     mill.catalog.workflows()
+    problem = mill.engine.health().problem
+    if problem is not None:
+        raise EngineLost(problem)
     return {"status": "ok"}

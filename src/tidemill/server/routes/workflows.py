@@ -52,12 +52,12 @@ def plan(mill: Mill) -> Json:
     return {"steps": [documents.step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
 
 
-@router.post("/apply", response_model=serving.Steps, responses=answers(409), dependencies=_ADMIN)
+@router.post("/apply", response_model=serving.Plan, responses=answers(409), dependencies=_ADMIN)
 def apply(mill: Mill, wake: Wake) -> Json:
-    """Register what the project's workflow files declare; the answer says what changed."""
+    """Register what the project's workflow files declare; the answer says what changed, and what is doubtful."""
     steps = mill.apply()
     wake()
-    return {"steps": [documents.step(s) for s in steps]}
+    return {"steps": [documents.step(s) for s in steps], "doubts": list(mill.doubts())}
 
 
 @router.post("/workflows/{name}/pause", response_model=serving.Workflow, responses=answers(404), dependencies=_OPERATOR)

@@ -1,0 +1,204 @@
+"""What Spark says of queries and functions when a workflow is applied, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.errors import WorkflowError
+from tidemill.project import Project
+from tidemill.settings import Settings
+
+
+def shop() -> tm.Workflow:
+    wf = tm.Workflow("shop")
+    wf.input("orders", "id bigint, city string, amount double")
+    return wf
+
+
+@contextmanager
+def opened(directory: Path, wf: tm.Workflow) -> Iterator[Tidemill]:
+    with Tidemill(directory, Settings(), Project((wf.declared(),))) as mill:
+        yield mill
+
+
+def variants(mill: Tidemill, flow: str) -> dict[str, str]:
+    run, _ = mill.run(flow)
+    return {name: task["variant"] for name, task in run.stats["tasks"].items()}
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("SELECT city,\n amout FROM orders", r"UNRESOLVED_COLUMN.*`amout` cannot be resolved.*`amount`.*line 2"),
+        ("SELECT (city FROM orders", r"PARSE_SYNTAX_ERROR.*line 1"),
+        ("SELECT city, sum(amount) FROM orders", "MISSING_GROUP_BY"),
+        ("SELECT nosuch(city) FROM orders", "UNRESOLVED_ROUTINE"),
+        ("SELECT * FROM orders a JOIN orders b ON a.id = b.id", "two columns of the result are called id"),
+        ("SELECT NULL AS nothing, id FROM orders", "column nothing is NULL without a type"),
+    ],
+)
+def test_a_query_that_spark_refuses_is_refused_when_it_is_applied(
+    spark: SparkSession, tmp_path: Path, query: str, complaint: str
+) -> None:
+    wf = shop()
+    wf.sql("bad", query)
+    with opened(tmp_path, wf) as mill:
+        with pytest.raises(WorkflowError, match=rf"(?s)test_analysis.py:\d+: query 'bad': .*{complaint}"):
+            mill.apply()
+        assert mill.catalog.channels() == []
+
+
+def test_all_refused_queries_are_named_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    wf = shop()
+    wf.sql("one", "SELECT nope FROM orders")
+    wf.sql("two", "SELECT neither FROM orders")
+    with opened(tmp_path, wf) as mill, pytest.raises(WorkflowError, match="2 problems") as refused:
+        mill.plan()
+    assert len(refused.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "because"),
+    [
+        ("SELECT city, map('x', amount) AS m FROM orders", None),  # rows that are only added need no comparison
+        ("SELECT n, max(map_entries(m)) AS m FROM counted GROUP BY n", None),
+        ("SELECT n, m FROM counted", "column m holds a map, and Spark cannot compare maps"),
+        ("SELECT n, m FROM (SELECT city, n, m FROM counted) WHERE n > 1", "column m holds a map"),
+        ("SELECT city, m FROM (SELECT city, n, m FROM counted) WHERE n > 1", None),  # by key nothing is compared
+    ],
+)
+def test_maps_in_rows_that_may_go_are_batch(
+    spark: SparkSession, tmp_path: Path, query: str, because: str | None
+) -> None:
+    wf = shop()
+    wf.sql(
+        "counted",
+        "SELECT city, count(*) AS n, map_from_entries(array(struct(city, count(*)))) AS m FROM orders GROUP BY city",
+    )
+    wf.sql("asked", query)
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        found = next(t for w in mill.project.workflows for t in w.tasks() if t.name == "asked").batch_because
+    assert (because in found) if because and found else found == because, found
+
+
+def test_a_table_over_a_function_is_incremental_from_its_second_run(spark: SparkSession, tmp_path: Path) -> None:
+    wf = shop()
+
+    @wf.task
+    def large(orders: tm.New) -> tm.Delta:
+        return orders.where("amount >= 100")
+
+    wf.sql("totals", "SELECT city, sum(id) AS ids FROM large GROUP BY city")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        for number, variant in enumerate(("batch", "incremental")):
+            rows = [(number, "Oslo", 150.0), (number + 10, "Ghent", 5.0)]
+            mill.insert("orders", spark.createDataFrame(rows, "id bigint, city string, amount double"))
+            mill.run("large")
+            assert variants(mill, "totals") == {"totals": variant}
+        assert mill.rows("totals") == [{"city": "Oslo", "ids": 1}]
+
+
+def test_a_function_is_called_only_if_a_declared_table_asks_for_its_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    wf = shop()
+    called: list[str] = []
+
+    @wf.task
+    def alone(orders: tm.New) -> tm.Delta:
+        called.append("alone")
+        return orders
+
+    @wf.task
+    def first(orders: tm.New) -> tm.Delta:
+        called.append("first")
+        return orders
+
+    @wf.task
+    def second(first: tm.New) -> tm.Delta:
+        called.append("second")
+        return first.select("id")
+
+    wf.sql("seen", "SELECT count(*) AS n FROM second")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        mill.apply()
+    assert called == ["first", "second"]
+
+
+def test_a_function_that_fails_of_nothing_teaches_its_columns_by_its_first_block(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    wf = shop()
+
+    @wf.task
+    def first(orders: tm.New) -> tm.Delta:
+        city = orders.first()["city"]  # of an empty frame there is no first row
+        return orders.where(f"city = '{city}'")
+
+    wf.sql("totals", "SELECT city, sum(id) AS ids FROM first GROUP BY city")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        for number, variant in enumerate(("batch", "incremental")):
+            mill.insert(
+                "orders", spark.createDataFrame([(number, "Oslo", 1.0)], "id bigint, city string, amount double")
+            )
+            mill.run("first")
+            assert variants(mill, "totals") == {"totals": variant}
+        assert mill.plan() == ()
+    with opened(tmp_path, wf) as again:  # whoever comes later knows the same
+        assert again.plan() == ()
+        again.run("totals")
+
+
+def test_what_was_analysed_is_known_without_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wf = shop()
+    wf.sql("totals", "SELECT city, sum(id) AS ids FROM orders GROUP BY city")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        identity = mill.catalog.bindings()[0].identity
+
+    def no_spark(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("tidemill.app.start", no_spark)
+    with opened(tmp_path, wf) as mill:
+        assert mill.plan() == ()
+        assert [b.identity() for w in mill.project.workflows for b in w.bindings] == [identity]
+
+
+def test_the_columns_of_a_batch_table_are_known_to_those_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    wf = shop()
+    wf.sql("sessions", "SELECT count(*) AS n, max(city) AS city FROM orders TABLESAMPLE (100 PERCENT)")
+    wf.sql("wide", "SELECT n + 1 AS more FROM sessions")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        tasks = {t.name: t for w in mill.project.workflows for t in w.tasks()}
+        assert tasks["sessions"].batch_because is not None
+        assert tasks["wide"].batch_because is None
+
+
+def test_a_frame_may_be_named_as_a_table_in_two_runs_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Names are views of a session of its own, so that nothing of one run is seen by another."""
+    wf = shop()
+    wf.sql("a", "WITH orders AS (SELECT id FROM orders WHERE amount > 1) SELECT id FROM ORDERS")
+    with opened(tmp_path, wf) as mill:
+        mill.apply()
+        rows: DataFrame = spark.createDataFrame([(1, "x", 0.5), (2, "y", 2.5)], "id bigint, city string, amount double")
+        rows.limit(0).createOrReplaceTempView("orders")
+        mill.insert("orders", rows)
+        mill.run("a")
+        assert mill.rows("a") == [{"id": 2}]
+        assert spark.table("orders").count() == 0
+        spark.catalog.dropTempView("orders")

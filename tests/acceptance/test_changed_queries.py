@@ -1,0 +1,264 @@
+"""Queries, schemas and inputs that change while tables are kept: what comes out is what is registered says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+from tests.acceptance.conftest import Open
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.errors import BadInput, Conflict, RunFailed
+from tidemill.model.block import Kind
+from tidemill.model.run import Claim, Outcome
+from tidemill.runtime.gather import Small
+from tidemill.runtime.refresh import chosen
+
+
+def totals(amount: str) -> tm.Workflow:
+    wf = tm.Workflow("w")
+    wf.input("sales", "city string, amount int")
+    wf.sql("totals", f"SELECT city, sum({amount}) AS total FROM sales GROUP BY city")
+    return wf
+
+
+def insert(mill: Tidemill, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sales.csv"
+    file.write_text("city,amount\n" + text)
+    mill.insert("sales", file)
+
+
+def content(mill: Tidemill) -> dict[str, int]:
+    return {row["city"]: row["total"] for row in mill.rows("totals")}
+
+
+@pytest.mark.parametrize("runs_before", [0, 1])
+def test_a_query_that_changes_while_it_runs_starts_afresh(
+    open_mill: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_before: int
+) -> None:
+    mill = open_mill(totals("amount"))
+    insert(mill, tmp_path, "x,5\n")
+    for _ in range(runs_before):
+        mill.run("totals")
+    commit, later = mill.catalog.commit, list[Tidemill]()
+
+    def applied_meanwhile(claim: Claim, outcome: Outcome) -> object:
+        later.append(open_mill(totals("amount * 10")))
+        return commit(claim, outcome)
+
+    monkeypatch.setattr(mill.catalog, "commit", applied_meanwhile)
+    mill.run("totals")
+    assert content(mill) == {"x": 5}
+    (changed,) = later
+    insert(changed, tmp_path, "x,1\ny,7\n")
+    changed.run("totals")
+    assert content(changed) == {"x": 60, "y": 70}
+    insert(changed, tmp_path, "x,1\n")
+    changed.run("totals")
+    assert content(changed) == {"x": 70, "y": 70}
+
+
+ALLOWED = {
+    "added": ("a int, b string", "a int, b string, c date", '"a": 1, "b": "x"', {"a": 1, "b": "x", "c": None}),
+    "dropped": ("a int, b string", "a int", '"a": 1', {"a": 1}),
+    "moved": ("a int, b string", "b string, a int", '"a": 1, "b": "x"', {"b": "x", "a": 1}),
+    "loosened": ("a int not null", "a int", '"a": 1', {"a": 1}),
+    "widened": ("a int", "a bigint", '"a": 1', {"a": 1}),
+    "as_double": ("a int", "a double", '"a": 1', {"a": 1.0}),
+    "doubled": ("a float", "a double", '"a": 0.5', {"a": 0.5}),
+    "dated": ("a date", "a timestamp_ntz", '"a": "2024-01-02"', {"a": datetime(2024, 1, 2)}),
+}
+
+
+@pytest.mark.parametrize(("key", "cases"), [(None, list(ALLOWED)), ("k", ["added", "dated"])], ids=["append", "upsert"])
+def test_blocks_are_read_after_each_change_that_apply_allows(
+    open_mill: Open, tmp_path: Path, key: str | None, cases: list[str]
+) -> None:
+    def workflow(version: int) -> tm.Workflow:
+        wf = tm.Workflow("w")
+        for name in cases:
+            wf.input(name, f"k int, {ALLOWED[name][version]}", key=key)
+        wf.sql("copy", "SELECT * FROM dated")
+        return wf
+
+    def insert(mill: Tidemill, number: int) -> None:
+        lines = {name: f'{{"k": {number}, {ALLOWED[name][2]}}}' for name in cases}
+        mill.gatherer.insert([Small(name, line.encode(), "jsonl") for name, line in lines.items()])
+
+    old = open_mill(workflow(0))
+    insert(old, 1)
+    insert(old, 2)
+    old.run("copy")
+    new = open_mill(workflow(1))
+    insert(new, 3)
+    new.run("copy")
+    for name in cases:
+        row = ALLOWED[name][3]
+        assert by_key(new, name) == {1: row, 2: row, 3: row}
+    new.compact("dated")
+    assert by_key(new, "copy") == by_key(new, "dated")
+    assert not new.plan()
+
+
+def by_key(mill: Tidemill, channel: str) -> dict[int, dict[str, object]]:
+    return {row.pop("k"): row for row in mill.rows(channel)}
+
+
+def test_a_column_that_no_query_reads_recomputes_nothing(open_mill: Open, tmp_path: Path) -> None:
+    def workflow(columns: str) -> tm.Workflow:
+        wf = tm.Workflow("w")
+        wf.input("sales", columns)
+        wf.sql("totals", "SELECT city, sum(amount) AS total FROM sales GROUP BY city")
+        wf.sql("firsts", "SELECT city, amount, row_number() OVER (PARTITION BY city ORDER BY amount) AS n FROM sales")
+        return wf
+
+    old = open_mill(workflow("city string, amount int"))
+    insert(old, tmp_path, "x,5\nx,1\n")
+    for table in ("totals", "firsts"):
+        old.run(table)
+    new = open_mill(workflow("city string, amount int, note string"))
+    assert new.catalog.cursors() == old.catalog.cursors()
+    (tmp_path / "more.jsonl").write_text('{"city": "x", "amount": 3, "note": "n"}')
+    new.insert("sales", tmp_path / "more.jsonl")
+    for table in ("totals", "firsts"):
+        new.run(table, variant="incremental")
+    assert content(new) == {"x": 9}
+    assert {row["amount"]: row["n"] for row in new.rows("firsts")} == {1: 1, 3: 2, 5: 3}
+
+
+def programmed(columns: str, *, kind: str, reads: type) -> tm.Workflow:
+    """A task without a declared schema, and a table of what it makes."""
+    wf = tm.Workflow("w")
+    wf.input("sales", "city string, amount int")
+
+    def made(sales: DataFrame) -> DataFrame:
+        return sales.selectExpr(*columns.split(", "))
+
+    made.__annotations__ = {"sales": reads, "return": {"base": tm.Base, "delta": tm.Delta}[kind]}
+    wf.task(made)
+    wf.sql("totals", "SELECT city, count(*) AS total FROM made GROUP BY city")
+    return wf
+
+
+@pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), ("delta", tm.New)])
+def test_a_table_whose_schema_was_learnt_gains_a_column(
+    open_mill: Open, tmp_path: Path, kind: str, reads: type
+) -> None:
+    old = open_mill(programmed("city", kind=kind, reads=reads))
+    insert(old, tmp_path, "x,5\n")
+    old.run("made")
+    old.run("totals")
+    new = open_mill(programmed("city, amount AS price", kind=kind, reads=reads))
+    insert(new, tmp_path, "y,7\n")
+    new.run("made")
+    new.run("totals")
+    before = 5 if kind == "base" else None
+    assert rows(new, "made") == [{"city": "x", "price": before}, {"city": "y", "price": 7}]
+    assert content(new) == {"x": 1, "y": 1}
+    new.run("made", variant="batch")
+    assert rows(new, "made") == [{"city": "x", "price": 5}, {"city": "y", "price": 7}]
+    another = open_mill(programmed("city, cast(amount AS string) AS price", kind=kind, reads=reads))
+    insert(another, tmp_path, "z,9\n")
+    if kind == "delta":
+        with pytest.raises(BadInput, match="cannot change column price from INT to STRING; compute it from scratch"):
+            another.run("made")
+        another.run("made", variant="batch")
+    else:
+        another.run("made")
+    another.run("totals")
+    assert rows(another, "made") == [{"city": c, "price": p} for c, p in (("x", "5"), ("y", "7"), ("z", "9"))]
+    assert content(another) == {"x": 1, "y": 1, "z": 1}
+
+
+def rows(mill: Tidemill, channel: str) -> list[dict[str, object]]:
+    return sorted(mill.rows(channel), key=str)
+
+
+def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: Path) -> None:
+    wf = tm.Workflow("w")
+    wf.input("sales", "city string, amount int")
+    wf.input("prices", "city string, amount int", key="city")
+    wf.table("seen", "city string, amount int", key="city")
+    wf.sql("totals", "SELECT city, sum(amount) AS total FROM sales GROUP BY city")
+    wf.sql("listed", "SELECT city FROM sales WHERE amount > 1")
+
+    @wf.task
+    def copied(sales: tm.New) -> tm.Delta:
+        return sales
+
+    @wf.task(writes={"seen": tm.Delta, "met": tm.Delta})
+    def first_seen(sales: tm.New, seen: tm.All) -> dict[str, DataFrame]:
+        fresh = sales.dropDuplicates(["city"]).join(seen, "city", "left_anti").select("city", "amount")
+        return {"seen": fresh, "met": fresh.select("city")}
+
+    @wf.task
+    def priced(prices: tm.New, sales: tm.All) -> tm.Delta:
+        return prices.where("NOT coalesce(_deleted, false)").join(sales, "city").select("city", prices["amount"])
+
+    mill = open_mill(wf)
+    insert(mill, tmp_path, "x,5\ny,7\n")
+    (tmp_path / "prices.csv").write_text("city,amount\nx,1\ny,2\n")
+    mill.insert("prices", tmp_path / "prices.csv")
+    for flow in ("totals", "listed", "copied", "first_seen", "priced"):
+        mill.run(flow)
+    (tmp_path / "corrected.csv").write_text("city,amount\ny,7\n")
+    mill.insert("sales", tmp_path / "corrected.csv", kind=Kind.BASE)
+    for flow in ("totals", "listed"):
+        mill.run(flow)
+    assert content(mill) == {"y": 7}
+    assert rows(mill, "listed") == [{"city": "y"}]
+    for flow in ("copied", "first_seen"):
+        with pytest.raises(RunFailed, match="gone from append channel sales, of which .* run FLOW --variant b") as said:
+            mill.run(flow)
+        assert "x" not in str(said.value).split("gone from")[1].replace("scratch", "")
+        assert '"' not in str(said.value)
+        mill.run(flow, variant="batch")
+    mill.run("priced", variant="batch")
+    insert(mill, tmp_path, "z,9\n")
+    for flow in ("totals", "listed", "copied", "first_seen", "priced"):
+        mill.run(flow)
+    assert content(mill) == {"y": 7, "z": 9}
+    assert rows(mill, "copied") == rows(mill, "seen") == rows(mill, "sales")
+    assert rows(mill, "met") == [{"city": "y"}, {"city": "z"}]
+    assert rows(mill, "priced") == [{"city": "y", "amount": 2}]
+
+
+def test_windows_are_formed_from_scratch_where_rows_were_deleted(open_mill: Open, tmp_path: Path) -> None:
+    wf = tm.Workflow("w")
+    wf.input("sales", "city string, amount int")
+    wf.window("pairs", "sales", "2 tokens", "2 tokens", by=["city"], sums=["amount"])
+    mill = open_mill(wf)
+
+    def totals() -> list[object]:
+        return sorted(row["amount"] for row in mill.rows("pairs"))
+
+    insert(mill, tmp_path, "x,1\nx,2\nx,3\n")
+    mill.run("pairs")
+    assert totals() == [3]
+    (tmp_path / "corrected.csv").write_text("city,amount\nx,2\nx,3\nx,4\n")
+    mill.insert("sales", tmp_path / "corrected.csv", kind=Kind.BASE)
+    with pytest.raises(RunFailed, match="gone from append channel sales"):
+        mill.run("pairs")
+    mill.run("pairs", variant="batch")
+    assert totals() == [5]
+    insert(mill, tmp_path, "x,5\n")
+    mill.run("pairs")
+    assert totals() == [5, 9]
+
+
+def test_a_plan_that_others_overtook_is_not_carried_out(open_mill: Open, tmp_path: Path) -> None:
+    mill = open_mill(totals("amount"))
+    insert(mill, tmp_path, "x,5\n")
+    mill.run("totals")
+    insert(mill, tmp_path, "x,1\n")
+    planned, choices = chosen(mill.catalog, mill._applied("totals"), {}, variant="incremental")
+    assert choices["totals"].way == "incremental"
+    mill.run("totals", variant="recompute")
+    insert(mill, tmp_path, "x,2\n")
+    with pytest.raises(Conflict, match="state of 'totals' was dropped since this run was planned; run it again"):
+        mill.executor.flow(planned, {})
+    mill.run("totals")
+    assert content(mill) == {"x": 8}

@@ -1,0 +1,34 @@
+"""Changes that `apply` would refuse, `plan` refuses too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tidemill.app import Tidemill
+from tidemill.errors import Conflict
+from tidemill.project import Project
+from tidemill.settings import Settings
+
+
+def opened(directory: Path, columns: str) -> Tidemill:
+    wf = tm.Workflow("w")
+    wf.input("a", columns)
+    return Tidemill(directory, Settings(), Project((wf.declared(),)))
+
+
+def test_a_type_with_which_rows_could_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x\ntea\n")
+    with opened(tmp_path, "x string") as mill:
+        mill.apply()
+        mill.insert("a", tmp_path / "rows.csv")
+    with opened(tmp_path, "x int") as mill:
+        for work in (mill.plan, mill.apply):
+            with pytest.raises(Conflict, match="'a' already holds data, so it cannot change column x from STRING to"):
+                work()
+    with opened(tmp_path, "x string, y int") as mill:
+        assert [step.detail for step in mill.plan()] == ["column y is missing"]
+        mill.apply()
+        assert mill.plan() == ()
