@@ -65,6 +65,7 @@ pictures: setup chromium  ## docs/images/page-*.png, taken anew
 
 search: setup  ## the long property search: many more random histories than the suite tries
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py tests/bench/test_queries.py
+	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
 corpus: setup  ## every construct of Spark's SQL reference, held to Spark after each of four steps, at every scale
 	@TIDEMILL_CORPUS=all $(BIN)/python -m pytest -n 0 -s --timeout 14400 tests/oracle/test_corpus.py

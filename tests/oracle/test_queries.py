@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from tests.oracle.conftest import TOLD
 from tests.oracle.queries import world
+from tests.oracle.queries.case import Scale
 from tests.oracle.queries.columns import Column, Type
-from tests.oracle.queries.generate import DEPTHS, case, one_query
+from tests.oracle.queries.generate import DEPTHS, SCALES, case, one_query
 from tests.oracle.queries.histories import NAMES, Input, Insert
 from tests.oracle.queries.report import Different
 from tests.oracle.queries.tally import CONSTRUCTS, LEAST, Tally
@@ -26,6 +27,9 @@ EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
 QUERIES, STEPS, DEEP = (24, 6, DEPTHS) if CAMPAIGN else (20, 12, (0, 0, 0, 1))
 """The suite compares 240 times, mostly plain queries; what is deep costs more and is for the campaign."""
 
+LOCAL_WORK = os.environ.get("TIDEMILL_LOCAL_WORK", "on")
+"""Off: every step of every refresh is Spark's, as it is where changes and content are large."""
+
 
 @pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
 def test_declared_queries_stay_fresh(
@@ -37,7 +41,7 @@ def test_declared_queries_stay_fresh(
     @settings(max_examples=EXAMPLES, derandomize=not CAMPAIGN, phases=(Phase.explicit, Phase.reuse, Phase.generate))
     @given(seed=st.integers(0, 2**64))
     def search(seed: int) -> None:
-        made = case(seed, QUERIES, STEPS, DEEP)
+        made = case(seed, QUERIES, STEPS, DEEP, SCALES if LOCAL_WORK == "on" else (Scale.HUGE,))
         tally.add(made, world.search(spark, made))
         if CAMPAIGN:
             with capture.global_and_fixture_disabled():

@@ -22,7 +22,9 @@ DEARER = 4
 """So many times as dear as others is what counts as large, and so many times fewer are the queries."""
 
 
-def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS) -> Case:
+def case(
+    seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS, scales: Sequence[Scale] = SCALES
+) -> Case:
     """The case of a seed: so many queries, so deep, over channels with a history of so many steps.
 
     A case is far larger than what Hypothesis draws choice by choice: there the first would be the simplest of all,
@@ -30,7 +32,7 @@ def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS) ->
     """
     random = Random(seed)
     found = channels(random)
-    scale = random.choice(SCALES)
+    scale = random.choice(scales)
     many = queries if scale is Scale.SMALL else queries // DEARER
     tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, many, depths)
     return Case(tables, inputs_of(found), histories(random, found, steps), scale)
