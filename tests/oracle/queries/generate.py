@@ -22,9 +22,7 @@ DEARER = 4
 """So many times as dear as others is what counts as large, and so many times fewer are the queries."""
 
 
-def case(
-    seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS, scales: Sequence[Scale] = SCALES
-) -> Case:
+def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS, scales: Sequence[Scale] = SCALES) -> Case:
     """The case of a seed: so many queries, so deep, over channels with a history of so many steps.
 
     A case is far larger than what Hypothesis draws choice by choice: there the first would be the simplest of all,
