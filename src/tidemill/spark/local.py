@@ -22,6 +22,7 @@ from pyspark.sql.types import IntegerType, NullType, StructField, StructType
 
 from tidemill.model.block import Block
 from tidemill.ports import Target
+from tidemill.spark.parquet import read_parquet
 from tidemill.spark.types import is_plain_type
 from tidemill.spark.writing import fresh
 
@@ -100,7 +101,7 @@ class Hand:
         self._scratch.mkdir(parents=True, exist_ok=True)
         path = self._scratch / f"{next(self._numbers)}.parquet"
         pq.write_table(rows.table, path, compression="none", row_group_size=FEW, write_page_checksum=True)
-        return self._spark.read.schema(rows.struct).parquet(str(path))
+        return read_parquet(self._spark, rows.struct, [str(path)])
 
     def close(self) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)

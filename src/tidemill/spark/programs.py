@@ -21,6 +21,7 @@ from tidemill.ports import Target
 from tidemill.spark import local
 from tidemill.spark.channels import Channels, Views
 from tidemill.spark.operators import Compiler, Sources
+from tidemill.spark.parquet import read_parquet
 from tidemill.spark.queries import EngineSessions, is_small, query_result, write_result
 from tidemill.spark.reading import Locate, Reader
 from tidemill.spark.session import as_kept, spread
@@ -151,7 +152,7 @@ class Running:
         """A step that is an output is written, and read back from its files."""
         target = self._outputs[name]
         schema = _written(self._compiler.frame(op), target)
-        self._steps[name] = self._spark.read.schema(str(schema)).parquet(fresh(target.directory))
+        self._steps[name] = read_parquet(self._spark, str(schema), [fresh(target.directory)])
         return schema
 
     def _written(self, output: Output) -> Schema:

@@ -19,6 +19,7 @@ from tidemill.spark import local, merge, search
 from tidemill.spark.holding import Holder
 from tidemill.spark.local import Held
 from tidemill.spark.merge import Keys
+from tidemill.spark.parquet import keep_float_filters_in_spark, read_parquet
 from tidemill.spark.types import adapt, column, columns, loose
 
 Locate = Callable[[str], str]
@@ -211,7 +212,8 @@ class Reader:
         rows = self._spark.read.schema(loose(schema)).parquet(*paths)
         file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -parts)
         unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), file)).cast("int")
-        return rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
+        numbered = rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
+        return keep_float_filters_in_spark(numbered)
 
     def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
         """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
@@ -220,7 +222,7 @@ class Reader:
             return self._empty(want)
         rows = self._here(blocks, have)
         if rows is None:
-            rows = self._spark.read.schema(loose(have)).parquet(*paths)
+            rows = read_parquet(self._spark, loose(have), paths)
         return adapt(rows, have, want)
 
     def _here(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:

@@ -1,0 +1,36 @@
+"""Parquet files as Spark reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, FloatType, StructType
+
+from tidemill.spark.types import column
+
+_NAN = float("nan")
+
+
+def read_parquet(spark: SparkSession, schema: str | StructType, paths: Sequence[str]) -> DataFrame:
+    """Read the rows of files; comparisons of floating-point columns are evaluated by Spark itself."""
+    return keep_float_filters_in_spark(spark.read.schema(schema).parquet(*paths))
+
+
+def keep_float_filters_in_spark(rows: DataFrame) -> DataFrame:
+    """Return the same rows so that no filter on a floating-point column is pushed down to the files.
+
+    Spark holds -0.0 for equal to 0.0 and NaN for larger than every number; Parquet's statistics and dictionaries do
+    not, so a pushed-down filter skips row groups whose rows satisfy it. `nanvl` changes no value and is not pushed
+    down. Fields of structs are not pushed down at all (`spark/session.py`).
+    """
+    floats = {f.name: f.dataType for f in rows.schema if isinstance(f.dataType, FloatType | DoubleType)}
+    if not floats:
+        return rows
+    return rows.select(
+        *(
+            F.nanvl(column(name), F.lit(_NAN).cast(floats[name])).alias(name) if name in floats else column(name)
+            for name in rows.columns
+        )
+    )
