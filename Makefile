@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.tidemill-setup
 # The tests start many processes: none of them is to compile all modules again, whatever is usual on this machine.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test test-cluster check chromium lock bench crash search corpus soak pictures clean
+.PHONY: preflight setup demo test bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -41,17 +41,20 @@ chromium:  ## for the browser tests of the page; where it cannot be installed th
 	  || echo "chromium is not there and cannot be installed here: the browser tests are LEFT OUT"
 
 bench: setup  ## the figures of docs/benchmarks.md, measured here
-	@$(BIN)/tidemill bench overhead
-	@$(BIN)/tidemill bench merge
-	@$(BIN)/tidemill bench incremental --pages 1000000
-	@$(BIN)/tidemill bench join
-	@$(BIN)/tidemill bench queries
-	@$(BIN)/tidemill bench growth
+	@$(BIN)/python -m benchmarks overhead
+	@$(BIN)/python -m benchmarks merge
+	@$(BIN)/python -m benchmarks incremental --pages 1000000
+	@$(BIN)/python -m benchmarks join
+	@$(BIN)/python -m benchmarks queries
+	@$(BIN)/python -m benchmarks growth
 
 crash: setup  ## the long crash campaign: killed at every step of commits, of one-shot workflows and of tasks with state
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600 tests/acceptance/test_crash.py \
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_survival.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
+
+bench-test: setup  ## the tests of the benchmarks and of the papers' experiments
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup benchmarks
 
 test-cluster: setup  ## executors in processes of their own, with and without the project's directory, and Spark Connect
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[connect]"
@@ -64,14 +67,14 @@ pictures: setup chromium  ## docs/images/page-*.png, taken anew
 	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## the long property search: many more random histories than the suite tries
-	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py tests/bench/test_queries.py
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
 corpus: setup  ## every construct of Spark's SQL reference, held to Spark after each of four steps, at every scale
 	@TIDEMILL_CORPUS=all $(BIN)/python -m pytest -n 0 -s --timeout 14400 tests/oracle/test_corpus.py
 
 lock:  ## pin the newest versions that pyproject.toml admits
-	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --extra bench --universal --python-version 3.11 \
+	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate --upgrade --quiet -o requirements.lock
 
 clean:

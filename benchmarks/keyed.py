@@ -1,21 +1,70 @@
-"""`python benchmarks/keyed.py`: a batch of a keyed task in the driver and in Spark's Python workers, as JSON."""
+"""Where a batch of a keyed task had better run: in the driver, or in Spark's Python workers."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-from tidemill.bench.keyed import measure
-from tidemill.spark.session import start
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Where a batch of a keyed task had better run.")
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 16_000, 64_000, 250_000, 1_000_000])
-    parser.add_argument("--rounds", type=int, default=7)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        spark = start("local[2]")
-        print(json.dumps(measure(Path(directory), spark, sizes=asked.rows, rounds=asked.rounds), indent=2))
-        spark.stop()
+from benchmarks.linear_road.conditions import Conditions
+from benchmarks.linear_road.rows import FEET, REPORT, SEGMENTS
+from benchmarks.linear_road.vehicles import LAYOUT, Driven
+from tidemill.spark import keyed
+from tidemill.stream.keyed import Function
+
+ROADS = 20
+PARTITIONS = 2
+
+
+def measure(directory: Path, spark: SparkSession, *, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
+    """Milliseconds of a batch of vehicles' reports by its rows, in either place; medians, the state being warm."""
+    function = Driven(Conditions.none(ROADS))
+    return [_point(directory, spark, function, size, rounds) for size in sizes]
+
+
+def _point(directory: Path, spark: SparkSession, function: Function, size: int, rounds: int) -> dict[str, Any]:
+    def driver(state: keyed.State, events: pa.Table) -> object:
+        return keyed.in_driver(state, function, events, list)
+
+    def workers(state: keyed.State, events: pa.Table) -> object:
+        return keyed.in_workers(spark, state, function, events, (), PARTITIONS)
+
+    ways = {"driver": driver, "workers": workers}
+    return {"rows": size} | {f"{n}_ms": _timed(directory / f"{n}-{size}", way, size, rounds) for n, way in ways.items()}
+
+
+def _timed(directory: Path, way: Callable[[keyed.State, pa.Table], object], size: int, rounds: int) -> float:
+    taken = []
+    for version in range(rounds + 2):  # the first ones make the state, and wake the workers
+        events = _reports(size, version)
+        state = keyed.State(LAYOUT, "vehicles", version, version + 1, str(directory))
+        began = time.perf_counter()
+        way(state, events)
+        taken.append(time.perf_counter() - began)
+    return round(median(taken[2:]) * 1000, 1)
+
+
+def _reports(size: int, version: int) -> pa.Table:
+    """One report of each of so many vehicles, on some road."""
+    chance = np.random.default_rng(version)
+    seg = chance.integers(0, SEGMENTS, size)
+    road = chance.integers(0, ROADS, size)
+    columns = {
+        "type": np.full(size, REPORT),
+        "time": np.full(size, version * 30),
+        "vid": np.arange(size),
+        "spd": chance.integers(0, 100, size),
+        "xway": road // 2,
+        "lane": chance.integers(1, 4, size),
+        "dir": road % 2,
+        "seg": seg,
+        "pos": seg * FEET + 7,
+        "qid": np.full(size, -1),
+    }
+    return pa.table({name: column.astype(np.int64) for name, column in columns.items()})

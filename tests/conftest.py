@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses Spark runs in one of two workers, so that each has one session and one JVM."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            half = "first" if item.path.parent.name in ("oracle", "bench", "spark") else "second"
+            half = "first" if item.path.parent.name in ("oracle", "spark") else "second"
             item.add_marker(pytest.mark.xdist_group(f"spark, {half} half"))
 
 

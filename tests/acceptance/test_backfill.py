@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from benchmarks.refresh import served
 from pyspark.sql import DataFrame
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
 from tidemill.app import Tidemill
-from tidemill.bench.refresh import served
 from tidemill.model.run import Run, RunState
 from tidemill.runtime.asking import ask
 

@@ -11,18 +11,18 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from benchmarks.modes import broken
+from benchmarks.workflows import CRAWL, FEEDBACK, SEARCH
 from pyspark.sql import SparkSession
 from tests.acceptance.test_applications import EXAMPLES, module
 from tests.runtime.mill import Mill
 
-from tidemill.bench.modes import broken
 from tidemill.model.provenance import Pathway
 from tidemill.model.workflow import Workflow
 from tidemill.plan.declared import graph_of
 from tidemill.plan.graph import Graph
 from tidemill.plan.layout import Layout
 from tidemill.settings import load_settings
-from tidemill.sim.workflows import CRAWL, FEEDBACK, SEARCH
 from tidemill.spark.engine import SparkEngine
 
 SCENARIOS = {"search": SEARCH, "feedback": FEEDBACK, "crawl": CRAWL}

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.linear_road.rows import ANSWERS, HISTORY, Columns, cut
+from benchmarks.linear_road.tolling import workflow as linear_road
+from benchmarks.linear_road.traffic import Plan, made
+from benchmarks.linear_road.validator import expected, judged
 from tests.acceptance.stateful import Mill, guarded, in_runs, killed, opened
 from tests.acceptance.test_crash import Tripwire
 
 import tidemill as tm
-from tidemill.bench.linear_road.rows import ANSWERS, HISTORY, Columns, cut
-from tidemill.bench.linear_road.tolling import workflow as linear_road
-from tidemill.bench.linear_road.traffic import Plan, made
-from tidemill.bench.linear_road.validator import expected, judged
 from tidemill.model.stateful import END, FORMED, START
 from tidemill.model.workflow import Workflow
 

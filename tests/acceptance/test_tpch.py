@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import tpch
+from benchmarks.refresh import refresh
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
 from tidemill.algebra.program import Way
 from tidemill.app import Tidemill
-from tidemill.bench import tpch
-from tidemill.bench.refresh import refresh
 
 SCALE = 0.01
 SHARE = 0.3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from tests.cli.program import Program
@@ -31,35 +30,6 @@ def workload(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_figure_for_programs(tidemill: Program) -> None:
-    found = tidemill.json("sim", "staleness", "--figure", 7, "--events", 1000, "--seeds", 2)
-    assert (found["figure"], found["seeds"], found["events"]) == (7, 2, 1000)
-    assert {point["series"] for point in found["points"]} == {"Max Benefit", "EDF", "random"}
-    assert isinstance(found["holds"], bool)
-    (claim,) = found["claims"]
-    assert claim["claim"]
-    assert claim["rule"]
-    assert claim["by_setup"].keys() == {"5 periods", "20 periods", "100 periods"}
-    assert "not given" in found["parameters"]["slow times"]
-
-
-def test_a_figure_for_people(tidemill: Program) -> None:
-    out = tidemill.well("sim", "staleness", "--figure", 6, "--events", 500).out
-    assert "Uniform tables" in out
-    assert "Rule: " in out
-    assert "Set-up" in out
-    assert "tracks: 5 (4.3)" in out
-    assert "–" in out  # partitioned tracks where the jobs do not fit
-
-
-def test_a_figure_as_a_picture(tidemill: Program, tmp_path: Path) -> None:
-    path = tmp_path / "figure.svg"
-    ended = tidemill("sim", "staleness", "--figure", 7, "--events", 500, "--plot", path)
-    assert (ended.code, ended.err) == (0, f"drawn: {path}\n")
-    lines = ElementTree.parse(path).getroot().findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == 3 * 3
-
-
 def test_a_workload_for_programs_and_people(tidemill: Program, workload: Path) -> None:
     found = tidemill.json("sim", "staleness", "--workload", workload, "--events", 1000)
     assert [t["table"] for t in found["tables"]] == ["orders", "report"]
@@ -77,13 +47,13 @@ def test_a_workload_in_json(tidemill: Program, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "expected either --figure or --workload"),
-        (("--figure", 3), "should be greater than or equal to 4"),
-        (("--figure", 12), "should be less than or equal to 11"),
+        (("staleness",), "expected --workload"),
+        (("staleness", "--figure", 6), "run `python -m benchmarks figures --figure 6`"),
+        (("workflows", "--table", 5), "run `python -m benchmarks workflows --table 5`"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(tidemill: Program, arguments: tuple[str | int, ...], said: str) -> None:
-    ended = tidemill("sim", "staleness", *arguments)
+    ended = tidemill("sim", *arguments)
     assert ended.code == 2
     assert said in ended.err
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.workflows import CRAWL, SEARCH
+from benchmarks.workflows.scenario import DAY, HOUR, WEEK
 
 from tidemill.plan.bounds import Limit, propagated
 from tidemill.plan.layout import Layout
 from tidemill.plan.vector import NEVER
-from tidemill.sim.scenario import DAY, HOUR, WEEK
-from tidemill.sim.workflows import CRAWL, SEARCH
 
 
 def test_bounds_of_the_search_workflow_upstream() -> None:

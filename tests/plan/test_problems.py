@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from benchmarks.workflows import WORKFLOWS
+from benchmarks.workflows.modes import MODES
 from tests.plan.worlds import LINEAR, B, D, W
 
 from tidemill.plan.graph import NOTHING, Bounds, Channel, Graph, Take, Task, Variant
 from tidemill.plan.problems import problems
-from tidemill.sim.modes import MODES
-from tidemill.sim.workflows import WORKFLOWS
 
 CHANNELS = (Channel("a"), Channel("m"), Channel("out", accepts=frozenset([B, D])))
 TASKS = (Task("t", ("a",), ("m",), LINEAR), Task("u", ("m",), ("out",), LINEAR))

@@ -15,7 +15,6 @@ from typer.main import get_command
 from tidemill import __version__
 from tidemill.cli import (
     access,
-    bench,
     channels,
     datasets,
     demo,
@@ -25,6 +24,7 @@ from tidemill.cli import (
     history,
     init,
     insert,
+    moved,
     pushing,
     read,
     registering,
@@ -61,7 +61,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     storing.register,
     datasets.register,
     sim.register,
-    bench.register,
+    moved.register,
 )
 
 

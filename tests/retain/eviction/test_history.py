@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from benchmarks.eviction.histories import HISTORIES
+from benchmarks.eviction.replay import demands
 
 from tidemill.retain.eviction.history import HALF_LIFE, History, Made
 from tidemill.retain.eviction.rates import reuse_rates
-from tidemill.sim.storage.histories import HISTORIES
-from tidemill.sim.storage.replay import demands
 
 
 def made(name: str, *parents: str, kind: str = "k") -> Made:

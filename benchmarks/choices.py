@@ -1,0 +1,169 @@
+"""How good choices are: over queries and sizes of change, was the way that was chosen the faster one?
+
+Each query is declared twice over the same inputs. One table is refreshed as Tidemill chooses, its twin in the other
+way, so that both ways are timed on the same change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import tidemill as tm
+from benchmarks.cost import measured
+from benchmarks.refresh import project, refresh
+from tidemill.app import Tidemill
+from tidemill.plan.refresh import Choice
+
+QUERIES: Mapping[str, str] = {
+    "filter": "SELECT id, k, v * 2 AS w FROM events WHERE v > 500",
+    "sum": "SELECT k, count(*) AS n, sum(v) AS total FROM events GROUP BY k",
+    "distinct": "SELECT k, count(DISTINCT v) AS n FROM events GROUP BY k",
+    "extremes": "SELECT k, min(v) AS least, max(v) AS most FROM events GROUP BY k",
+    "join": "SELECT e.id, e.v, d.name FROM events e JOIN things d ON e.k = d.k",
+    "latest": "SELECT k, id, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY id DESC) AS r FROM events) "
+    "WHERE r <= 2",
+    "joined sums": "SELECT d.name, sum(e.v) AS total FROM events e JOIN things d ON e.k = d.k GROUP BY d.name",
+    "averages": "SELECT k % 100 AS g, avg(v) AS mean, stddev(v) AS spread FROM events GROUP BY k % 100",
+    "frequent": "SELECT k, count(*) AS n FROM events GROUP BY k HAVING count(*) > 12",
+    "left join": "SELECT e.id, d.name FROM events e LEFT JOIN things d ON e.k = d.k AND d.k % 2 = 0",
+    "known": "SELECT id, v FROM events e WHERE EXISTS (SELECT 1 FROM things d WHERE d.k = e.k AND d.name < 'thing2')",
+    "pairs": "SELECT DISTINCT k, v % 10 AS digit FROM events",
+    "running": "SELECT id, k, sum(v) OVER (PARTITION BY k ORDER BY id) AS so_far FROM events",
+}
+
+SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.3, 1.0)
+WARM_UP = (0.001, 0.1, 0.5)
+"""Changes on which both ways run three times before choices count."""
+
+TIE = 1.1
+"""A way that takes at most so many times as long as the other is as good."""
+
+_EITHER = ("incremental", "batch")
+
+
+def workflow(query: str) -> tm.Workflow:
+    made = tm.Workflow("choices")
+    made.input("events", "id bigint, k bigint, v bigint")
+    made.input("things", "k bigint, name string")
+    made.sql("chosen", query)
+    made.sql("twin", query)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Rows that follow from their numbers: a tenth as many keys as rows of the first batch."""
+
+    spark: SparkSession
+    rows: int
+
+    def batch(self, first: int, count: int) -> DataFrame:
+        k = F.pmod(F.xxhash64("id"), F.lit(self._keys))
+        v = F.pmod(F.xxhash64("id", F.lit(1)), F.lit(1000))
+        return self.spark.range(first, first + count).select("id", k.alias("k"), v.alias("v"))
+
+    def things(self) -> DataFrame:
+        name = F.concat(F.lit("thing"), F.col("id") % 1000)
+        return self.spark.range(self._keys).select(F.col("id").alias("k"), name.alias("name"))
+
+    @property
+    def _keys(self) -> int:
+        return max(10, self.rows // 10)
+
+
+def measure(
+    directory: Path,
+    *,
+    rows: int,
+    rounds: int,
+    only: Sequence[str] = (),
+    shares: Sequence[float] = SHARES,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """One point a query, share and round; how often the choice was right, and what was lost by the others."""
+    points: list[dict[str, Any]] = []
+    for name in only or tuple(QUERIES):
+        with project(directory / name.replace(" ", "_"), workflow(QUERIES[name])) as mill:
+            sweep = _Sweep(mill, Events(mill.engine.spark, rows))
+            sweep.warm_up()
+            for share in [s for _ in range(rounds) for s in shares]:
+                point = {"query": name, "share": share} | sweep.point(share)
+                tell(f"{name}, {share:.2%}: {point['chosen']} {point['seconds']} s, else {point['other_seconds']} s")
+                points.append(point)
+    return summary(points)
+
+
+def summary(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """
+    >>> summary([{"seconds": 1.0, "other_seconds": 2.0}, {"seconds": 3.0, "other_seconds": 2.0}])["lost"]
+    0.25
+    """
+    right = [p["seconds"] <= TIE * p["other_seconds"] for p in points]
+    lost = sum(p["seconds"] - p["other_seconds"] for p, good in zip(points, right, strict=True) if not good)
+    total = sum(p["seconds"] for p in points)
+    return {
+        "points": [dict(p) for p in points],
+        "cases": len(points),
+        "right": round(sum(right) / len(points), 3),
+        "lost": round(lost / total, 3),
+    }
+
+
+class _Sweep:
+    """The two tables of one query, kept at the same state."""
+
+    def __init__(self, mill: Tidemill, events: Events) -> None:
+        self._mill, self._events, self._rows = mill, events, 0
+
+    def warm_up(self) -> None:
+        self._mill.insert("things", self._events.things())
+        self._add(self._events.rows)
+        for table in ("chosen", "twin"):
+            refresh(self._mill, table)
+        for share in WARM_UP * 2:
+            self._add(round(self._events.rows * share))
+            ways = _EITHER if share == WARM_UP[0] else _EITHER[::-1]
+            for table, way in (("chosen", ways[0]), ("twin", ways[1])):
+                refresh(self._mill, table, way)
+        for way in _EITHER * 2:
+            self._add(round(self._events.rows * WARM_UP[1]))
+            refresh(self._mill, "chosen", way)
+            refresh(self._mill, "twin", way)
+        self._tidy()
+
+    def point(self, share: float) -> dict[str, Any]:
+        self._add(max(1, round(self._rows * share)))
+        told: list[Choice] = []
+        took = measured(lambda: self._mill.run("chosen", tell=lambda choices: told.extend(choices.values())))
+        chosen = told[0].way
+        other = "batch" if chosen == "incremental" else "incremental"
+        otherwise = measured(lambda: refresh(self._mill, "twin", other))
+        self._tidy()
+        expected = {option.way: option.seconds for option in told[0].options}
+        return {
+            "rows": self._rows,
+            "chosen": chosen,
+            "seconds": round(took.seconds, 3),
+            "expected": _rounded(expected[chosen]),
+            "other": other,
+            "other_seconds": round(otherwise.seconds, 3),
+            "other_expected": _rounded(expected[other]),
+        }
+
+    def _add(self, count: int) -> None:
+        self._mill.insert("events", self._events.batch(self._rows, count))
+        self._rows += count
+
+    def _tidy(self) -> None:
+        for known in self._mill.catalog.channels():
+            self._mill.compact(known.channel.name)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

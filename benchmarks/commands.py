@@ -1,0 +1,310 @@
+"""The measurements of this system on this machine, as ratios within one run: one command for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.choices import measure as measure_choices
+from benchmarks.dispatch import measure as measure_dispatch
+from benchmarks.growth import measure as measure_growth
+from benchmarks.incremental import measure as measure_incremental
+from benchmarks.join import measure as measure_join
+from benchmarks.keyed import measure as measure_keyed
+from benchmarks.load import measure as measure_load
+from benchmarks.merge import measure as measure_merge
+from benchmarks.modes import measure as measure_modes
+from benchmarks.overhead import measure as measure_overhead
+from benchmarks.planner import measure as measure_planner
+from benchmarks.push import measure as measure_push
+from benchmarks.queries import measure as measure_queries
+from benchmarks.scratch import scratch
+from benchmarks.staleness import measure as measure_staleness
+from benchmarks.storage import measure as measure_storage
+from benchmarks.tick import measure as measure_tick
+from benchmarks.together import measure as measure_together
+from benchmarks.windows import measure as measure_windows
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, tell, write
+from tidemill.spark.session import start
+
+Rounds = Annotated[int, typer.Option(min=1, help="How often each way is timed; medians are compared.")]
+
+KEYED_ROWS = "1000,16000,64000,250000,1000000"
+
+
+def overhead(
+    rows: Annotated[int, typer.Option(min=1, help="Rows that both ways process.")] = 1_000_000,
+    blocks: Annotated[int, typer.Option(min=0, help="Blocks that the catalog holds besides.")] = 100_000,
+    rounds: Rounds = 9,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; a fresh SQLite file if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A Tidemill run against the same PySpark code by hand."""
+    with scratch() as directory:
+        point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
+    _print(as_json, point, [point])
+
+
+def together(
+    tables: Annotated[int, typer.Option(min=2, help="That the same input feeds.")] = 5,
+    rows: Annotated[int, typer.Option(min=1, help="Of each insert, after which all tables are refreshed.")] = 1000,
+    rounds: Rounds = 9,
+    as_json: AsJson = False,
+) -> None:
+    """One run for several tables against a run for each."""
+    with scratch() as directory:
+        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, tell=tell)
+    _print(as_json, point, [point])
+
+
+def tick(
+    tables: Annotated[int, typer.Option(min=1, help="Idle tables, each with a trigger.")] = 10_000,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; a fresh SQLite file if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A server's look at a catalog in which nothing is due."""
+    with scratch() as directory:
+        point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=tell)
+    _print(as_json, point, [point])
+
+
+def load(
+    rate: Annotated[int, typer.Option(min=1, help="Inserts a second, of a few rows each.")] = 200,
+    seconds: Annotated[int, typer.Option(min=1, help="For so long.")] = 60,
+    streams: Annotated[int, typer.Option(min=0, help="Clients that watch the events meanwhile.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
+    with scratch() as directory:
+        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
+    _print(as_json, point, [point])
+
+
+def push(
+    producers: Annotated[int, typer.Option(min=1, help="Processes that push, each over a socket.")] = 20,
+    rate: Annotated[float, typer.Option(min=1, help="Events a second, of all together.")] = 5000.0,
+    seconds: Annotated[float, typer.Option(min=1, help="For so long.")] = 60.0,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill producers and the server meanwhile.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Small events over websockets at a steady rate: how long until each is durable, whether any is lost or twice."""
+    with scratch() as directory:
+        point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=tell)
+    _print(as_json, point, [point])
+
+
+def modes(
+    pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
+    share: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that arrives every hour.")] = 0.002,
+    days: Annotated[float, typer.Option(min=0.1, help="So long, a day being a minute.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """A live server keeping ranked pages fresh in four modes: how stale they are, and what it costs."""
+    with scratch() as directory:
+        document = measure_modes(directory, pages=pages, share=share, days=days, tell=tell)
+    _print(as_json, document, document["points"])
+
+
+def staleness(
+    seconds: Annotated[float, typer.Option(min=5, help="Of each turn of a policy.")] = 30.0,
+    turns: Annotated[int, typer.Option(min=1, help="How often each policy has its turn.")] = 2,
+    tracks: Annotated[int, typer.Option(min=1, max=16, help="Runs at the same time.")] = 2,
+    heavy: Annotated[int, typer.Option(min=100, help="Rows that each slow table reads.")] = 5000,
+    as_json: AsJson = False,
+) -> None:
+    """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""
+    with scratch() as directory:
+        document = measure_staleness(directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        judged = ("points", "parameters", "claims")
+        write("".join(f"{name}: {value}\n" for name, value in document.items() if name not in judged))
+        write("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
+        write("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
+
+
+def choices(
+    rows: Annotated[int, typer.Option(min=100, help="Rows of the first batch.")] = 500_000,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each size of change comes.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Whether the way that is chosen is the faster one, over queries and sizes of change."""
+    with scratch() as directory:
+        document = measure_choices(directory, rows=rows, rounds=rounds, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        write(f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n")
+
+
+def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
+    """What planning itself costs: a call as channels and arrivals grow (`sim workflows` has ten weeks of calls)."""
+    document = measure_planner(rounds=rounds, tell=tell)
+    if as_json:
+        write(json.dumps(document) + "\n")
+        return
+    write(_markdown(document["by_channels"]) + "\n" + _markdown(document["by_blocks"]))
+
+
+def dispatch(
+    events: Annotated[int, typer.Option(min=1000, help="Events of 30 jobs in virtual time.")] = 1_000_000,
+    tables: Annotated[int, typer.Option(min=1, help="Live tables among which one decision is made.")] = 10_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """What dispatching itself costs: a simulation of many events, and one decision among many tables."""
+    document = measure_dispatch(events=events, tables=tables, rounds=rounds, tell=tell)
+    if as_json:
+        write(json.dumps(document) + "\n")
+        return
+    write(_markdown(document["simulations"]) + "\n" + _markdown(document["decisions"]))
+
+
+def merge(
+    large: Annotated[int, typer.Option(min=1, help="Rows of a large block.")] = 100_000,
+    small: Annotated[int, typer.Option(min=1, help="Rows of a small block.")] = 1_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Loading and storing one compacted block, against merging 1 to 20 blocks in two ways."""
+    with scratch() as directory:
+        points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=tell)
+    _print(as_json, {"points": points}, points)
+
+
+def incremental(
+    pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
+    delta: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that each delta changes.")] = 0.001,
+    rounds: Rounds = 5,
+    warm_up: Annotated[int, typer.Option(min=0, help="Refreshes before: Java compiles what runs often.")] = 30,
+    variant: Annotated[str | None, typer.Option(help="Refresh in this way, whatever Tidemill would choose.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
+    with scratch() as directory:
+        point = measure_incremental(
+            directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=tell
+        )
+    _print(as_json, point, [point])
+
+
+def join(
+    rows: Annotated[int, typer.Option(min=1, help="Old rows of either side.")] = 500_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """An incremental join against a full one, from 0.1% to 100% new data."""
+    with scratch() as directory:
+        document = measure_join(directory, rows=rows, rounds=rounds, tell=tell)
+    _print(as_json, document, document["points"])
+    if not as_json:
+        write(f"\n{_crossing(document['crossover'])}\n")
+
+
+def queries(
+    scale: Annotated[float, typer.Option(min=0.01, help="The scale of TPC-H; 1 has 1.5 million orders.")] = 0.01,
+    only: Annotated[str, typer.Option(help="The queries' numbers, such as 3,5; all of them if left out.")] = "",
+    share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="The share of orders a refresh changes.")] = 0.001,
+    forced: Annotated[
+        bool, typer.Option(help="Refresh with the incremental variant besides, where there is one.")
+    ] = True,
+    rounds: Rounds = 1,
+    as_json: AsJson = False,
+) -> None:
+    """The queries of TPC-H kept fresh while orders come and go, against computing each from scratch."""
+    chosen = _numbers(only) if only else range(1, 23)
+    with scratch() as directory:
+        document = measure_queries(
+            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, tell=tell
+        )
+    write(json.dumps(document) + "\n" if as_json else _markdown(document["points"]))
+
+
+def growth(
+    refreshes: Annotated[int, typer.Option(min=4, help="How often to insert and run.")] = 500,
+    as_json: AsJson = False,
+) -> None:
+    """Whether refresh time, files, disk use or catalog grow over many small refreshes."""
+    with scratch() as directory:
+        document = measure_growth(directory, refreshes=refreshes, tell=tell)
+    _print(as_json, document, document["along"])
+    if not as_json:
+        write(_markdown(document["measures"]))
+        write("".join(f"{name}: {value}\n" for name, value in _scalars(document).items()))
+
+
+def storage(
+    submissions: Annotated[int, typer.Option(min=10, help="Submitted workflows of each history.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="Histories of each kind.")] = 1,
+    datasets: Annotated[int, typer.Option(min=1000, help="Among so many the timed decision chooses.")] = 100_000,
+    as_json: AsJson = False,
+) -> None:
+    """Computing time under small budgets for storage, as a multiple of that with unlimited storage."""
+    many = range(1, seeds + 1)
+    document = measure_storage(submissions=submissions, seeds=many, datasets=datasets, tell=tell)
+    points = [{"algorithm": name} | _scalars(found) for name, found in document["algorithms"].items()]
+    _print(as_json, document, points)
+    if not as_json:
+        write("".join(f"{name}: {value}\n" for name, value in _scalars(document["default"] | document).items()))
+
+
+def windows(as_json: AsJson = False) -> None:
+    """What forming windows of rows costs, for each combination of step and size."""
+    points = measure_windows()
+    _print(as_json, points, points)
+
+
+def keyed(
+    rows: Annotated[str, typer.Option(help="Rows of a batch, several with commas between.")] = KEYED_ROWS,
+    rounds: Rounds = 7,
+    as_json: AsJson = False,
+) -> None:
+    """A batch of a keyed task in the driver and in Spark's Python workers."""
+    sizes = [int(part) for part in rows.split(",")]
+    spark = start("local[2]")
+    try:
+        with scratch() as directory:
+            points = measure_keyed(directory, spark, sizes=sizes, rounds=rounds)
+    finally:
+        spark.stop()
+    _print(as_json, points, points)
+
+
+COMMANDS = (
+    *(overhead, merge, growth, incremental, join, queries, tick, together, load, push, modes, choices, staleness),
+    *(planner, dispatch, storage, windows, keyed),
+)
+
+
+def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if not isinstance(value, dict | list)}
+
+
+def _numbers(text: str) -> list[int]:
+    found = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    if not all(1 <= number <= 22 for number in found):
+        raise typer.BadParameter(f"expected numbers from 1 to 22 with commas between, found {text!r}")
+    return sorted(set(found))
+
+
+def _crossing(share: float | None) -> str:
+    if share is None:
+        return "the joins' times do not cross between 0.1% and 100% new data"
+    return f"the full join is the faster one from about {share:.1%} new data"
+
+
+def _markdown(points: Sequence[Mapping[str, Any]]) -> str:
+    """A table for documents, readable as it is."""
+    rows = [list(points[0]), ["---"] * len(points[0]), *(list(p.values()) for p in points)]
+    return "".join(f"| {' | '.join('–' if v is None else str(v) for v in row)} |\n" for row in rows)
+
+
+def _print(as_json: bool, document: Any, points: list[dict[str, Any]]) -> None:
+    if as_json:
+        write(json.dumps(document) + "\n")
+    else:
+        headings = [f">{name}" for name in points[0]]
+        show(False, document, table("", headings, [list(map(str, p.values())) for p in points]))

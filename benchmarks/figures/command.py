@@ -1,0 +1,61 @@
+"""`figures`: the figures of the paper on update scheduling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from benchmarks.claims import report_changes
+from benchmarks.figures import FIGURES
+from benchmarks.figures.experiment import EVENTS, SEEDS, Curves, Experiment, Result, measured
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, tell
+from tidemill.sim.chart import line_chart
+
+
+def figures(
+    figure: Annotated[int, typer.Option(min=min(FIGURES), max=max(FIGURES), help="The figure to measure again.")],
+    events: Annotated[int, typer.Option(min=100, help="Events of each simulation; the paper has 1 000 000.")] = EVENTS,
+    seeds: Annotated[int, typer.Option(min=1, help="Simulations of each point, whose mean is shown.")] = SEEDS,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A figure of the paper on update scheduling: how stale tables get on the tracks there are.
+
+    Lateness is weighted staleness in multiples of what it would be with a track for every table. A figure is printed
+    with what the paper claims, the rule that decides and the set-up. A claim that does not hold is no failure if that
+    is known and explained; the exit code is 1 if a verdict is another one than declared.
+    """
+    _show_figure(measured(FIGURES[figure], events, range(1, seeds + 1)), plot, as_json)
+
+
+def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
+    experiment = result.experiment
+    title = f"Figure {experiment.figure}: {experiment.title}"
+    lines = {
+        f"{name}, {setup}" if len(result.samples) > 1 else name: curve
+        for setup, sample in result.samples.items()
+        for name, curve in sample.mean.items()
+    }
+    if plot is not None:
+        _draw(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in lines.items()})
+    tables = [_curves(f"{title} ({setup})", experiment, sample.mean) for setup, sample in result.samples.items()]
+    show(as_json, result.to_json(), *tables, *result.judgement.to_text())
+    report_changes(result.judgement, as_declared=result.as_declared)
+
+
+def _curves(title: str, experiment: Experiment, curves: Curves) -> RenderableType:
+    rows = [[f"{x:g}", *(_figure(curve.get(x)) for curve in curves.values())] for x in experiment.values]
+    return table(title, [f">{experiment.axis}", *(f">{name}" for name in curves)], rows)
+
+
+def _draw(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
+    path.write_text(line_chart(title, axis, "lateness", lines), encoding="utf-8")
+    tell(f"drawn: {path}")
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,127 @@
+"""An experiment: curves over a range, measured in every declared set-up, and claims that they bear out or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from benchmarks.claims import Declaration, Judgement
+from tidemill.errors import Infeasible
+from tidemill.sim.staleness.run import simulated, uncontended
+from tidemill.sim.staleness.workload import Way, Workload
+
+Curve = Mapping[float, float]
+"""Relative lateness, by what is varied."""
+
+Curves = Mapping[str, Curve]
+
+EVENTS, SEEDS = 100_000, 3
+"""What claims are judged by, unless a caller asks for another number of events or seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What one curve shows."""
+
+    workload: Callable[[float], Workload]
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The curves of one set-up: the mean over seeds, and each seed by itself."""
+
+    mean: Curves = field(hash=False)
+    seeds: tuple[Curves, ...] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A figure of the paper."""
+
+    figure: int
+    title: str
+    axis: str
+    values: tuple[float, ...]
+    setups: Mapping[str, Mapping[str, Series]] = field(hash=False)  # curves, by set-up
+    declaration: Declaration[Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured. A curve has no point where its placement does not fit the jobs on the tracks."""
+
+    experiment: Experiment
+    samples: Mapping[str, Sample] = field(hash=False)
+    events: int
+    seeds: int
+
+    @property
+    def judgement(self) -> Judgement:
+        return self.experiment.declaration.judge(self.samples)
+
+    @property
+    def as_declared(self) -> bool:
+        """Was it measured with the declared numbers of events and seeds?"""
+        return (self.events, self.seeds) == (EVENTS, SEEDS)
+
+    def to_json(self) -> dict[str, Any]:
+        points = [
+            {"setup": setup, "series": name, "x": x, "lateness": lateness, "by_seed": _by_seed(sample, name, x)}
+            for setup, sample in self.samples.items()
+            for name, curve in sample.mean.items()
+            for x, lateness in curve.items()
+        ]
+        return {
+            "figure": self.experiment.figure, "title": self.experiment.title, "x": self.experiment.axis,
+            "points": points, "events": self.events, "seeds": self.seeds, "as_declared": self.as_declared,
+            **self.judgement.to_json(),
+        }  # fmt: skip
+
+
+def _by_seed(sample: Sample, name: str, x: float) -> list[float]:
+    return [curves[name][x] for curves in sample.seeds]
+
+
+def measured(experiment: Experiment, events: int = EVENTS, seeds: Sequence[int] = range(1, SEEDS + 1)) -> Result:
+    """Every point of every curve in every set-up."""
+    lateness = Lateness(events)
+    samples = {name: _sample(experiment.values, series, seeds, lateness) for name, series in experiment.setups.items()}
+    return Result(experiment, samples, events, len(seeds))
+
+
+def _sample(values: Iterable[float], series: Mapping[str, Series], seeds: Sequence[int], lateness: Lateness) -> Sample:
+    each = [
+        {name: dict(_points(values, one, seed, lateness)) for name, one in series.items()} for seed in seeds
+    ]  # fmt: skip
+    return average(each)
+
+
+def average(each: Sequence[Curves]) -> Sample:
+    """Curves of several seeds, and their mean."""
+    mean = {name: {x: fmean(curves[name][x] for curves in each) for x in curve} for name, curve in each[0].items()}
+    return Sample(mean, tuple(each))
+
+
+class Lateness:
+    """Weighted staleness in multiples of what it would be if there were a track for everybody."""
+
+    def __init__(self, events: int) -> None:
+        self._events = events
+        self._best: dict[tuple[Workload, int], float] = {}
+
+    def __call__(self, workload: Workload, way: Way, seed: int) -> float:
+        key = workload, seed
+        if key not in self._best:
+            self._best[key] = uncontended(workload, self._events, seed).staleness
+        return simulated(workload, way, self._events, seed).staleness / self._best[key]
+
+
+def _points(values: Iterable[float], series: Series, seed: int, lateness: Lateness) -> Iterable[tuple[float, float]]:
+    for value in values:
+        try:
+            yield value, lateness(series.workload(value), series.way, seed)
+        except Infeasible:
+            continue

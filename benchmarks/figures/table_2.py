@@ -1,0 +1,56 @@
+"""The parameters of the paper's table 2, and what its experiments share.
+
+The paper does not say how long slow times are. So three lengths are declared, and what it claims of slow times has to
+hold for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from benchmarks.figures.experiment import Series
+from tidemill.schedule.job import Cost, Profile
+from tidemill.sim.staleness.workload import Slowdown, Way, Workload
+
+START, RATE, PERIOD = 1.0, 0.1, 100.0
+JOBS, TRACKS, NOISE = 30, 4, 0.5
+SLOWER = 3.0
+
+LENGTHS: Mapping[str, float] = {"5 periods": 503.3, "20 periods": 2003.3, "100 periods": 10_007.3}
+"""Of slow times, and of the normal times between them. Cycles share no factor with any period."""
+
+LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0)
+
+PARAMETERS: Mapping[str, str] = {
+    "tables": "30, each with a period of 100, a start of 1 and a rate of 0.1, scaled to the load (table 2)",
+    "tracks": "4 (table 2)",
+    "run times": "uniform between half and one and a half of the expected (B = 0.5, table 2)",
+    "slow times": "S = 3, as long as normal times (4.1); length not given: 5, 20 and 100 periods, each declared",
+    "dispatching": "Max Benefit on one queue for all tracks; costs known are averages over slow and normal times",
+    "phases": "random",
+    "events": "100 000 a simulation, three seeds (the paper: 1 000 000, number of seeds not given)",
+    "measure": "what is added to a lateness of 1; noise is 5 % of the larger, or at one load 0.01; clearly is 20 %",
+}
+"""As for every figure that does not say otherwise."""
+
+
+def table(name: str, priority: float = 1.0, *parents: str, period: float = PERIOD, rate: float = RATE) -> Profile:
+    return Profile(name, period, Cost(START, rate), priority, parents)
+
+
+def many(count: int, word: str, priority: float = 1.0, *, period: float = PERIOD, rate: float = RATE) -> list[Profile]:
+    return [table(f"{word}{i:02}", priority, period=period, rate=rate) for i in range(count)]
+
+
+def at_loads(tables: Iterable[Profile], slowdown: Slowdown | None, tracks: int = TRACKS) -> Callable[[float], Workload]:
+    """The same tables at any load."""
+    return Workload(tuple(tables), tracks, slowdown, NOISE).at
+
+
+def for_each_length(tables: Iterable[Profile], ways: Mapping[str, Way]) -> dict[str, dict[str, Series]]:
+    """A set-up for each length of slow times."""
+    profiles = list(tables)
+    return {
+        name: {way: Series(at_loads(profiles, Slowdown(SLOWER, length)), how) for way, how in ways.items()}
+        for name, length in LENGTHS.items()
+    }

@@ -1,0 +1,105 @@
+"""`linear-road`: the benchmark of event streams, on its clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.linear_road import measure as kernel
+from benchmarks.linear_road import rating
+from benchmarks.linear_road.traffic import Plan
+from benchmarks.scratch import scratch
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table, tell, write
+
+File = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Position reports and queries, as CSV.")]
+
+
+def linear_road(
+    expressways: Annotated[float, typer.Option("--expressways", "-L", min=0.5, help="How many, by halves.")] = 1.0,
+    seconds: Annotated[int, typer.Option(min=1, help="So long; the whole benchmark takes 10,800.")] = 600,
+    start: Annotated[int, typer.Option(min=0, help="The second to start at: later ones have more traffic.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the traffic.")] = 1,
+    input: File = None,
+    history: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Tolls of days past, as CSV.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the answers here, as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw response times into this SVG file.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="Two flows on one track, under this policy of the dispatcher; may be repeated."),
+    ] = None,
+    rate: Annotated[bool, typer.Option("--rate", help="Search the most expressways that pass, from -L on.")] = False,
+    check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Linear Road in real time: how long answers take, and whether all are right."""
+    with scratch() as directory:
+        plan = Plan(expressways=expressways, seconds=seconds, start=start, seed=seed)
+        files = rating.Files(input=input, history=history, output=output, plot=plot)
+        if rate:
+            document = rating.rate(directory, plan=plan, tell=tell)
+        elif policy:
+            document = rating.compare(directory, policies=policy, plan=plan, files=files, tell=tell)
+        else:
+            document = rating.measure(directory, plan=plan, files=files, check=check, tell=tell)
+    if as_json:
+        write(json.dumps(document) + "\n")
+    elif rate:
+        tries = [[t["expressways"], t["verdict"], t["under_2_s"]] for t in document["tries"]]
+        show(False, document, table("", (">expressways", "verdict", ">under 2 s"), tries))
+        write(f"\nL-rating over {seconds} s from second {start}: {document['rating']:g}\n")
+    elif policy:
+        _show_policies(document)
+    else:
+        _show(document)
+
+
+def linear_road_kernel(
+    expressways: Annotated[
+        list[float] | None,
+        typer.Option(help="How many; may be repeated; 1 and 4 if left out."),
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=1, help="So long.")] = 180,
+    start: Annotated[int, typer.Option(min=0, help="The second to start at: later ones have more traffic.")] = 10_200,
+    seed: Annotated[int, typer.Option(help="Of the traffic.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Seconds of traffic in a batch.")] = 1,
+    check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """What Linear Road's kernel costs without Spark: a batch, and a thousand reports."""
+    plan = Plan(seconds=seconds, start=start, seed=seed)
+    with scratch() as directory:
+        sizes = tuple(expressways or (1.0, 4.0))
+        document = kernel.measure(directory, plan=plan, batch=batch, sizes=sizes, check=check, tell=tell)
+    write(json.dumps(document, indent=None if as_json else 2) + "\n")
+
+
+def _show_policies(document: Mapping[str, Any]) -> None:
+    """The slowest hundredth of the answers of either flow."""
+    heads = ("policy", ">tolls p50", ">tolls p99", ">expenditures p50", ">expenditures p99", "verdict")
+    kinds = [(kind, share) for kind in ("tolls", "expenditures") for share in ("p50", "p99")]
+    rows = [
+        [p["policy"], *(p["response_s"][kind].get(share, "–") for kind, share in kinds), p["verdict"]]
+        for p in document["policies"]
+    ]
+    show(False, dict(document), table("Response times in seconds, by policy", heads, rows))
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    names = ("count", "p50", "p90", "p99", "p100")
+    rows = [[kind, *(found.get(n, "–") for n in names)] for kind, found in document["response_s"].items()]
+    costs = [[part, *(found.get(n, "–") for n in names)] for part, found in document["batch_ms"].items()]
+    heads = tuple(f">{n}" for n in names)
+    show(
+        False,
+        dict(document),
+        table("Response times in seconds", ("answers", *heads), rows),
+        table("What a batch costs, in milliseconds", ("part", *heads), costs),
+    )
+    write(f"\n{document['under_2_s']:.2%} of the answers within 2 s; verdict: {document['verdict']}\n")

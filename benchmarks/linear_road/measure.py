@@ -1,0 +1,122 @@
+"""What the workflow's kernel costs without Spark: per batch, and per thousand rows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from benchmarks.linear_road.rows import Columns, cut
+from benchmarks.linear_road.traffic import Plan, made
+from benchmarks.linear_road.validator import expected, judged
+from benchmarks.linear_road.vehicles import LAYOUT
+from benchmarks.linear_road.workflow import LinearRoad
+from tidemill.stream.blocks import rebuilt
+from tidemill.stream.cache import Cache
+from tidemill.stream.keyed import together
+from tidemill.stream.table import StateTable
+
+WARM_UP = 30  # seconds in which every vehicle on the road is new
+
+
+class _Laps:
+    """Processor seconds of this process, part by part: others on the machine count less than by the wall clock."""
+
+    def __init__(self) -> None:
+        self._last = time.process_time()
+        self.seconds: dict[str, float] = {}
+
+    def end(self, part: str) -> None:
+        now = time.process_time()
+        self.seconds[part], self._last = now - self._last, now
+
+
+def measure(
+    directory: Path,
+    *,
+    plan: Plan,
+    batch: int = 1,
+    sizes: tuple[float, ...] = (1.0, 4.0),
+    check: bool = True,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """Run a plan with several numbers of expressways; what a batch costs is split into a fixed part and one by rows."""
+    points = [_point(directory / str(n), replace(plan, expressways=n), batch, check, tell) for n in sizes]
+    return {"points": points, **_split([p["rows_a_batch"] for p in points], [p["kernel_ms"] for p in points])}
+
+
+def _split(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str, float]:
+    """What a batch costs however small it is, and what each thousand rows add; one point cannot tell."""
+    if len(rows) < 2:
+        return {}
+    fixed, each = np.polynomial.Polynomial.fit(rows, milliseconds, 1).convert().coef
+    return {"fixed_ms": round(float(fixed), 2), "ms_per_1000_rows": round(float(each) * 1000, 3)}
+
+
+def _point(directory: Path, plan: Plan, batch: int, check: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+    tell(f"making traffic on {plan.expressways:g} expressways")
+    rows, history = made(plan)
+    road = LinearRoad(ceil(plan.expressways), history)
+    tell(f"running {len(rows['time'])} rows in batches of {batch} s")
+    runner = _Runner(road, directory)
+    answers = together([runner.run(part) for part in cut(rows, batch)])
+    warm = [b for b in runner.batches if b["time"] >= plan.start + WARM_UP]
+    verdict = judged(expected(rows, history), answers) if check else None
+    return {
+        "expressways": plan.expressways,
+        "batches": len(warm),
+        "rows_a_batch": round(float(np.median([b["rows"] for b in warm])), 1),
+        **{f"{part}_ms": round(float(np.median([b[part] for b in warm])) * 1000, 2) for part in _PARTS},
+        "slowest_kernel_ms": round(max(b["kernel"] for b in warm) * 1000, 2),
+        "vehicles": road.partitions[0].vehicles.count,
+        "answers": {kind: len(columns["time"]) for kind, columns in answers.items()},
+        "exact": None if verdict is None else verdict.passed,
+    }
+
+
+_PARTS = ("hold", "kernel", "leave", "write")
+
+
+class _Runner:
+    """Runs batches as a task would: on cached state at exactly the last version, and with the delta made durable."""
+
+    def __init__(self, road: LinearRoad, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self._road = road
+        self._directory = directory
+        self._cache = Cache(directory / "cache")
+        self._written: list[Path] = []
+        self.batches: list[Mapping[str, float]] = []
+
+    def run(self, rows: Columns) -> Mapping[str, Columns]:
+        laps, number = _Laps(), len(self.batches)
+        with self._cache.hold("vehicles", LAYOUT, f"batch {number}", self._rebuild) as held:
+            self._road.partitions[0].vehicles = held.table
+            laps.end("hold")
+            answers, deltas = self._road.run(rows)
+            laps.end("kernel")
+            held.leave(f"batch {number + 1}")
+        laps.end("leave")
+        self._write(pa.concat_tables(deltas["0 vehicles"]))
+        laps.end("write")
+        self.batches.append(laps.seconds | {"rows": len(rows["time"]), "time": int(rows["time"][0])})
+        return answers
+
+    def _write(self, table: pa.Table) -> None:
+        path = self._directory / f"{len(self.batches)}.parquet"
+        with path.open("wb") as file:
+            parquet.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        self._written.append(path)
+
+    def _rebuild(self) -> StateTable:
+        return rebuilt(LAYOUT, (parquet.read_table(path) for path in self._written))

@@ -1,0 +1,114 @@
+"""Some of the vehicles, and what they add to the statistics of the segments: state that is split by vehicle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.linear_road.conditions import Conditions
+from benchmarks.linear_road.rows import SEGMENTS, Column, Columns
+from benchmarks.linear_road.vehicles import LAYOUT, Driven
+from tidemill.model.window import MICROSECONDS, Window
+from tidemill.stream.blocks import rebuilt, table_of
+from tidemill.stream.distinct import Distinct
+from tidemill.stream.keyed import run
+from tidemill.stream.panes import END, EVENTS, Formed, Panes
+from tidemill.stream.table import StateTable
+
+SPEEDS = Window.of("5 minutes", "1 minute", by=["segment"], timeout=1, time="time")
+CARS = Window.of("1 minute", "1 minute", by=["segment"], timeout=1, time="time")
+ALL_SEGMENTS = 2**20
+NOTHING = np.empty(0, np.int64)
+
+Blocks = Mapping[str, Iterable[pa.Table]]
+"""For each part of a state, its base and the deltas after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """What the windows that end with a minute came to, segment by segment."""
+
+    speed: Column
+    reports: Column
+    cars: Column
+
+    @classmethod
+    def empty(cls, roads: int) -> Minute:
+        return cls(*(np.zeros(roads * SEGMENTS, np.int64) for _ in range(3)))
+
+    def add(self, speeds: Columns, cars: Columns) -> None:
+        self.speed[speeds["segment"]] += speeds["spd"]
+        self.reports[speeds["segment"]] += speeds[EVENTS]
+        self.cars[cars["segment"]] += cars[EVENTS]
+
+
+@dataclass(frozen=True, slots=True)
+class Driving:
+    """What came of a batch, and how the state changed: a delta for each of its parts."""
+
+    outputs: Mapping[str, Columns]
+    deltas: Mapping[str, pa.Table]
+
+
+class Partition:
+    """Vehicles by key, two windows over what they report, and who was seen where in this minute."""
+
+    def __init__(self) -> None:
+        self.vehicles = StateTable.new(LAYOUT)
+        self._speeds = Panes(SPEEDS, ["segment"], ["spd"])
+        self._cars = Panes(CARS, ["segment"], [])
+        self._seen = Distinct(["vehicle_and_segment"])
+
+    def drive(self, batch: Columns, conditions: Conditions) -> Driving:
+        """Run rows of one minute, in which these conditions hold."""
+        outcome = run(self.vehicles, batch, Driven(conditions))
+        seen, last = outcome.outputs["seen"], int(batch["time"][-1])
+        speeds = _feed(self._speeds, seen, seen["time"], last)
+        new = self._seen.new((seen["vid"] * ALL_SEGMENTS + seen["segment"],))["vehicle_and_segment"]
+        cars = _feed(self._cars, {"segment": new % ALL_SEGMENTS}, np.full(len(new), last), last)
+        deltas = {
+            "vehicles": table_of(outcome.changed, LAYOUT),
+            "seen": pa.table({"vehicle_and_segment": new, "time": np.full(len(new), last)}),
+            **_kept("speeds", speeds, self._speeds),
+            **_kept("cars", cars, self._cars),
+        }
+        return Driving(outcome.outputs, deltas)
+
+    def close(self, begins: int, into: Minute) -> None:
+        """Add what the windows came to that end where a minute begins (in seconds)."""
+        speeds = _feed(self._speeds, {"segment": NOTHING, "spd": NOTHING}, NOTHING, begins)
+        cars = _feed(self._cars, {"segment": NOTHING}, NOTHING, begins)
+        self._seen.forget()
+        into.add(_ended(speeds.windows, begins), _ended(cars.windows, begins))
+
+    def restore(self, blocks: Blocks, begins: int) -> None:
+        """Go on from a state in the minute that begins at this second."""
+        self.vehicles = rebuilt(LAYOUT, blocks["vehicles"])
+        for name, panes in (("speeds", self._speeds), ("cars", self._cars)):
+            groups = rebuilt(panes.groups.layout, blocks[f"{name} groups"])
+            kept = rebuilt(panes.panes.layout, blocks[f"{name} panes"])
+            panes.restore(groups.all(), kept.all(), begins * MICROSECONDS)
+        for block in blocks["seen"]:
+            now = block.filter(pa.array(block["time"].to_numpy() >= begins))
+            self._seen.new((now["vehicle_and_segment"].to_numpy(),))
+
+
+def _feed(panes: Panes, events: Columns, seconds: Column, now: int) -> Formed:
+    times = seconds.astype(np.int64) * MICROSECONDS
+    return panes.run(events, times, times, now * MICROSECONDS)
+
+
+def _kept(name: str, formed: Formed, panes: Panes) -> dict[str, pa.Table]:
+    return {
+        f"{name} groups": table_of(formed.groups, panes.groups.layout),
+        f"{name} panes": table_of(formed.panes, panes.panes.layout),
+    }
+
+
+def _ended(windows: Columns, second: int) -> Columns:
+    """Of windows of several minutes, if nothing came for long, those of the last."""
+    last = windows[END] == second * MICROSECONDS
+    return {name: column[last] for name, column in windows.items()}

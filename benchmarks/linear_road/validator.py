@@ -1,0 +1,213 @@
+"""What the answers must be, straight from the specification, in plain Python: it shares no code with the engine.
+
+Everything is looked up in what happened in finished minutes, so the whole input is gone through twice: first for trips,
+statistics and accidents, then for what was told, charged and asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from benchmarks.linear_road.rows import BALANCE, EXPENDITURE, HISTORY, LIMITS, REPORT, Columns
+
+Answer = tuple[int, ...]
+Expected = dict[str, Counter[Answer]]
+Road = tuple[int, int]  # expressway, direction
+Segment = tuple[int, int, int]
+Place = tuple[int, int, int, int]  # expressway, direction, lane, position
+
+
+def minute(time: int) -> int:
+    return time // 60 + 1
+
+
+@dataclass(slots=True)
+class _Vehicle:
+    """What is known of a vehicle from its reports so far."""
+
+    time: int
+    place: Place
+    segment: int
+    alike: int = 1  # consecutive reports from this place
+    left: bool = False  # its last report came from the exit lane
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    time: int
+    vehicle: int
+    segment: Segment
+    lane: int
+    first: bool  # of its trip
+
+
+@dataclass(slots=True)
+class _Road:
+    """All that happened."""
+
+    cars: dict[tuple[Segment, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+    speeds: dict[tuple[Segment, int], tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
+    crossings: list[_Crossing] = field(default_factory=list)
+    stopped: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
+    since: dict[Place, int] = field(default_factory=dict)  # accidents that are not cleared: when they were detected
+    in_force: dict[Segment, set[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(set))
+
+
+def expected(rows: Columns, history: Columns) -> Expected:
+    """The answers of each kind, without the moment at which they are given."""
+    ordered = sorted(zip(*(rows[n].tolist() for n in _USED), strict=True), key=lambda row: row[1])
+    road = _driven([r for r in ordered if r[0] == REPORT])
+    answers: Expected = {kind: Counter() for kind in LIMITS}
+    charges = _told(road, answers)
+    _asked(ordered, charges, history, answers)
+    return answers
+
+
+_USED = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "day")
+
+
+def _driven(reports: Iterable[tuple[int, ...]]) -> _Road:
+    road = _Road()
+    vehicles: dict[int, _Vehicle] = {}
+    for _, time, vid, spd, xway, lane, direction, seg, pos, *_ in reports:
+        before = vehicles.get(vid)
+        if lane == 4 if before is None else before.left and lane != 0:
+            continue
+        place = (xway, direction, lane, pos)
+        first = before is None or before.left or _anew(before, time, place)
+        if before is None or first or before.segment != seg:
+            road.crossings.append(_Crossing(time, vid, (xway, direction, seg), lane, first))
+        _count(road, vid, spd, (xway, direction, seg), minute(time))
+        now = _Vehicle(time, place, seg, left=lane == 4)
+        if before is not None and before.place == place:
+            now.alike = before.alike + 1
+        _stand(road, vid, before, now)
+        vehicles[vid] = now
+    for place, detected in road.since.items():
+        _force(road, place, detected, None)
+    return road
+
+
+def _anew(before: _Vehicle, time: int, place: Place) -> bool:
+    """Does a vehicle that has not left begin another trip?"""
+    return place[:2] != before.place[:2] or (place[2] == 0 and time - before.time > 60)
+
+
+def _count(road: _Road, vid: int, spd: int, segment: Segment, when: int) -> None:
+    road.cars[segment, when].add(vid)
+    total, reports = road.speeds[segment, when]
+    road.speeds[segment, when] = (total + spd, reports + 1)
+
+
+def _stand(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle) -> None:
+    """Who stands where, and the accidents that begin and end with it."""
+    if before is not None and before.alike >= 4 and before.place != now.place:
+        road.stopped[before.place].discard(vid)
+        if len(road.stopped[before.place]) == 1:
+            _force(road, before.place, road.since.pop(before.place), now.time)
+    if now.alike == 4:
+        road.stopped[now.place].add(vid)
+        if len(road.stopped[now.place]) == 2:
+            road.since[now.place] = now.time
+
+
+def _force(road: _Road, place: Place, detected: int, cleared: int | None) -> None:
+    xway, direction, _, pos = place
+    last = None if cleared is None else minute(cleared)
+    road.in_force[xway, direction, pos // 5280].add((minute(detected) + 1, last))
+
+
+def _told(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list[tuple[int, int]]]:
+    """Tell tolls and accidents at each crossing; returns what each vehicle was charged, and when."""
+    charges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    quoted: dict[int, int] = {}
+    for crossing in road.crossings:
+        vid, when = crossing.vehicle, minute(crossing.time)
+        if not crossing.first:
+            charges[vid].append((crossing.time, quoted[vid]))
+        lav = _lav(road, crossing.segment, when)
+        accident = _ahead(road, crossing.segment, when)
+        quoted[vid] = _toll(len(road.cars.get((crossing.segment, when - 1), ())), lav, accident)
+        if crossing.lane != 4:
+            answers["tolls"][vid, crossing.time, lav, quoted[vid]] += 1
+            if accident is not None:
+                xway, direction, _ = crossing.segment
+                answers["accidents"][crossing.time, xway, accident, direction, vid] += 1
+    return charges
+
+
+def _lav(road: _Road, segment: Segment, when: int) -> int:
+    minutes = [road.speeds[segment, m] for m in range(when - 5, when) if (segment, m) in road.speeds]
+    total, reports = sum(t for t, _ in minutes), sum(n for _, n in minutes)
+    return (2 * total + reports) // (2 * reports) if reports else 0
+
+
+def _ahead(road: _Road, segment: Segment, when: int) -> int | None:
+    """The nearest segment with an accident in force, within this one and the next four."""
+    xway, direction, seg = segment
+    for away in range(5):
+        ahead = seg + away if direction == 0 else seg - away
+        spans = road.in_force.get((xway, direction, ahead), ()) if 0 <= ahead <= 99 else ()
+        if any(first <= when and (last is None or when <= last) for first, last in spans):
+            return ahead
+    return None
+
+
+def _toll(cars: int, lav: int, accident: int | None) -> int:
+    return 2 * (cars - 50) ** 2 if cars > 50 and lav < 40 and accident is None else 0
+
+
+def _asked(
+    rows: Iterable[tuple[int, ...]],
+    charges: Mapping[int, list[tuple[int, int]]],
+    history: Columns,
+    answers: Mapping[str, Counter[Answer]],
+) -> None:
+    spent: Counter[tuple[int, int, int]] = Counter()
+    for vid, day, xway, toll in zip(*(history[n].tolist() for n in HISTORY), strict=True):
+        spent[vid, day, xway] += toll
+    for kind, time, vid, _, xway, *_, qid, day in rows:
+        if kind == BALANCE:
+            balance = sum(toll for at, toll in charges.get(vid, ()) if at <= time)
+            answers["balances"][time, time, qid, balance] += 1
+        elif kind == EXPENDITURE:
+            answers["expenditures"][time, qid, spent[vid, day, xway]] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the answers compare with what they must be."""
+
+    right: int
+    missing: Mapping[str, list[Answer]]
+    extra: Mapping[str, list[Answer]]  # wrong, or given twice
+    slow: int  # right, but after the limit
+
+    @property
+    def passed(self) -> bool:
+        return not (any(self.missing.values()) or any(self.extra.values()) or self.slow)
+
+
+_TOLD = {
+    "tolls": ("vid", "time", "lav", "toll"),
+    "accidents": ("time", "xway", "seg", "dir", "vid"),
+    "balances": ("time", "result_time", "qid", "balance"),
+    "expenditures": ("time", "qid", "balance"),
+}
+
+
+def judged(wanted: Expected, given: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Verdict:
+    """Compare answers with what they must be. Where they say when they were given, the limits are checked as well."""
+    found = {k: Counter(zip(*(given[k][n].tolist() for n in names), strict=True)) for k, names in _TOLD.items()}
+    slow = sum(int((given[k]["emit"] - given[k]["time"] > LIMITS[k]).sum()) for k in LIMITS if "emit" in given[k])
+    return Verdict(
+        right=sum((wanted[k] & found[k]).total() for k in LIMITS),
+        missing={k: list((wanted[k] - found[k]).elements()) for k in LIMITS},
+        extra={k: list((found[k] - wanted[k]).elements()) for k in LIMITS},
+        slow=slow,
+    )

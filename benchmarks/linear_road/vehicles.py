@@ -1,0 +1,137 @@
+"""The vehicles: what a report means, given the state of the one that sends it and the conditions of the minute.
+
+A function for the keyed-state operator: it gets one row of state for each event, no vehicle twice, and works on all of
+them at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.linear_road.conditions import Conditions, segment
+from benchmarks.linear_road.rows import ENTRY, EXIT, REPORT, Column
+from tidemill.stream.keyed import Columns, Step
+from tidemill.stream.layout import Layout, Rows
+
+Mask = npt.NDArray[np.bool_]
+
+LAYOUT = Layout(
+    ("vid",),
+    {
+        "balance": "i8",
+        "quoted": "i8",  # the toll told at the trip's last crossing
+        "time": "i4",  # of the last report, like what follows
+        "pos": "i4",
+        "xway": "i4",
+        "alike": "i4",  # reports in a row from the same place
+        "seg": "i2",
+        "dir": "i1",
+        "lane": "i1",
+        "status": "i1",
+    },
+)
+UNKNOWN, DRIVING, LEFT = 0, 1, 2
+
+BREAK = 60  # seconds without a report after which an entry begins a new trip
+STOPPED = 4  # reports in a row from the same place
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """The function, for a minute in which these conditions hold."""
+
+    conditions: Conditions
+
+    def __call__(self, state: Rows, batch: Columns) -> Step:
+        report = batch["type"] == REPORT
+        asked = _balances(state[~report], {name: batch[name][~report] for name in ("time", "qid")})
+        if not report.all():
+            batch = {name: c[report] for name, c in batch.items()}
+        before = state[report]
+        after, outputs = self._reported(before, batch)
+        changed = report.copy()
+        changed[report] = _accepted(before, batch)
+        state[report] = after
+        return Step(state, outputs | {"balances": asked}, changed)
+
+    def _reported(self, before: Rows, batch: Columns) -> tuple[Rows, dict[str, Columns]]:
+        accepted = _accepted(before, batch)
+        starts = _starts(before, batch)
+        crossing = accepted & (starts | (before["seg"] != batch["seg"]))
+        place = segment(batch["xway"], batch["dir"], batch["seg"])
+        lav, toll, accident = self.conditions.at(place)
+        after = _moved(before, batch, starts, crossing, toll)
+        told = crossing & (batch["lane"] != EXIT)
+        warned = told & (accident >= 0)
+        outputs = {
+            "tolls": _picked(told, vid=batch["vid"], time=batch["time"], lav=lav, toll=toll),
+            "accidents": _picked(warned, seg=accident, **{n: batch[n] for n in ("time", "xway", "dir", "vid")}),
+            "seen": _picked(accepted, segment=place, **{n: batch[n] for n in ("time", "vid", "spd")}),
+            "stops": _stops(before, after, accepted),
+        }
+        return after, outputs
+
+
+def _accepted(before: Rows, batch: Columns) -> Mask:
+    """Reports that count: not those after an exit but for an entry, and no exit of a vehicle never seen."""
+    status, lane = before["status"], batch["lane"]
+    accepted: Mask = np.where(status == UNKNOWN, lane != EXIT, (status == DRIVING) | (lane == ENTRY))
+    return accepted
+
+
+def _starts(before: Rows, batch: Columns) -> Mask:
+    """Reports with which a trip begins, of those that count."""
+    elsewhere = (before["xway"] != batch["xway"]) | (before["dir"] != batch["dir"])
+    again = (batch["lane"] == ENTRY) & (batch["time"] - before["time"] > BREAK)
+    starts: Mask = (before["status"] != DRIVING) | elsewhere | again
+    return starts
+
+
+def _moved(before: Rows, batch: Columns, starts: Mask, crossing: Mask, toll: Column) -> Rows:
+    """The vehicles after their reports. A crossing inside a trip charges what was told at the one before."""
+    after = before.copy()
+    after["balance"] += np.where(crossing & ~starts, before["quoted"], 0)
+    after["quoted"] = np.where(crossing, toll, before["quoted"])
+    after["alike"] = np.where(_same_place(before, batch), before["alike"] + 1, 1)
+    after["status"] = np.where(batch["lane"] == EXIT, LEFT, DRIVING)
+    for name in ("time", "pos", "xway", "seg", "dir", "lane"):
+        after[name] = batch[name]
+    return after
+
+
+def _same_place(before: Rows, batch: Columns) -> Mask:
+    same = [before[name] == batch[name] for name in ("pos", "lane", "dir", "xway")]
+    alike: Mask = np.logical_and.reduce(same) & (before["status"] != UNKNOWN)
+    return alike
+
+
+def _stops(before: Rows, after: Rows, accepted: Mask) -> Columns:
+    """Vehicles that have come to stand somewhere, and those that stand there no longer."""
+    stood = accepted & (before["alike"] >= STOPPED) & (after["alike"] == 1)
+    stands = accepted & (after["alike"] == STOPPED)
+    place = np.concatenate([_place(before[stood]), _place(after[stands])])
+    return {"place": place, "more": np.repeat([-1, 1], [stood.sum(), stands.sum()])}
+
+
+def _place(rows: Rows) -> Column:
+    """A number for road, lane and position; positions are below 2 ** 20."""
+    road = rows["xway"].astype(np.int64) * 2 + rows["dir"]
+    place: Column = (road * 8 + rows["lane"]) * 2**20 + rows["pos"]
+    return place
+
+
+def road_and_position(place: Column) -> tuple[Column, Column]:
+    return place // 2**23, place % 2**20
+
+
+def _balances(state: Rows, queries: Columns) -> Columns:
+    """The balance includes what was charged in the second of the query."""
+    time = queries["time"]
+    return {"time": time, "result_time": time, "qid": queries["qid"], "balance": state["balance"].copy()}
+
+
+def _picked(which: Mask, **columns: Column) -> Columns:
+    return {name: column[which] for name, column in columns.items()}

@@ -1,0 +1,124 @@
+"""The workflow: vehicles by key, statistics by windows, accidents by place, and tolls of days past by look-up.
+
+Only finished minutes matter to what a vehicle is told. So a batch needs what the minutes before it came to, which is a
+small table that changes once a minute, and nothing of what other vehicles do meanwhile. The vehicles and their windows
+are split into partitions by vehicle; what the windows of all partitions come to is added up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.linear_road.conditions import Conditions
+from benchmarks.linear_road.partition import NOTHING, Blocks, Driving, Minute, Partition
+from benchmarks.linear_road.places import Accidents, Expenditures
+from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
+from tidemill.stream.blocks import rebuilt
+from tidemill.stream.keyed import together
+from tidemill.stream.layout import Layout
+
+MINUTE = 60
+TOLD = ("lav", "toll", "accident")
+CONDITIONS = Layout(("segment",), dict.fromkeys((*TOLD, "begins"), "i8"))
+DRIVEN = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid")
+"""The columns of reports and balance queries."""
+
+
+class LinearRoad:
+    """The workflow with its state. A batch holds all rows of its seconds."""
+
+    def __init__(self, expressways: int, history: Columns, partitions: int = 1) -> None:
+        self._roads = expressways * 2
+        self._accidents = Accidents()
+        self._spent = Expenditures(history)
+        self._begins: int | None = None  # the second at which this minute begins
+        self._conditions = Conditions.none(self._roads)
+        self.partitions = [Partition() for _ in range(partitions)]
+
+    def run(self, batch: Columns) -> tuple[dict[str, Columns], dict[str, list[pa.Table]]]:
+        """The answers to a batch, by kind, and the deltas of all parts of the state, in order."""
+        answers: list[Mapping[str, Columns]] = [{"expenditures": self._spent.answer(_only(batch, EXPENDITURE))}]
+        deltas: dict[str, list[pa.Table]] = defaultdict(list)
+        for rows in _minutes(_in_order(batch)):
+            self._begin(int(minute(rows["time"][:1])[0] - 1) * MINUTE, deltas)
+            for number, part in self._split(rows):
+                driving = self.partitions[number].drive(part, self._conditions)
+                answers.append({kind: driving.outputs[kind] for kind in LIMITS if kind in driving.outputs})
+                self._keep(number, driving, deltas)
+        return {**_NONE, **together(answers)}, deltas
+
+    def know(self, history: Columns) -> None:
+        """From now on the tolls of days past are these."""
+        self._spent = Expenditures(history)
+
+    def restore(self, blocks: Blocks) -> None:
+        """Go on from the state that all deltas make. The minute that was under way goes on as well."""
+        newest = rebuilt(CONDITIONS, blocks["conditions"]).all()
+        newest = newest[np.argsort(newest["segment"])]
+        self._begins = int(newest["begins"][0])
+        self._conditions = Conditions(*(newest[name].copy() for name in TOLD))
+        self._accidents.restore(blocks["accidents"])
+        for number, part in enumerate(self.partitions):
+            mark = f"{number} "
+            own = {name.removeprefix(mark): tables for name, tables in blocks.items() if name.startswith(mark)}
+            if own:
+                part.restore(own, self._begins)
+
+    def _keep(self, number: int, driving: Driving, deltas: dict[str, list[pa.Table]]) -> None:
+        deltas["accidents"].append(self._accidents.update(driving.outputs["stops"]))
+        for name, delta in driving.deltas.items():
+            deltas[f"{number} {name}"].append(delta)
+
+    def _begin(self, begins: int, deltas: dict[str, list[pa.Table]]) -> None:
+        """Before the first rows of a minute: what the minutes before it came to holds from now on."""
+        if begins == self._begins:
+            return
+        self._begins = begins
+        finished = Minute.empty(self._roads)
+        for part in self.partitions:
+            part.close(begins, finished)
+        stopped = self._accidents.segments(self._roads)
+        self._conditions = Conditions.of(finished.speed, finished.reports, finished.cars, stopped)
+        told = {name: getattr(self._conditions, name) for name in TOLD}
+        every = np.arange(self._roads * SEGMENTS)
+        deltas["conditions"].append(pa.table({"segment": every, **told, "begins": np.full(len(every), begins)}))
+
+    def _split(self, rows: Columns) -> Iterator[tuple[int, Columns]]:
+        if len(self.partitions) == 1:
+            yield 0, rows
+            return
+        home = rows["vid"] % len(self.partitions)
+        for number in np.unique(home).tolist():
+            yield number, {name: column[home == number] for name, column in rows.items()}
+
+
+def _in_order(batch: Columns) -> Columns:
+    """Reports and balance queries by time, the reports of a second first: a balance has all charges of its second."""
+    wanted = np.flatnonzero(batch["type"] != EXPENDITURE)
+    order = wanted[np.lexsort((batch["type"][wanted] != REPORT, batch["time"][wanted]))]
+    return {name: batch[name][order] for name in DRIVEN}
+
+
+def _only(batch: Columns, kind: int) -> Columns:
+    return {name: column[batch["type"] == kind] for name, column in batch.items()}
+
+
+def _minutes(rows: Columns) -> Iterator[Columns]:
+    cuts = np.flatnonzero(np.diff(minute(rows["time"]))) + 1
+    for begin, end in pairwise([0, *cuts.tolist(), len(rows["time"])]):
+        if begin < end:
+            yield {name: column[begin:end] for name, column in rows.items()}
+
+
+_NONE: Mapping[str, Columns] = {
+    "tolls": dict.fromkeys(("vid", "time", "lav", "toll"), NOTHING),
+    "accidents": dict.fromkeys(("time", "xway", "seg", "dir", "vid"), NOTHING),
+    "balances": dict.fromkeys(("time", "result_time", "qid", "balance"), NOTHING),
+    "expenditures": dict.fromkeys(("time", "qid", "balance"), NOTHING),
+}
+"""No answers."""

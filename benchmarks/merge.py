@@ -1,0 +1,126 @@
+"""What merging costs: a task that loads and stores, over one compacted block and over many (Nova, figures 3, 4)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.timing import alternately
+from tidemill.model.block import Block, File, Kind
+from tidemill.model.change import DELETED, Upsert
+from tidemill.model.schema import Schema
+from tidemill.model.view import Snapshot
+from tidemill.spark.reading import Reader
+from tidemill.spark.session import start
+
+SCHEMA = Schema.parse("key bigint, name string, text string")
+UPDATES = Upsert(("key",))
+COUNTS = (1, 2, 5, 10, 20)
+SHARES = (0.01, 0.1, 0.5, 1.0)
+SIZES = {"large": 100_000, "small": 1_000}
+
+
+def measure(
+    directory: Path, *, rounds: int, sizes: dict[str, int], tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """A point for each size and number of blocks: seconds on compacted data, and merged in the two ways.
+
+    Keys are disjoint, so that every way reads and writes the same rows. "touched" leaves the rows whose keys no
+    delta touches where they are; "shuffle" groups everything by key.
+    """
+    spark = start()
+    points = []
+    for size, rows in sizes.items():
+        blocks = [_block(spark, directory / size, number, rows) for number in range(max(COUNTS))]
+        for count in COUNTS:
+            tell(f"{size} blocks of {rows} rows: {count}")
+            points.append(_point(spark, directory, size, rows, blocks[:count], rounds))
+    base = max(sizes.values()) * 10
+    for share in SHARES:
+        tell(f"one change of {share:.0%} to a block of {base} rows")
+        points.append(_change_point(spark, directory, base, share, rounds))
+    return points
+
+
+def _change_point(spark: SparkSession, directory: Path, rows: int, share: float, rounds: int) -> dict[str, Any]:
+    """A base and one delta that updates every n-th of its keys."""
+    base = _written(_rows(spark, 0, rows), directory / f"base-{share}", 0, Kind.BASE, rows)
+    touched = (
+        _rows(spark, 0, rows).where(f"key % {round(1 / share)} = 0").withColumn(DELETED, F.lit(None).cast("boolean"))
+    )
+    delta = _written(touched, directory / f"change-{share}", 1, Kind.DELTA, int(rows * share))
+    return _point(spark, directory, f"change {share:.0%}", rows, [base, delta], rounds, whole=rows)
+
+
+def _point(
+    spark: SparkSession,
+    directory: Path,
+    size: str,
+    rows: int,
+    blocks: list[Block],
+    rounds: int,
+    whole: int | None = None,
+) -> dict[str, Any]:
+    compacted = _compacted(spark, directory / "compacted", blocks, whole or sum(b.rows for b in blocks))
+    merged = Snapshot("c", SCHEMA, blocks[-1].seq, blocks[0], tuple(blocks[1:]))
+    output = directory / "output"
+
+    def storing(reader: Reader, view: Snapshot) -> Callable[[], None]:
+        def store() -> None:
+            shutil.rmtree(output, ignore_errors=True)
+            reader.frame(view).write.parquet(str(output))
+
+        return store
+
+    touched, shuffle = Reader(spark, str, lambda *_: True), Reader(spark, str, lambda *_: False)
+    times = alternately(
+        {
+            "compacted": storing(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),
+            "touched": storing(touched, merged),
+            "shuffle": storing(shuffle, merged),
+        },
+        rounds,
+    )
+    return {
+        "size": size,
+        "rows_per_block": rows,
+        "blocks": len(blocks),
+        **{f"{way}_s": round(seconds, 4) for way, seconds in times.items()},
+        "touched_ratio": round(times["touched"] / times["compacted"], 2),
+        "shuffle_ratio": round(times["shuffle"] / times["compacted"], 2),
+    }
+
+
+def _rows(spark: SparkSession, first: int, count: int) -> DataFrame:
+    text = F.concat_ws(" ", *(F.sha2((F.col("id") * n).cast("string"), 256) for n in (3, 5, 7)))
+    return spark.range(first, first + count, 1, 2).select(
+        F.col("id").alias("key"), F.concat(F.lit("name"), "id").alias("name"), text.alias("text")
+    )
+
+
+def _block(spark: SparkSession, directory: Path, number: int, rows: int) -> Block:
+    frame = _rows(spark, number * rows, rows)
+    kind = Kind.DELTA if number else Kind.BASE
+    return _written(_as_delta(frame) if number else frame, directory / str(number), number, kind, rows)
+
+
+def _as_delta(frame: DataFrame) -> DataFrame:
+    return frame.withColumn(DELETED, F.lit(None).cast("boolean"))
+
+
+def _compacted(spark: SparkSession, directory: Path, blocks: list[Block], rows: int) -> Block:
+    shutil.rmtree(directory, ignore_errors=True)
+    return _written(_rows(spark, 0, rows), directory, blocks[-1].seq, Kind.BASE, rows)
+
+
+def _written(frame: DataFrame, directory: Path, number: int, kind: Kind, rows: int) -> Block:
+    frame.coalesce(1).write.parquet(str(directory))
+    paths = sorted(directory.glob("*.parquet"))
+    files = tuple(File(str(p), rows // len(paths), p.stat().st_size) for p in paths)
+    since = number - 1 if kind is Kind.DELTA else None
+    return Block(number, "c", number, kind, SCHEMA, since, UPDATES, files)

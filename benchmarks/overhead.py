@@ -1,0 +1,105 @@
+"""What a Tidemill run costs over the same PySpark code by hand, and what of it the catalog takes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import tidemill as tm
+from benchmarks.timing import Timed, alternately
+from tidemill.app import Tidemill
+from tidemill.catalog.bulk import lay_history
+from tidemill.project import Project
+from tidemill.settings import CatalogSettings, Settings
+
+SCHEMA = "user bigint, site string, url string, at bigint"
+
+
+def visits(clicks: tm.All) -> tm.Base:
+    """What both ways compute: every click with its day and a hash of its page."""
+    return clicks.select(
+        "user",
+        "site",
+        F.sha2("url", 256).alias("page"),
+        F.expr("cast(at div 86400 as int)").alias("day"),
+    )
+
+
+def measure(
+    directory: Path, *, rows: int, blocks: int, rounds: int, catalog_url: str | None = None, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run the same code by hand and as a Tidemill run, in turns, on a catalog that holds so many blocks."""
+    mill = Tidemill(directory, _settings(catalog_url), Project((_workflow().declared(),)))
+    try:
+        mill.apply()
+        tell(f"laying a history of {blocks} blocks into the catalog")
+        lay_history(mill.catalog, "history", blocks)
+        tell(f"inserting {rows} rows")
+        mill.insert("clicks", _clicks(mill, rows))
+        return _compare(mill, directory, rows, blocks, rounds, tell)
+    finally:
+        mill.close()
+
+
+def _settings(catalog_url: str | None) -> Settings:
+    return Settings() if catalog_url is None else Settings(catalog=CatalogSettings(url=catalog_url))
+
+
+def _workflow() -> tm.Workflow:
+    workflow = tm.Workflow("overhead")
+    workflow.input("clicks", SCHEMA)
+    workflow.input("history", "a int")
+    workflow.task(visits)
+    return workflow
+
+
+def _clicks(mill: Tidemill, rows: int) -> DataFrame:
+    return mill.engine.spark.range(0, rows, 1, 2).select(
+        (F.col("id") * 7919 % 100_003).alias("user"),
+        F.concat(F.lit("site"), F.col("id") % 1000).alias("site"),
+        F.concat(F.lit("https://example/"), F.col("id") * 31 % 50_021).alias("url"),
+        (F.col("id") + 1_700_000_000).alias("at"),
+    )
+
+
+def _compare(
+    mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    spark = mill.engine.spark
+    paths = [mill.store.locate(f.path) for b in mill.catalog.blocks("clicks") for f in b.files]
+    output = directory / "by-hand"
+    catalog = Timed(mill.catalog)
+    mill.executor = replace(mill.executor, catalog=catalog)  # type: ignore[arg-type]
+    catalog_ms: list[float] = []
+
+    def by_hand() -> None:
+        shutil.rmtree(output, ignore_errors=True)
+        visits(spark.read.schema(SCHEMA).parquet(*paths)).write.parquet(str(output))
+
+    def by_tidemill() -> None:
+        before = catalog.seconds
+        mill.run("visits")
+        catalog_ms.append((catalog.seconds - before) * 1000)
+
+    def empty_job() -> None:
+        spark.range(1).collect()
+
+    tell(f"timing {rounds} rounds of each way")
+    times = alternately({"hand": by_hand, "tidemill": by_tidemill, "floor": empty_job}, rounds, warm_up=3)
+    return {
+        "rows": rows,
+        "hand_s": round(times["hand"], 4),
+        "tidemill_s": round(times["tidemill"], 4),
+        "ratio": round(times["tidemill"] / times["hand"], 3),
+        "catalog_ms": round(median(catalog_ms), 2),
+        "blocks": blocks,
+        "empty_job_s": round(times["floor"], 4),
+        "rounds": rounds,
+    }

@@ -1,0 +1,30 @@
+"""What the tests of benchmarks share: the session of the product's tests, and the program in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.__main__ import main
+from tests.cli.program import Ended, Program
+
+from tests.conftest import pytest_collection_modifyitems, spark
+
+__all__ = ["bench", "pytest_collection_modifyitems", "spark"]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
+    return Bench(tmp_path, capsys)
+
+
+class Bench(Program):
+    """`python -m benchmarks`, inside the test's process."""
+
+    def __call__(self, *arguments: str | Path | int) -> Ended:
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, arguments)])
+        printed = self.capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Ended(end.value.code, printed.out, printed.err)

@@ -1,0 +1,228 @@
+"""Linear Road is answered exactly: on traffic of several seeds, and on rows that no traffic would make."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from benchmarks.linear_road.rows import (
+    ANSWERS,
+    FEET,
+    HISTORY,
+    INPUT,
+    Columns,
+    answer_columns,
+    cut,
+    read_history,
+    read_input,
+    write,
+    write_history,
+    write_input,
+)
+from benchmarks.linear_road.traffic import Plan, made
+from benchmarks.linear_road.validator import Expected, Verdict, expected, judged
+from benchmarks.linear_road.workflow import LinearRoad
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.errors import BadInput
+from tidemill.stream.keyed import together
+
+BUSY = Plan(
+    expressways=1.5, seconds=480, start=1200, accident_every=60, cleared_after=(20, 60), trip=240, returning=0.5,
+    balance_queries=0.05, expenditure_queries=0.02, last_rate=1_200,
+)  # fmt: skip
+
+
+def answered(rows: Columns, history: Columns, expressways: int, *, seconds: int = 1, partitions: int = 1) -> Columns:
+    road = LinearRoad(expressways, history, partitions)
+    return together([road.run(batch)[0] for batch in cut(rows, seconds)])
+
+
+def right(verdict: Verdict) -> int:
+    """How many answers were right, none of them missing and no other given."""
+    assert {k: v[:3] for k, v in verdict.missing.items() if v} == {}
+    assert {k: v[:3] for k, v in verdict.extra.items() if v} == {}
+    assert verdict.passed
+    return verdict.right
+
+
+@dataclass(frozen=True)
+class Case:
+    rows: Columns
+    history: Columns
+    wanted: Expected
+
+    @classmethod
+    def of(cls, plan: Plan) -> Case:
+        rows, history = made(plan)
+        return cls(rows, history, expected(rows, history))
+
+
+@pytest.fixture(scope="module")
+def busy() -> Case:
+    return Case.of(BUSY)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_answers_are_exact(seed: int) -> None:
+    case = Case.of(replace(BUSY, seed=seed))
+    answers = answered(case.rows, case.history, 2)
+    assert right(judged(case.wanted, answers)) > 10_000
+    assert (answers["tolls"]["toll"] > 0).any(), "nobody paid: the traffic shows too little"
+    assert (answers["balances"]["balance"] > 0).any()
+    assert (answers["expenditures"]["balance"] > 0).any()
+    assert len(answers["accidents"]["time"]) > 0
+
+
+def test_accidents_begin_and_clear_and_vehicles_return(busy: Case) -> None:
+    """What makes the traffic worth testing with is in it."""
+    rows, told = busy.rows, busy.wanted["accidents"]
+    end = int(rows["time"][-1])
+    last = {(xway, direction, seg): time for time, xway, seg, direction, _ in sorted(told)}
+    assert len(last) >= 3
+    assert any(time < end - 120 for time in last.values()), "no accident was cleared"
+    exits = (rows["type"] == 0) & (rows["lane"] == 4)
+    left = dict(zip(rows["vid"][exits].tolist(), rows["time"][exits].tolist(), strict=True))
+    seen = dict(zip(rows["vid"].tolist(), rows["time"].tolist(), strict=True))
+    assert sum(seen[vid] > left[vid] for vid in left) > 10, "nobody returned"
+
+
+@pytest.mark.parametrize(("seconds", "partitions"), [(7, 3), (10_000, 1)])
+def test_batches_and_partitions_change_nothing(busy: Case, seconds: int, partitions: int) -> None:
+    answers = answered(busy.rows, busy.history, 2, seconds=seconds, partitions=partitions)
+    assert right(judged(busy.wanted, answers)) > 10_000
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_state_survives(busy: Case, partitions: int) -> None:
+    """Again and again all is lost but the deltas; the answers are the same, none repeated, none missing."""
+    blocks: dict[str, list[pa.Table]] = defaultdict(list)
+    road, answers = LinearRoad(2, busy.history, partitions), []
+    for number, batch in enumerate(cut(busy.rows, 7)):
+        if number % 20 == 19:
+            road = LinearRoad(2, busy.history, partitions)
+            road.restore(blocks)
+        given, deltas = road.run(batch)
+        answers.append(given)
+        for name, parts in deltas.items():
+            blocks[name].extend(parts)
+    assert right(judged(busy.wanted, together(answers))) > 10_000
+
+
+def test_traffic_is_the_specification_s() -> None:
+    """Nobody drives through a segment without a report from it, and everybody reports every 30 seconds."""
+    rows, _ = made(replace(BUSY, returning=0.0))
+    for vid in np.unique(rows["vid"])[:300]:
+        own = np.flatnonzero((rows["vid"] == vid) & (rows["type"] == 0))
+        assert (np.diff(rows["time"][own]) == 30).all()
+        assert (abs(np.diff(rows["seg"][own])) <= 1).all()
+        assert (rows["seg"][own] == rows["pos"][own] // FEET).all()
+        assert (rows["lane"][own][:-1] != 4).all()
+    assert (np.diff(rows["time"]) >= 0).all()
+    assert (rows["dir"][rows["xway"] == 1] <= 0).all(), "half an expressway has one direction"
+
+
+def test_the_same_seed_makes_the_same_traffic(busy: Case) -> None:
+    again = made(BUSY)
+    assert all((busy.rows[name] == again[0][name]).all() for name in INPUT)
+    assert all((busy.history[name] == again[1][name]).all() for name in HISTORY)
+    assert len(made(replace(BUSY, seed=9))[0]["time"]) != len(again[0]["time"])
+
+
+def test_files_hold_what_was_written(busy: Case, tmp_path: Path) -> None:
+    rows, history = busy.rows, busy.history
+    write_input(tmp_path / "input.csv", rows)
+    write_history(tmp_path / "history.csv", history)
+    first = (tmp_path / "input.csv").read_text().splitlines()[0]
+    assert first == ",".join(str(rows[name][0]) for name in INPUT)
+    assert all((read_input(tmp_path / "input.csv")[n] == rows[n]).all() for n in INPUT)
+    assert all((read_history(tmp_path / "history.csv")[n] == history[n]).all() for n in HISTORY)
+
+
+def test_answers_are_written_in_the_specification_s_columns(tmp_path: Path) -> None:
+    one = {name: np.array([n + 1]) for n, name in enumerate(("vid", "time", "emit", "lav", "toll"))}
+    write(tmp_path / "tolls.csv", answer_columns("tolls", one))
+    assert (tmp_path / "tolls.csv").read_text() == "0,1,2,3,4,5\n"
+    assert [number for number, _ in ANSWERS.values()] == [0, 1, 2, 3]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "input.csv").write_text("0,1,x\n")
+    with pytest.raises(BadInput, match="expected rows of 15 whole numbers"):
+        read_input(tmp_path / "input.csv")
+
+
+def rows_of(drawn: list[tuple[int, ...]]) -> Columns:
+    """Rows by time: each has the seconds since the one before, a kind, and where the vehicle is."""
+    table = {name: [] for name in INPUT}
+    time = 0
+    for number, (after, kind, vid, lane, direction, seg, offset) in enumerate(drawn):
+        time += after
+        report = {
+            "spd": seg * 7 % 50,
+            "xway": 0,
+            "lane": lane,
+            "dir": direction,
+            "seg": seg,
+            "pos": seg * FEET + offset,
+        }
+        asked = {"qid": number, "day": 1 + number % 3, "xway": 0}
+        row = dict.fromkeys(INPUT, -1) | {"type": kind, "time": time, "vid": vid} | (report if kind == 0 else asked)
+        for name in INPUT:
+            table[name].append(row[name])
+    return {name: np.array(column, np.int64) for name, column in table.items()}
+
+
+wild = st.tuples(
+    st.sampled_from([0, 0, 1, 5, 30, 60, 61]),
+    st.sampled_from([0, 0, 0, 0, 0, 0, 2, 3]),
+    st.integers(0, 3),
+    st.sampled_from([0, 1, 1, 1, 2, 4]),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from([0, 1, 1, 4, 5, 97, 99]),
+    st.just(7),
+)
+
+
+@given(st.lists(wild, min_size=1, max_size=80), st.sampled_from([1, 10, 1000]), st.integers(1, 2))
+def test_rows_that_no_traffic_would_make(drawn: list[tuple[int, ...]], seconds: int, partitions: int) -> None:
+    """Many reports a second, jumps, exits and entries anywhere: vehicles 0 to 3 stand, collide, leave and return."""
+    rows = rows_of(drawn)
+    history = {"vid": [0, 1, 1], "day": [1, 2, 2], "xway": [0, 0, 0], "toll": [3, 4, 5]}
+    tolls = {name: np.array(column) for name, column in history.items()}
+    right(judged(expected(rows, tolls), answered(rows, tolls, 1, seconds=seconds, partitions=partitions)))
+
+
+def test_a_wrong_a_missing_and_a_late_answer_are_found(busy: Case) -> None:
+    given = answered(busy.rows, busy.history, 2, seconds=100)
+    answers = {kind: dict(columns) for kind, columns in given.items()}
+    answers["tolls"]["toll"] = answers["tolls"]["toll"].copy()
+    answers["tolls"]["toll"][5] += 1
+    answers["balances"] = {name: column[1:] for name, column in answers["balances"].items()}
+    answers["expenditures"]["emit"] = answers["expenditures"]["time"] + 11
+    verdict = judged(busy.wanted, answers)
+    assert (len(verdict.missing["tolls"]), len(verdict.extra["tolls"])) == (1, 1)
+    assert (len(verdict.missing["balances"]), len(verdict.extra["balances"])) == (1, 0)
+    assert verdict.slow == len(answers["expenditures"]["time"])
+    assert not verdict.passed
+
+
+HELD = [(30 if v == 0 else 0, 0, v, 1, 0, 20, 100) for _ in range(5) for v in (0, 1)]
+"""Two vehicles that report from one place five times: the fourth report makes the accident, at second 120."""
+
+
+def test_an_accident_is_in_force_from_the_next_minute_to_the_one_in_which_it_is_cleared() -> None:
+    """Detected in minute 3 (second 120 to 179) and cleared in minute 4: in force in minute 4 alone."""
+    cleared = [(45, 0, 0, 1, 0, 21, 100)]
+    passing = [(n, 0, 10 + n, 1, 0, seg, 0) for n, seg in enumerate((16, 15, 20))]
+    after = [(60, 0, 20, 1, 0, 16, 0)]
+    rows = rows_of([*HELD, *cleared, *passing, *after])
+    nothing = {name: np.array([], np.int64) for name in HISTORY}
+    wanted = expected(rows, nothing)
+    assert sorted(wanted["accidents"]) == [(195, 0, 20, 0, 10), (198, 0, 20, 0, 12)]
+    right(judged(wanted, answered(rows, nothing, 1)))

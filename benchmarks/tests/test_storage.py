@@ -1,0 +1,39 @@
+"""The bench of bounded storage: what it reports, on small histories."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.eviction.histories import HISTORIES
+from benchmarks.storage import BOUND, BUDGETS, _full, decision_seconds, measure
+
+from tidemill.retain.eviction import ALGORITHMS, DEFAULT
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, object]:
+    return measure(submissions=15, seeds=(1,), datasets=1000, tell=lambda _: None)
+
+
+def test_every_algorithm_is_measured_on_every_history_and_budget(
+    document: dict[str, dict[str, dict[str, object]]],
+) -> None:
+    algorithms = document["algorithms"]
+    assert set(algorithms) == {*ALGORITHMS, BOUND}
+    for found in algorithms.values():
+        assert {f"budget_{b}pct" for b in BUDGETS} <= set(found)
+        assert len(found["histories_5pct"]) == len(HISTORIES)  # type: ignore[arg-type]
+
+
+def test_the_default_is_told_apart_and_ratios_are_of_what_they_say(document: dict[str, dict[str, object]]) -> None:
+    default, algorithms = document["default"], document["algorithms"]
+    own, bound = algorithms[DEFAULT], algorithms[BOUND]
+    assert default["name"] == DEFAULT
+    assert default["budget_5pct"] == own["budget_5pct"] >= bound["budget_5pct"] >= 1  # type: ignore[index, operator]
+    assert own["over_bound_5pct"] == pytest.approx(own["budget_5pct"] / bound["budget_5pct"], abs=0.01)  # type: ignore[index]
+    assert bound["over_bound_5pct"] == 1  # type: ignore[index]
+
+
+def test_the_timed_decision_is_about_as_many_datasets_as_it_says() -> None:
+    _, store = _full(1000)
+    assert len(store.movable) == 1000
+    assert decision_seconds(1000, rounds=1) >= 0

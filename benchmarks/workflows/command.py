@@ -1,0 +1,82 @@
+"""`workflows`: tables 5 and 6 of the paper on asynchronous incremental processing."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.claims import report_changes
+from benchmarks.workflows.plots import charts
+from benchmarks.workflows.scenario import WEEK
+from benchmarks.workflows.table_claims import SEEDS_5, SEEDS_6, TABLE_5, TABLE_6, by_workflow
+from benchmarks.workflows.tables import TEN_WEEKS, TWELVE_HOURS, Row, table_5, table_6
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import show, table
+
+
+class Which(StrEnum):
+    MODES = "5"
+    PLANNERS = "6"
+
+
+TABLES = {
+    Which.MODES: (table_5, TABLE_5, TEN_WEEKS, SEEDS_5),
+    Which.PLANNERS: (table_6, TABLE_6, TWELVE_HOURS, SEEDS_6),
+}
+"""How each table is measured, what is claimed of it, and for how long and with how many seeds that is declared."""
+
+
+def workflows(
+    which: Annotated[
+        Which,
+        typer.Option("--table", help="5: incremental or batch, synchronous or not; 6: the planner and simpler ones."),
+    ] = Which.MODES,
+    weeks: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Simulated time; ten weeks, or twelve hours for table 6, if left out."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Simulations of each, whose means are shown; three, or ten for table 6, if left out."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Draw lag and cost over time into this directory, as SVG.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Three workflows of the paper on asynchronous incremental processing: lag and cost, and the paper's beside ours.
+
+    Lag and cost are CPU hours. The paper's rates are not known: the orders can be compared, the figures cannot. What
+    the paper claims is printed with the rule that decides and the set-up; the exit code is 1 if a verdict is another
+    one than declared.
+    """
+    measure, declaration, usual, many = TABLES[which]
+    duration = usual if weeks is None else int(weeks * WEEK)
+    rows = measure(duration, seeds=range(1, (seeds or many) + 1), stopwatch=time.process_time)
+    if plot is not None:
+        _draw(plot, int((weeks or 10) * WEEK))
+    judgement = declaration.judge(by_workflow(rows))
+    as_declared = duration == usual and seeds in (None, many)
+    headings = ("workflow", "mode", ">lag", ">cost", ">repairs", ">scheduler s", ">paper's lag", ">paper's cost")
+    show(
+        as_json,
+        {"table": int(which), "rows": rows, "as_declared": as_declared, **judgement.to_json()},
+        table(f"table {which}", headings, (_cells(row) for row in rows)),
+        *judgement.to_text(),
+    )
+    report_changes(judgement, as_declared=as_declared)
+
+
+def _draw(directory: Path, duration: int) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, document in charts(duration):
+        (directory / f"{name}.svg").write_text(document, encoding="utf-8")
+
+
+def _cells(row: Row) -> list[object]:
+    figures = (row["lag"], row["cost"], row["repairs"], row["scheduler_s"], row["paper_lag"], row["paper_cost"])
+    return [row["workflow"], row["mode"], *(f"{figure:.4g}" for figure in figures)]

@@ -1,0 +1,58 @@
+"""The same workflow under other rules: synchronous, or in batch; planned by other planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+
+from benchmarks.workflows.scenario import Scenario
+from tidemill.plan.baselines import Chance, Greedy
+from tidemill.plan.graph import Bounds, Channel, Graph, Shape
+from tidemill.plan.layout import Layout
+from tidemill.plan.planner import DynamicProgram, Planner
+
+ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Async/Batch", "Sync/Batch"
+
+
+def synchronous(scenario: Scenario) -> Scenario:
+    """Only consistent blocks are made."""
+    derived = {name for task in scenario.graph.tasks for name in task.writes}
+    channels = tuple(_strict(c) if c.name in derived else c for c in scenario.graph.channels)
+    return replace(scenario, graph=Graph(channels, scenario.graph.tasks))
+
+
+def in_batch(scenario: Scenario) -> Scenario:
+    """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
+    only = frozenset([Shape.BASE])
+    channels = tuple(
+        replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.makes in only))
+        for c in scenario.graph.channels
+    )
+    tasks = tuple(
+        replace(t, variants=tuple(v for v in t.variants if {*v.makes, *(k.shape for k in v.takes)} == only))
+        for t in scenario.graph.tasks
+    )
+    return replace(scenario, graph=Graph(channels, tasks))
+
+
+def _strict(channel: Channel) -> Channel:
+    return replace(channel, bounds=Bounds(channel.bounds.staleness, inconsistency=0))
+
+
+MODES: Mapping[str, Callable[[Scenario], Scenario]] = {
+    ASYNC_INCR: lambda scenario: scenario,
+    SYNC_INCR: synchronous,
+    ASYNC_BATCH: in_batch,
+    SYNC_BATCH: lambda scenario: synchronous(in_batch(scenario)),
+}
+"""The rows of the paper's table 5."""
+
+PlannerOf = Callable[[Scenario, Layout, Random], Planner]
+
+PLANNERS: Mapping[str, PlannerOf] = {
+    "DP": lambda scenario, layout, _: DynamicProgram(layout, scenario.costs),
+    "GREEDY": lambda scenario, layout, _: Greedy(layout, scenario.costs),
+    "RANDOM": lambda scenario, layout, random: Chance(layout, scenario.costs, random),
+}
+"""The rows of the paper's table 6."""

@@ -1,0 +1,48 @@
+"""What is simulated: a workflow, what its variants do, and what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.workflows.rates import Rates, Work
+from tidemill.model.time import Version
+from tidemill.plan.graph import Graph, Shape
+
+MINUTE: Version = 60 * 1_000_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What arrives on an input channel: so much every so often, after so much that was there before."""
+
+    bytes: float
+    already: float
+    every: Version = 30 * MINUTE
+    phase: Version = 0  # how long after the first moment the first arrives
+    shape: Shape = Shape.MONOTONE
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What the paper reports; lag and cost in CPU hours."""
+
+    lag: float
+    cost: float
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    graph: Graph
+    feeds: Mapping[str, Feed]
+    work: Mapping[tuple[str, str], Work]
+    paper: Mapping[str, Figure]  # by mode
+
+    @property
+    def costs(self) -> Rates:
+        return Rates(self.graph, self.work)

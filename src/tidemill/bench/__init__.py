@@ -1,1 +1,0 @@
-"""Measurements of this system, as ratios within one run."""
