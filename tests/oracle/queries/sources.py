@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -70,9 +71,13 @@ def matched(pen: Pen, left: Columns, right: Columns) -> str | None:
 
 
 def joined_using(pen: Pen, left: Source, right: Source) -> Source:
-    """The shared columns become one each, which no relation owns."""
+    """The shared columns become one each, which no relation owns.
+
+    Where the left side has two columns of the name Spark takes the first and DuckDB refuses: such a name is not used.
+    """
     theirs = {c.name: c for c in exact(right.scope) if not c.is_field}
-    mine = [c for c in exact(left.scope) if not c.is_field]
+    names = Counter(c.name for c in left.scope if not c.is_field)
+    mine = [c for c in exact(left.scope) if not c.is_field and names[c.name] == 1]
     shared = [c for c in mine if c.name in theirs and theirs[c.name].type is c.type]
     if not shared:
         return joined(pen, left, right)
