@@ -105,7 +105,7 @@ def foremost(pen: Pen, depth: int) -> Query:
     ranked = _select([*items, (number, place)], f"{read.text}{where}")
     columns = ranked.columns if pen.chance(50) else ranked.columns[:-1]
     shown = [(f"{alias}.{c.name}", c) for c in columns]
-    return _select(shown, f"({ranked.text}) {alias} WHERE {alias}.{place.name} {few}")
+    return _select(shown, f"({ranked.text}) {alias} WHERE {alias}.{ranked.columns[-1].name} {few}")
 
 
 def best(pen: Pen, depth: int) -> Query:
