@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 import tidemill as tm
 from benchmarks.cost import measured
 from benchmarks.refresh import project, refresh
-from tidemill.app import Tidemill
-from tidemill.plan.refresh import Choice
+from tidemill.app.wiring import Tidemill
+from tidemill.planner.refresh_mode import Choice
 
 QUERIES: Mapping[str, str] = {
     "filter": "SELECT id, k, v * 2 AS w FROM events WHERE v > 500",

@@ -15,12 +15,12 @@ from statistics import median
 from typing import Any
 
 from benchmarks.figures.table_2 import JOBS, at_loads, many
-from tidemill.schedule.dispatcher import Dispatcher, Limits
-from tidemill.schedule.hierarchy import Inheritance, jobs_of
-from tidemill.schedule.job import Cost, Job, Profile
-from tidemill.schedule.policies import POLICIES
-from tidemill.schedule.rounds import InRounds
-from tidemill.schedule.tracks import PLACEMENTS
+from tidemill.scheduler.dispatcher import Dispatcher, Limits
+from tidemill.scheduler.hierarchy import Inheritance, jobs_of
+from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.policies import POLICIES
+from tidemill.scheduler.round_policy import InRounds
+from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.sim.staleness.run import simulated
 from tidemill.sim.staleness.workload import Way
 

@@ -18,10 +18,10 @@ from typing import Any
 from pyspark.sql import functions as F
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
-from tidemill.project import Project
-from tidemill.settings import Settings, UpkeepSettings
 
 HISTORY = 40
 EVENTS, CHANGES, USERS, CITIES = 40, 10, 500, 20

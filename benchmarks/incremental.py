@@ -16,8 +16,8 @@ from benchmarks.bags import same_bag
 from benchmarks.cost import Cost, measured
 from benchmarks.refresh import looked_at, project, refresh
 from benchmarks.search import INPUTS, TABLES, Web, recompute, workflow
-from tidemill.app import Tidemill
-from tidemill.settings import Settings
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 T = TypeVar("T")
 WARM_UP = 30

@@ -17,8 +17,8 @@ import tidemill as tm
 from benchmarks.bags import same_bag
 from benchmarks.cost import measured
 from benchmarks.refresh import project, refresh
-from tidemill.app import Tidemill
-from tidemill.settings import Settings
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 WAYS = ("full", "incremental", "declared")

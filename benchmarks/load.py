@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.client import Client
 
 ROWS = 5

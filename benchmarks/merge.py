@@ -15,8 +15,8 @@ from tidemill.model.block import Block, File, Kind
 from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.reading import Reader
 from tidemill.spark.session import start
+from tidemill.spark.view_reader import Reader
 
 SCHEMA = Schema.parse("key bigint, name string, text string")
 UPDATES = Upsert(("key",))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 
 SMALL, HEAVY = 8, 3
 IMPORTANT, USUAL, LITTLE = 100.0, 10.0, 1.0

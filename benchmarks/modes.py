@@ -18,13 +18,13 @@ import tidemill as tm
 from benchmarks.cost import measured
 from benchmarks.refresh import project, served
 from benchmarks.search import CLICKS, INPUTS, PAGES, RANKED, SCORES, Web
-from tidemill.app import Tidemill
+from tidemill.app.settings import PlannerSettings, Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.time import Timeline
-from tidemill.plan.standing import kept
-from tidemill.ports import CatalogReader
-from tidemill.settings import PlannerSettings, Settings
+from tidemill.planner.catalog_state import kept
+from tidemill.ports.catalog import CatalogReader
 
 DAY = 60.0
 """Seconds."""

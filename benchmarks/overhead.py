@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from benchmarks.timing import Timed, alternately
-from tidemill.app import Tidemill
-from tidemill.catalog.bulk import lay_history
-from tidemill.project import Project
-from tidemill.settings import CatalogSettings, Settings
+from tidemill.app.project import Project
+from tidemill.app.settings import CatalogSettings, Settings
+from tidemill.app.wiring import Tidemill
+from tidemill.catalog.bulk_load import lay_history
 
 SCHEMA = "user bigint, site string, url string, at bigint"
 

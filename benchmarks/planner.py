@@ -17,12 +17,12 @@ from statistics import median
 from typing import Any
 
 from tidemill.model.time import Timeline
-from tidemill.plan.graph import APPLY, Block, Bounds, Channel, Graph, Shape, Size, Take, Task, Variant
-from tidemill.plan.layout import Layout
-from tidemill.plan.planner import DynamicProgram
-from tidemill.plan.steps import Answer, Estimate
-from tidemill.plan.stock import Stock
-from tidemill.plan.vector import Vector
+from tidemill.planner.block_inventory import Stock
+from tidemill.planner.graph import APPLY, Block, Bounds, Channel, Graph, Shape, Size, Take, Task, Variant
+from tidemill.planner.graph_index import Layout
+from tidemill.planner.planner import DynamicProgram
+from tidemill.planner.steps import Answer, Estimate
+from tidemill.planner.vector import Vector
 
 CHANNELS = (10, 30, 100, 300, 1000)
 BLOCKS = (1, 10, 100, 1000)

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import push_producer
-from tidemill.app import Tidemill
-from tidemill.runtime.follow import following
-from tidemill.wire.sockets import address_of
+from tidemill.app.wiring import Tidemill
+from tidemill.runtime.inspect.subscription import following
+from tidemill.wire.client_sockets import address_of
 
 CHANNEL = "events"
 _LEASE = 3  # seconds after which a killed server's slots are given up

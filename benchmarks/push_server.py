@@ -6,10 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
-from tidemill.app import Tidemill
-from tidemill.records import Server
-from tidemill.runtime.serve import Loop, Rhythm
-from tidemill.server.listen import Listener
+from tidemill.app.wiring import Tidemill
+from tidemill.ports.records import Server
+from tidemill.runtime.runs.server import Loop, Rhythm
+from tidemill.server.http_server import Listener
 from tidemill.server.wiring import access_of, application
 
 

@@ -18,9 +18,9 @@ from benchmarks import tpch
 from benchmarks.bags import same_bag
 from benchmarks.cost import measured
 from benchmarks.refresh import looked_at, project, refresh
-from tidemill.app import Tidemill
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.settings import Settings
 from tidemill.spark.session import start
 
 REFRESHED = 0.001

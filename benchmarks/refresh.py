@@ -10,9 +10,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 import tidemill as tm
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 
 @contextmanager

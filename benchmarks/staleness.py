@@ -16,12 +16,12 @@ from typing import Any
 from benchmarks.claims import Claim, Declaration
 from benchmarks.mixed_load import Load, workflow
 from benchmarks.refresh import project, served
-from tidemill.app import Tidemill
+from tidemill.app.settings import ServerSettings, Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
-from tidemill.runtime.recorded import recorded
-from tidemill.runtime.staleness import Measure, curves
-from tidemill.schedule.dispatcher import LIMITS
-from tidemill.settings import ServerSettings, Settings
+from tidemill.runtime.freshness.staleness import Measure, curves
+from tidemill.runtime.inspect.replay_record import recorded
+from tidemill.scheduler.dispatcher import LIMITS
 from tidemill.sim.staleness.replay import Recorded, replayed
 from tidemill.sim.staleness.workload import Way
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.counting import counted
+from tidemill.catalog.statement_count import counted
 from tidemill.model.block import Kind
 from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
@@ -18,10 +18,10 @@ from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
 from tidemill.model.trigger import Cron, Data, Every, Trigger
 from tidemill.model.workflow import Workflow
-from tidemill.records import Server
-from tidemill.runtime.chop import Portion
-from tidemill.runtime.dispatch import Dispatch, Way
-from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.ports.records import Server
+from tidemill.runtime.freshness.catch_up import Portion
+from tidemill.runtime.runs.dispatch import Dispatch, Way
+from tidemill.runtime.runs.server import Loop, Rhythm
 
 TICKS = 50
 LOOKS = 20  # in a round, each after the run of another flow

@@ -9,9 +9,9 @@ from typing import Any
 
 import tidemill as tm
 from benchmarks.cost import Cost, measured
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 GROUP = "all_of_them"
 WARM_UP = 3

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from tidemill.app import Tidemill
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
 from tidemill.model import code
-from tidemill.settings import Settings
 
 WORKFLOW = """
 import tidemill as tm

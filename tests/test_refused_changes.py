@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import Conflict
-from tidemill.project import Project
-from tidemill.settings import Settings
 
 
 def opened(directory: Path, columns: str) -> Tidemill:

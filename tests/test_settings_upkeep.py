@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.app.settings import FILE, Settings, load_settings
 from tidemill.errors import ConfigError
-from tidemill.settings import FILE, Settings, load_settings
 
 
 def loaded(directory: Path, text: str) -> Settings:

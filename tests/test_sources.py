@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from tidemill.api.documents import Sources
+from tidemill.app.project import located, sources_of
 from tidemill.errors import WorkflowError
-from tidemill.oneshot import Sources
-from tidemill.project import located, sources_of
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A history lived through under a budget: what has to be computed, and computed again.
 
-Submissions come one after the other. What each needs and does not find is computed, as `retain/prepare.py` says. Then,
+Submissions come one after the other. What each needs and does not find is computed, as `retention/preparation.py` says. Then,
 if intermediate datasets hold more than the budget, an algorithm chooses which go. Leaves do not count and never go.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.eviction.submission import Submission
 from tidemill.model.identity import Identity
 from tidemill.model.states import Dataset, DatasetState
-from tidemill.retain.eviction.history import History
-from tidemill.retain.eviction.store import Algorithm, Store, figures
-from tidemill.retain.prepare import Wanted, prepare
+from tidemill.retention.eviction.history import History
+from tidemill.retention.eviction.store import Algorithm, Store, figures
+from tidemill.retention.preparation import Wanted, prepare
 
 STORED = Dataset(DatasetState.STORED)
 

@@ -9,7 +9,7 @@ from math import exp, log
 from random import Random
 
 from tidemill.model.identity import Identity
-from tidemill.retain.eviction.history import Made
+from tidemill.retention.eviction.history import Made
 
 MEGABYTE = 1024 * 1024
 

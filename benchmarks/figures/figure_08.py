@@ -8,8 +8,8 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Curves, Experiment, Sample
 from benchmarks.figures.judging import CLEARLY, is_alike, is_better
 from benchmarks.figures.table_2 import LENGTHS, PARAMETERS, for_each_length, table
-from tidemill.schedule.hierarchy import Inheritance
-from tidemill.schedule.job import Profile
+from tidemill.scheduler.hierarchy import Inheritance
+from tidemill.scheduler.job import Profile
 from tidemill.sim.staleness.workload import Way
 
 CHAINS = 9

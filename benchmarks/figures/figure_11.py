@@ -6,8 +6,8 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import is_better, is_nowhere_later
 from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, for_each_length, table
-from tidemill.schedule.hierarchy import Inheritance
-from tidemill.schedule.job import Profile
+from tidemill.scheduler.hierarchy import Inheritance
+from tidemill.scheduler.job import Profile
 from tidemill.sim.staleness.workload import Way
 
 WHOLE, CHOPPED = "whole", "chopped"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from benchmarks.figures.experiment import Series
-from tidemill.schedule.job import Cost, Profile
+from tidemill.scheduler.job import Cost, Profile
 from tidemill.sim.staleness.workload import Slowdown, Way, Workload
 
 START, RATE, PERIOD = 1.0, 0.1, 100.0

@@ -14,13 +14,13 @@ from pathlib import Path
 from benchmarks.linear_road.live import Clock, Lap, Live, Tell, collected, too_late, written
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, Columns, cut, stacked
 from benchmarks.linear_road.tolling import SPENDING, TOLLING, two_flows
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import RunFailed
 from tidemill.model.block import Block
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.project import Project
-from tidemill.runtime.dispatch import Dispatch, Way
-from tidemill.settings import Settings, UpkeepSettings
+from tidemill.runtime.runs.dispatch import Dispatch, Way
 
 FLOWS = (TOLLING, SPENDING)
 PAUSE = 0.01

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, cut, stacked
 from benchmarks.linear_road.tolling import TOLLING, workflow
 from benchmarks.linear_road.validator import Verdict, expected, judged
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Block
-from tidemill.project import Project
-from tidemill.settings import Settings, UpkeepSettings
 
 PERCENTILES = (50, 90, 99, 100)
 Tell = Callable[[str], None]

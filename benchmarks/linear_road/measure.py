@@ -19,9 +19,9 @@ from benchmarks.linear_road.traffic import Plan, made
 from benchmarks.linear_road.validator import expected, judged
 from benchmarks.linear_road.vehicles import LAYOUT
 from benchmarks.linear_road.workflow import LinearRoad
-from tidemill.stream.blocks import rebuilt
 from tidemill.stream.cache import Cache
 from tidemill.stream.keyed import together
+from tidemill.stream.state_blocks import rebuilt
 from tidemill.stream.table import StateTable
 
 WARM_UP = 30  # seconds in which every vehicle on the road is new

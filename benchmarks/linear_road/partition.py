@@ -12,10 +12,10 @@ from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.rows import SEGMENTS, Column, Columns
 from benchmarks.linear_road.vehicles import LAYOUT, Driven
 from tidemill.model.window import MICROSECONDS, Window
-from tidemill.stream.blocks import rebuilt, table_of
 from tidemill.stream.distinct import Distinct
 from tidemill.stream.keyed import run
 from tidemill.stream.panes import END, EVENTS, Formed, Panes
+from tidemill.stream.state_blocks import rebuilt, table_of
 from tidemill.stream.table import StateTable
 
 SPEEDS = Window.of("5 minutes", "1 minute", by=["segment"], timeout=1, time="time")

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from benchmarks.linear_road.rows import FEET, HISTORY, SEGMENTS, Column, Columns
 from benchmarks.linear_road.vehicles import road_and_position
-from tidemill.stream.blocks import rebuilt, table_of
 from tidemill.stream.keyed import Step, run
 from tidemill.stream.layout import Layout, Rows
+from tidemill.stream.state_blocks import rebuilt, table_of
 from tidemill.stream.table import StateTable
 
 ACCIDENT = 2

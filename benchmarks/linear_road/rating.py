@@ -15,7 +15,7 @@ from benchmarks.linear_road.live import Clock, Live, Tell, play, summary, verdic
 from benchmarks.linear_road.rows import ANSWERS, Columns, answer_columns, read_history, read_input
 from benchmarks.linear_road.tolling import NO_HISTORY
 from benchmarks.linear_road.traffic import Plan, made
-from tidemill.runtime.dispatch import Way
+from tidemill.runtime.runs.dispatch import Way
 from tidemill.sim.chart import line_chart
 
 Curves = dict[str, list[tuple[float, float]]]

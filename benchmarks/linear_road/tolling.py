@@ -12,7 +12,7 @@ import tidemill as tm
 from benchmarks.linear_road.places import Expenditures
 from benchmarks.linear_road.rows import ANSWERS, EXPENDITURE, HISTORY, INPUT, Column, Columns
 from benchmarks.linear_road.workflow import LinearRoad
-from tidemill.arrow_types import arrow_schema
+from tidemill.encoding.arrow_types import arrow_schema
 from tidemill.stream import Batch, Made
 
 STATES = {

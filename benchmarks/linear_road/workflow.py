@@ -18,9 +18,9 @@ from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.partition import NOTHING, Blocks, Driving, Minute, Partition
 from benchmarks.linear_road.places import Accidents, Expenditures
 from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
-from tidemill.stream.blocks import rebuilt
 from tidemill.stream.keyed import together
 from tidemill.stream.layout import Layout
+from tidemill.stream.state_blocks import rebuilt
 
 MINUTE = 60
 TOLD = ("lav", "toll", "accident")

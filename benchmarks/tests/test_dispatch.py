@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchmarks.dispatch import WAYS, measure, new_round, waiting
 
-from tidemill.schedule.policies import POLICIES
+from tidemill.scheduler.policies import POLICIES
 
 
 def test_simulations_and_decisions_are_timed() -> None:

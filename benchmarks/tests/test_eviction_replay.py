@@ -12,9 +12,9 @@ from benchmarks.eviction.histories import HISTORIES
 from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unlimited
 from benchmarks.eviction.submission import Submission
 
-from tidemill.retain.eviction import ALGORITHMS, DEFAULT
-from tidemill.retain.eviction.clairvoyant import Clairvoyant
-from tidemill.retain.eviction.history import Made
+from tidemill.retention.eviction import ALGORITHMS, DEFAULT
+from tidemill.retention.eviction.clairvoyant import Clairvoyant
+from tidemill.retention.eviction.history import Made
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.planner import _call, _costs, line, tree
 
 from tidemill.model.time import Timeline
-from tidemill.plan.planner import DynamicProgram
-from tidemill.plan.stock import Stock
+from tidemill.planner.block_inventory import Stock
+from tidemill.planner.planner import DynamicProgram
 
 
 def generated(stock: Stock, arrivals: int = 1) -> int:

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.eviction.histories import HISTORIES
 from benchmarks.storage import BOUND, BUDGETS, _full, decision_seconds, measure
 
-from tidemill.retain.eviction import ALGORITHMS, DEFAULT
+from tidemill.retention.eviction import ALGORITHMS, DEFAULT
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from benchmarks.workflows.scenario import DAY, HOUR, MINUTE, WEEK
 from benchmarks.workflows.table_claims import TABLE_5, TABLE_6, by_workflow
 from benchmarks.workflows.tables import Row, lag_over_time, median_lag, simulated, table_5, table_6, untimed
 
-from tidemill.plan.planner import DynamicProgram
+from tidemill.planner.planner import DynamicProgram
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from benchmarks.refresh import looked_at
 from benchmarks.tpch.data import KEYS
 from benchmarks.tpch.refreshes import deleted_orders, new_orders
 from benchmarks.tpch.texts import text_of
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
 from tidemill.model.block import Kind
 from tidemill.spark.types import schema_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, grouped, mapped
 from benchmarks.workflows.scenario import DAY, HOUR, MINUTE, WEEK, Feed, Figure, Scenario
-from tidemill.plan.graph import (
+from tidemill.planner.graph import (
     APPLY,
     APPLY_WEAK,
     DIFFERENCE,

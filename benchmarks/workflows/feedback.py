@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from benchmarks.workflows.rates import GIGABYTE, SCAN, Work, mapped, picked
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
-from tidemill.plan.graph import APPLY, NOTHING, Bounds, Channel, Graph, Shape, Take, Task, Variant
+from tidemill.planner.graph import APPLY, NOTHING, Bounds, Channel, Graph, Shape, Take, Task, Variant
 
 B, M = Shape.BASE, Shape.MONOTONE
 BASE, NEW = Take(B), Take(M)

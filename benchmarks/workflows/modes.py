@@ -7,10 +7,10 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.workflows.scenario import Scenario
-from tidemill.plan.baselines import Chance, Greedy
-from tidemill.plan.graph import Bounds, Channel, Graph, Shape
-from tidemill.plan.layout import Layout
-from tidemill.plan.planner import DynamicProgram, Planner
+from tidemill.planner.baselines import Chance, Greedy
+from tidemill.planner.graph import Bounds, Channel, Graph, Shape
+from tidemill.planner.graph_index import Layout
+from tidemill.planner.planner import DynamicProgram, Planner
 
 ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Async/Batch", "Sync/Batch"
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from tidemill.plan.graph import Block, Conversion, Graph, Shape, Size
-from tidemill.plan.steps import Estimate
+from tidemill.planner.graph import Block, Conversion, Graph, Shape, Size
+from tidemill.planner.steps import Estimate
 
 GIGABYTE = 1e9
 ROW = 100.0  # bytes

@@ -20,13 +20,13 @@ from typing import TypeVar
 from benchmarks.workflows.rates import sized
 from benchmarks.workflows.scenario import HOUR, Feed, Scenario
 from tidemill.model.time import Timeline, Version
-from tidemill.plan.bounds import own
-from tidemill.plan.graph import Block, Shape, Size
-from tidemill.plan.layout import Layout
-from tidemill.plan.planner import DynamicProgram, Planner, due_at
-from tidemill.plan.steps import Answer, Plan, Step
-from tidemill.plan.stock import Stock
-from tidemill.plan.vector import NEVER, Clock, Ends
+from tidemill.planner.block_inventory import Stock
+from tidemill.planner.bounds import own
+from tidemill.planner.graph import Block, Shape, Size
+from tidemill.planner.graph_index import Layout
+from tidemill.planner.planner import DynamicProgram, Planner, due_at
+from tidemill.planner.steps import Answer, Plan, Step
+from tidemill.planner.vector import NEVER, Clock, Ends
 
 MACHINES = 10_000
 SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian that is half of the value off on average

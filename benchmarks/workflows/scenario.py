@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.workflows.rates import Rates, Work
 from tidemill.model.time import Version
-from tidemill.plan.graph import Graph, Shape
+from tidemill.planner.graph import Graph, Shape
 
 MINUTE: Version = 60 * 1_000_000
 HOUR = 60 * MINUTE

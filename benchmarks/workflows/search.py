@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, grouped, mapped
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
-from tidemill.plan.graph import APPLY, APPLY_WEAK, STRENGTHEN, Bounds, Channel, Graph, Shape, Take, Task, Variant
+from tidemill.planner.graph import APPLY, APPLY_WEAK, STRENGTHEN, Bounds, Channel, Graph, Shape, Take, Task, Variant
 
 B, D, M, W = Shape.BASE, Shape.STRONG, Shape.MONOTONE, Shape.WEAK
 BASE, DELTA, NEW = Take(B), Take(D), Take(M)

@@ -16,8 +16,8 @@ from benchmarks.workflows.modes import MODES, PLANNERS
 from benchmarks.workflows.run import Outcome, Simulation, Stopwatch, gaussian
 from benchmarks.workflows.scenario import HOUR, WEEK, Scenario
 from tidemill.model.time import Version
-from tidemill.plan.layout import Layout
-from tidemill.plan.planner import Planner
+from tidemill.planner.graph_index import Layout
+from tidemill.planner.planner import Planner
 
 TEN_WEEKS = 10 * WEEK
 TWELVE_HOURS = 12 * HOUR

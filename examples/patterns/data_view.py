@@ -6,7 +6,7 @@ A tap remembers how far it has read. It is no part of the workflow: nothing is r
 from typing import Any
 
 import tidemill as tm
-from tidemill.runtime.tap import Tap
+from tidemill.runtime.inspect.change_feed import Tap
 
 wf = tm.Workflow("data_view")
 

@@ -3,12 +3,12 @@
 from tidemill.algebra.convert import custom
 from tidemill.algebra.relation import Relation
 from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
+from tidemill.api.stateful import state, window
+from tidemill.api.triggers import after, all_of, cron, every, on
 from tidemill.client import Client
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
 from tidemill.model.window import Between
-from tidemill.streams import state, window
-from tidemill.when import after, all_of, cron, every, on
 
 __version__ = "0.1.0"
 

@@ -22,12 +22,12 @@ from uuid import uuid4
 import httpx
 
 from tidemill.model.access import Role
-from tidemill.wire import accounts, explained, oneshot, serving, shapes
+from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
+from tidemill.wire.client_sockets import Socket, opened
 from tidemill.wire.connection import Connection, unreachable
-from tidemill.wire.following import Followed, followed
-from tidemill.wire.pushing import Pushing
-from tidemill.wire.sending import line_of, sent_as
-from tidemill.wire.sockets import Socket, opened
+from tidemill.wire.push_client import Pushing
+from tidemill.wire.subscribe_client import Followed, followed
+from tidemill.wire.upload_client import line_of, sent_as
 
 _TRIES = 5  # times that a stream is taken up again without anything having come
 
@@ -60,66 +60,66 @@ class Client:
 
     # What is there.
 
-    def health(self) -> shapes.Health:
-        return self._at.get(shapes.Health, "healthz")
+    def health(self) -> schemas.Health:
+        return self._at.get(schemas.Health, "healthz")
 
-    def status(self, *, all: bool = False) -> shapes.Status:
-        return self._at.get(shapes.Status, "status", all=all)
+    def status(self, *, all: bool = False) -> schemas.Status:
+        return self._at.get(schemas.Status, "status", all=all)
 
-    def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> shapes.Staleness:
+    def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.Staleness:
         """How stale every table was lately, and all of them together; `measure` is staleness or age."""
-        return self._at.get(shapes.Staleness, "staleness", measure=measure, minutes=minutes)
+        return self._at.get(schemas.Staleness, "staleness", measure=measure, minutes=minutes)
 
-    def channels(self, *, all: bool = False) -> list[shapes.Channel]:
-        return self._at.get(shapes.Channels, "channels", all=all).channels
+    def channels(self, *, all: bool = False) -> list[schemas.Channel]:
+        return self._at.get(schemas.Channels, "channels", all=all).channels
 
-    def channel(self, name: str) -> shapes.Channel:
-        return self._at.get(shapes.OneChannel, "channels", name).channel
+    def channel(self, name: str) -> schemas.Channel:
+        return self._at.get(schemas.OneChannel, "channels", name).channel
 
-    def schema(self, channel: str) -> list[shapes.ColumnShape] | None:
-        return self._at.get(shapes.ChannelSchema, "channels", channel, "schema").columns
+    def schema(self, channel: str) -> list[schemas.ColumnShape] | None:
+        return self._at.get(schemas.ChannelSchema, "channels", channel, "schema").columns
 
-    def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> shapes.Rows:
-        return self._at.get(shapes.Rows, "channels", channel, "rows", limit=limit, as_of=as_of)
+    def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> schemas.Rows:
+        return self._at.get(schemas.Rows, "channels", channel, "rows", limit=limit, as_of=as_of)
 
-    def explain(self, table: str) -> explained.Explanation:
-        return self._at.get(explained.Explanation, "channels", table, "explain")
+    def explain(self, table: str) -> explain_schemas.Explanation:
+        return self._at.get(explain_schemas.Explanation, "channels", table, "explain")
 
-    def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[shapes.Block]:
+    def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[schemas.Block]:
         where = ("blocks",) if channel is None else ("channels", channel, "blocks")
-        return self._at.get(shapes.Blocks, *where, limit=limit).blocks
+        return self._at.get(schemas.Blocks, *where, limit=limit).blocks
 
-    def block(self, block: int) -> shapes.Block:
-        return self._at.get(shapes.Block, "blocks", block)
+    def block(self, block: int) -> schemas.Block:
+        return self._at.get(schemas.Block, "blocks", block)
 
-    def trace(self, block: int) -> shapes.Trace:
-        return self._at.get(shapes.Trace, "blocks", block, "trace")
+    def trace(self, block: int) -> schemas.Trace:
+        return self._at.get(schemas.Trace, "blocks", block, "trace")
 
-    def pin_block(self, block: int) -> shapes.Pinned:
+    def pin_block(self, block: int) -> schemas.Pinned:
         """Keep a block, and all that it was made from, from being collected."""
-        return self._at.change(shapes.Pinned, "POST", "blocks", block, "pin")
+        return self._at.change(schemas.Pinned, "POST", "blocks", block, "pin")
 
-    def unpin_block(self, block: int) -> shapes.Pinned:
-        return self._at.change(shapes.Pinned, "POST", "blocks", block, "unpin")
+    def unpin_block(self, block: int) -> schemas.Pinned:
+        return self._at.change(schemas.Pinned, "POST", "blocks", block, "unpin")
 
-    def lineage(self, channel: str, tag: str) -> explained.Lineage:
+    def lineage(self, channel: str, tag: str) -> explain_schemas.Lineage:
         """What an event derives from, and what was made of it, by the tag of its wave."""
-        return self._at.get(explained.Lineage, "channels", channel, "lineage", tag=tag)
+        return self._at.get(explain_schemas.Lineage, "channels", channel, "lineage", tag=tag)
 
     # Flows and runs.
 
-    def flows(self) -> list[shapes.Flow]:
-        return self._at.get(shapes.Flows, "flows").flows
+    def flows(self) -> list[schemas.Flow]:
+        return self._at.get(schemas.Flows, "flows").flows
 
-    def flow(self, name: str) -> shapes.Flow:
-        return self._at.get(shapes.OneFlow, "flows", name).flow
+    def flow(self, name: str) -> schemas.Flow:
+        return self._at.get(schemas.OneFlow, "flows", name).flow
 
-    def explain_flow(self, name: str) -> list[explained.Explanation]:
-        return self._at.get(explained.Explanations, "flows", name, "explain").tables
+    def explain_flow(self, name: str) -> list[explain_schemas.Explanation]:
+        return self._at.get(explain_schemas.Explanations, "flows", name, "explain").tables
 
-    def request_run(self, flow: str, *, backfill: bool = False) -> shapes.Run:
+    def request_run(self, flow: str, *, backfill: bool = False) -> schemas.Run:
         """Ask for a run; a server executes it as soon as it can, a backfill on a track of its own."""
-        return self._at.change(shapes.Run, "POST", "flows", flow, "runs", backfill=backfill)
+        return self._at.change(schemas.Run, "POST", "flows", flow, "runs", backfill=backfill)
 
     def runs(
         self,
@@ -129,22 +129,22 @@ class Client:
         subject: str | None = None,
         before: int | None = None,
         limit: int = 20,
-    ) -> list[shapes.Run]:
+    ) -> list[schemas.Run]:
         """The newest first; the next page begins `before` the last of this one."""
         wanted = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
-        return self._at.get(shapes.Runs, "runs", **wanted).runs
+        return self._at.get(schemas.Runs, "runs", **wanted).runs
 
-    def run(self, run: int) -> shapes.RunDetails:
-        return self._at.get(shapes.RunDetails, "runs", run)
+    def run(self, run: int) -> schemas.RunDetails:
+        return self._at.get(schemas.RunDetails, "runs", run)
 
     def log(self, run: int) -> str:
-        return self._at.get(shapes.RunLog, "runs", run, "log").log
+        return self._at.get(schemas.RunLog, "runs", run, "log").log
 
-    def kill(self, run: int) -> shapes.Run:
-        return self._at.change(shapes.Run, "POST", "runs", run, "kill")
+    def kill(self, run: int) -> schemas.Run:
+        return self._at.change(schemas.Run, "POST", "runs", run, "kill")
 
-    def retry(self, run: int) -> shapes.Run:
-        return self._at.change(shapes.Run, "POST", "runs", run, "retry")
+    def retry(self, run: int) -> schemas.Run:
+        return self._at.change(schemas.Run, "POST", "runs", run, "retry")
 
     # Inserting.
 
@@ -156,14 +156,14 @@ class Client:
         format: str | None = None,
         kind: str = "delta",
         key: str | None = None,
-    ) -> shapes.Inserted:
+    ) -> schemas.Inserted:
         """Insert a file (a path) or rows into an input channel: all of it, or nothing.
 
         `kind` is "delta", a change to the content, or "base", the whole content. It is sent as it
         is read. A second insert with the same `key` changes nothing and finds the first one's block.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
-        return self._at.send(shapes.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
+        return self._at.send(schemas.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
 
     def push(
         self,
@@ -206,10 +206,10 @@ class Client:
 
     # What happens.
 
-    def past_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[shapes.Event]:
-        return self._at.get(shapes.Events, "events", after=after, run=run, limit=limit).events
+    def past_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[schemas.Event]:
+        return self._at.get(schemas.Events, "events", after=after, run=run, limit=limit).events
 
-    def events(self, *, after: int | None = None) -> Iterator[shapes.Event]:
+    def events(self, *, after: int | None = None) -> Iterator[schemas.Event]:
         """What happens from now on, or has since `after`, as it happens: it never ends by itself.
 
         A broken connection is taken up again where it broke, so that no event is missed and none comes twice.
@@ -220,7 +220,7 @@ class Client:
                 for message in self._at.listen(last, "events", "stream"):
                     last, tries = message.id if message.id is not None else last, 0
                     if message.data is not None:
-                        yield shapes.Event.model_validate_json(message.data)
+                        yield schemas.Event.model_validate_json(message.data)
             except httpx.TransportError as error:
                 tries += 1
                 if tries > _TRIES:
@@ -229,29 +229,29 @@ class Client:
 
     # Workflows, triggers and servers.
 
-    def workflows(self) -> list[serving.Workflow]:
-        return self._at.get(serving.Workflows, "workflows").workflows
+    def workflows(self) -> list[server_schemas.Workflow]:
+        return self._at.get(server_schemas.Workflows, "workflows").workflows
 
-    def register(self, document: Mapping[str, Any]) -> list[serving.Step]:
+    def register(self, document: Mapping[str, Any]) -> list[server_schemas.Step]:
         """Register a workflow of SQL tables that comes as a document."""
-        return self._at.change(serving.Steps, "POST", "workflows", json=document).steps
+        return self._at.change(server_schemas.Steps, "POST", "workflows", json=document).steps
 
     def remove(self, workflow: str) -> None:
         """Take a workflow that came as a document out of use; its data stay."""
         self._at.delete("workflows", workflow)
 
-    def plan(self) -> list[serving.Step]:
-        return self._at.get(serving.Plan, "plan").steps
+    def plan(self) -> list[server_schemas.Step]:
+        return self._at.get(server_schemas.Plan, "plan").steps
 
     def doubts(self) -> list[str]:
         """Promises that history says cannot be kept."""
-        return self._at.get(serving.Plan, "plan").doubts
+        return self._at.get(server_schemas.Plan, "plan").doubts
 
-    def statistics(self) -> list[serving.TaskStatistics]:
-        return self._at.get(serving.Statistics, "statistics").tasks
+    def statistics(self) -> list[server_schemas.TaskStatistics]:
+        return self._at.get(server_schemas.Statistics, "statistics").tasks
 
-    def dispatching(self) -> serving.Dispatching:
-        return self._at.get(serving.Dispatching, "dispatching")
+    def dispatching(self) -> server_schemas.Dispatching:
+        return self._at.get(server_schemas.Dispatching, "dispatching")
 
     def dispatch(
         self,
@@ -261,9 +261,9 @@ class Client:
         tracks: int | None = None,
         backfill_tracks: int | None = None,
         chop: float | None = None,
-    ) -> serving.Dispatching:
+    ) -> server_schemas.Dispatching:
         """Change how all servers choose what runs first; what is left out goes back to each server's settings."""
-        wish = serving.DispatchingWish(
+        wish = server_schemas.DispatchingWish(
             policy=policy,
             placement=placement,
             inheritance=inheritance,
@@ -271,46 +271,46 @@ class Client:
             backfill_tracks=backfill_tracks,
             chop=chop,
         )
-        return self._at.change(serving.Dispatching, "PUT", "dispatching", json=wish.model_dump())
+        return self._at.change(server_schemas.Dispatching, "PUT", "dispatching", json=wish.model_dump())
 
-    def apply(self) -> list[serving.Step]:
-        return self._at.change(serving.Steps, "POST", "apply").steps
+    def apply(self) -> list[server_schemas.Step]:
+        return self._at.change(server_schemas.Steps, "POST", "apply").steps
 
-    def pause(self, workflow: str) -> serving.Workflow:
-        return self._at.change(serving.Workflow, "POST", "workflows", workflow, "pause")
+    def pause(self, workflow: str) -> server_schemas.Workflow:
+        return self._at.change(server_schemas.Workflow, "POST", "workflows", workflow, "pause")
 
-    def resume(self, workflow: str) -> serving.Workflow:
-        return self._at.change(serving.Workflow, "POST", "workflows", workflow, "resume")
+    def resume(self, workflow: str) -> server_schemas.Workflow:
+        return self._at.change(server_schemas.Workflow, "POST", "workflows", workflow, "resume")
 
-    def prioritise(self, workflow: str, priority: int) -> serving.Workflow:
+    def prioritise(self, workflow: str, priority: int) -> server_schemas.Workflow:
         wish = {"priority": priority}
-        return self._at.change(serving.Workflow, "PUT", "workflows", workflow, "priority", json=wish)
+        return self._at.change(server_schemas.Workflow, "PUT", "workflows", workflow, "priority", json=wish)
 
-    def triggers(self, flow: str | None = None) -> list[serving.Trigger]:
-        return self._at.get(serving.Triggers, "triggers", flow=flow).triggers
+    def triggers(self, flow: str | None = None) -> list[server_schemas.Trigger]:
+        return self._at.get(server_schemas.Triggers, "triggers", flow=flow).triggers
 
-    def firings(self, flow: str | None = None, *, limit: int = 20) -> list[serving.Firing]:
-        return self._at.get(serving.Firings, "firings", flow=flow, limit=limit).firings
+    def firings(self, flow: str | None = None, *, limit: int = 20) -> list[server_schemas.Firing]:
+        return self._at.get(server_schemas.Firings, "firings", flow=flow, limit=limit).firings
 
-    def servers(self) -> list[serving.Server]:
-        return self._at.get(serving.Servers, "servers").servers
+    def servers(self) -> list[server_schemas.Server]:
+        return self._at.get(server_schemas.Servers, "servers").servers
 
     # One-shot workflows.
 
-    def submit(self, workflow: Mapping[str, Any]) -> oneshot.Submission:
+    def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.Submission:
         """Submit a one-shot workflow; servers run of it what was not computed before."""
-        return self._at.change(oneshot.Submission, "POST", "submissions", json=workflow)
+        return self._at.change(oneshot_schemas.Submission, "POST", "submissions", json=workflow)
 
-    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot.Submission]:
+    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.Submission]:
         """The newest first; the next page begins `before` the last of this one."""
-        return self._at.get(oneshot.Submissions, "submissions", before=before, limit=limit).submissions
+        return self._at.get(oneshot_schemas.Submissions, "submissions", before=before, limit=limit).submissions
 
-    def submission(self, number: int) -> oneshot.Submission:
-        return self._at.get(oneshot.Submission, "submissions", number)
+    def submission(self, number: int) -> oneshot_schemas.Submission:
+        return self._at.get(oneshot_schemas.Submission, "submissions", number)
 
-    def explain_action(self, submission: int, action: str | int) -> oneshot.Action:
+    def explain_action(self, submission: int, action: str | int) -> oneshot_schemas.Action:
         """Why an action was or was not reused."""
-        return self._at.get(oneshot.Action, "submissions", submission, "actions", action)
+        return self._at.get(oneshot_schemas.Action, "submissions", submission, "actions", action)
 
     def history(
         self,
@@ -322,7 +322,7 @@ class Client:
         user: str | None = None,
         workflow: str | None = None,
         task: str | None = None,
-    ) -> list[oneshot.Figures]:
+    ) -> list[oneshot_schemas.Figures]:
         """What was submitted and refreshed over time, and what reuse saved.
 
         `since` and `until` are times, or durations ago; `by` is minute, hour, day, week or month; `per` is user,
@@ -330,49 +330,49 @@ class Client:
         """
         period = {"since": since, "until": until, "by": by, "per": per}
         only = {"user": user, "workflow": workflow, "task": task}
-        return self._at.get(oneshot.History, "history", **period, **only).figures
+        return self._at.get(oneshot_schemas.History, "history", **period, **only).figures
 
-    def storage(self) -> oneshot.Storage:
-        return self._at.get(oneshot.Storage, "storage")
+    def storage(self) -> oneshot_schemas.Storage:
+        return self._at.get(oneshot_schemas.Storage, "storage")
 
-    def pin(self, dataset: str) -> oneshot.Dataset:
+    def pin(self, dataset: str) -> oneshot_schemas.Dataset:
         """Keep a dataset from being evicted, by the beginning of its identity."""
-        return self._at.change(oneshot.Dataset, "POST", "datasets", dataset, "pin")
+        return self._at.change(oneshot_schemas.Dataset, "POST", "datasets", dataset, "pin")
 
-    def unpin(self, dataset: str) -> oneshot.Dataset:
-        return self._at.change(oneshot.Dataset, "POST", "datasets", dataset, "unpin")
+    def unpin(self, dataset: str) -> oneshot_schemas.Dataset:
+        return self._at.change(oneshot_schemas.Dataset, "POST", "datasets", dataset, "unpin")
 
     # Who may call.
 
-    def me(self) -> accounts.Me:
-        return self._at.get(accounts.Me, "me")
+    def me(self) -> account_schemas.Me:
+        return self._at.get(account_schemas.Me, "me")
 
-    def users(self) -> list[accounts.User]:
-        return self._at.get(accounts.Users, "users").users
+    def users(self) -> list[account_schemas.User]:
+        return self._at.get(account_schemas.Users, "users").users
 
-    def keep_user(self, name: str, role: Role | str) -> accounts.User:
-        return self._at.change(accounts.User, "PUT", "users", name, json={"role": str(role)})
+    def keep_user(self, name: str, role: Role | str) -> account_schemas.User:
+        return self._at.change(account_schemas.User, "PUT", "users", name, json={"role": str(role)})
 
     def remove_user(self, name: str) -> None:
         self._at.delete("users", name)
 
-    def tokens(self) -> list[accounts.Token]:
-        return self._at.get(accounts.Tokens, "tokens").tokens
+    def tokens(self) -> list[account_schemas.Token]:
+        return self._at.get(account_schemas.Tokens, "tokens").tokens
 
-    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> accounts.TokenIssued:
+    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> account_schemas.TokenIssued:
         """A new token; its secret is in the answer, and never shown again."""
         wish = {"label": label, "seconds": seconds}
-        return self._at.change(accounts.TokenIssued, "POST", "users", user, "tokens", json=wish)
+        return self._at.change(account_schemas.TokenIssued, "POST", "users", user, "tokens", json=wish)
 
-    def revoke(self, token: str) -> accounts.Token:
-        return self._at.change(accounts.Token, "DELETE", "tokens", token)
+    def revoke(self, token: str) -> account_schemas.Token:
+        return self._at.change(account_schemas.Token, "DELETE", "tokens", token)
 
     def owners(self, workflow: str) -> list[str]:
-        return self._at.get(accounts.Owners, "workflows", workflow, "owners").owners
+        return self._at.get(account_schemas.Owners, "workflows", workflow, "owners").owners
 
     def own(self, workflow: str, owners: Iterable[str]) -> list[str]:
         wish = {"owners": list(owners)}
-        return self._at.change(accounts.Owners, "PUT", "workflows", workflow, "owners", json=wish).owners
+        return self._at.change(account_schemas.Owners, "PUT", "workflows", workflow, "owners", json=wish).owners
 
-    def audit(self, *, before: int | None = None, limit: int = 100) -> list[accounts.AuditEntry]:
-        return self._at.get(accounts.Audit, "audit", before=before, limit=limit).entries
+    def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntry]:
+        return self._at.get(account_schemas.Audit, "audit", before=before, limit=limit).entries

@@ -24,11 +24,11 @@ import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import TidemillError
 from tidemill.model.run import Run
-from tidemill.records import Server
-from tidemill.runtime.chop import Portion, attempt
-from tidemill.runtime.dispatch import Way
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.ports.records import Server
+from tidemill.runtime.freshness.catch_up import Portion, attempt
+from tidemill.runtime.runs.dispatch import Way
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.server import Loop, Rhythm
 from tidemill.storage import open_store
 
 INTERVAL = 0.5

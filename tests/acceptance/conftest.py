@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from tests.databases import backend, empty_url, postgresql_url, server, sqlite_template, url
 
 import tidemill as tm
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 __all__ = ["backend", "empty_url", "postgresql_url", "server", "sqlite_template", "url"]
 

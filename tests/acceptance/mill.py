@@ -14,16 +14,16 @@ from tests.catalog.driver import AT_ONCE
 
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.change import Rows
 from tidemill.model.flow import Binding
-from tidemill.ports import BlockStore
-from tidemill.retain.compaction import Limits
-from tidemill.runtime.compaction import Compactor
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.janitor import Janitor, Tidied
-from tidemill.runtime.views import Views
+from tidemill.ports.storage import BlockStore
+from tidemill.retention.compaction import Limits
+from tidemill.runtime.maintenance.compaction import Compactor
+from tidemill.runtime.maintenance.vacuum import Janitor, Tidied
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.views import Views
 from tidemill.storage import open_store
 
 wf = tm.Workflow("killing")
@@ -61,7 +61,7 @@ class Mill:
     executor: Executor
 
     def insert(self, file: Path) -> None:
-        Inserter(self.executor, load).file("events", file, key=file.name)
+        Inserter(self.executor, load_file).file("events", file, key=file.name)
 
     def run(self) -> None:
         self.executor.flow(DEDUPE, {})

@@ -14,14 +14,14 @@ from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.operators import At
 from tidemill.algebra.program import Way
-from tidemill.arrow_types import arrow_field
+from tidemill.encoding.arrow_types import arrow_field
 from tidemill.model.analysis import NoAnalyser
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import Append, Rows
 from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Refresh, Task
 from tidemill.model.view import Chain, Difference, Snapshot, View
-from tidemill.ports import HEALTHY, EngineHealth, Log, Target
+from tidemill.ports.engine import HEALTHY, EngineHealth, Log, Target
 
 
 class PlainEngine(NoAnalyser):

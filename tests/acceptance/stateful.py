@@ -15,11 +15,11 @@ from sqlalchemy import Engine, event
 from tests.acceptance.test_crash import Tripwire
 
 from tidemill.catalog import open_catalog
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.workflow import Workflow
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.views import Views
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.views import Views
 from tidemill.spark.arrow import Arrow
 from tidemill.spark.engine import SparkEngine
 from tidemill.storage import open_store
@@ -43,7 +43,7 @@ class Mill:
         self._flows = wf.bindings
 
     def insert(self, channel: str, path: Path, key: str | None = None) -> None:
-        Inserter(self.executor, load).file(channel, path, key=key)
+        Inserter(self.executor, load_file).file(channel, path, key=key)
 
     def run(self) -> None:
         for flow in self._flows:

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import WorkflowError
-from tidemill.project import Project
-from tidemill.settings import Settings
 
 
 def shop() -> tm.Workflow:
@@ -172,7 +172,7 @@ def test_what_was_analysed_is_known_without_spark(
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("tidemill.app.start", no_spark)
+    monkeypatch.setattr("tidemill.app.wiring.start", no_spark)
     with opened(tmp_path, wf) as mill:
         assert mill.plan() == ()
         assert [b.identity() for w in mill.project.workflows for b in w.bindings] == [identity]

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.app import Tidemill
-from tidemill.deliveries import deliveries
-from tidemill.project import Project
+from tidemill.app.deliveries import deliveries
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, load_settings
+from tidemill.app.wiring import Tidemill
 from tidemill.server.routes.push import PRODUCER
-from tidemill.settings import Settings, load_settings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AT = "2026-01-01T00:00:00Z"

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import Run, RunState
-from tidemill.runtime.asking import ask
+from tidemill.runtime.runs.requests import ask
 
 BEGUN, LIVE_IS_THROUGH = threading.Event(), threading.Event()
 

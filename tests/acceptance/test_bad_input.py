@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import CatalogSettings, Settings, StorageSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, CatalogError, ConfigError, NotFound, StorageError, TidemillError
-from tidemill.project import Project
-from tidemill.settings import CatalogSettings, Settings, StorageSettings
 
 
 def workflow() -> Project:

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, Conflict, RunFailed
 from tidemill.model.block import Kind
 from tidemill.model.run import Claim, Outcome
-from tidemill.runtime.gather import Small
-from tidemill.runtime.refresh import chosen
+from tidemill.runtime.freshness.refresh_mode import chosen
+from tidemill.runtime.runs.insert_batcher import Small
 
 
 def totals(amount: str) -> tm.Workflow:

@@ -16,9 +16,9 @@ from tidemill.algebra.reference import same
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState, Kind, Origin
 from tidemill.model.run import TO_COME, Claim, Outcome, RunKind, demand_of
-from tidemill.runtime.lease import Lease
-from tidemill.runtime.log import RunLog
-from tidemill.runtime.perform import Performance
+from tidemill.runtime.runs.flow import Performance
+from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.log import RunLog
 
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
 """How often to die at every step; without it (in the suite) once at every fourth."""

@@ -17,8 +17,8 @@ from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflo
 
 from tidemill.model.run import TO_COME, UNDER_WAY
 from tidemill.model.states import DatasetState
-from tidemill.runtime.janitor import Janitor
-from tidemill.runtime.stored import Budget, Budgets
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.oneshot.storage_report import Budget, Budgets
 from tidemill.storage import local
 
 STRIDE = 1 if ROUNDS else 61

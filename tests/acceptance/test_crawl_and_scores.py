@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.time import Timeline
-from tidemill.runtime.views import Views
+from tidemill.runtime.runs.views import Views
 
 ARRIVALS: list[tuple[str, str, list[tuple[object, ...]]]] = [
     ("Sun 3pm", "crawl", []),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunState
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import RowsMissing
 from tidemill.model.run import RunState
 from tidemill.storage import LocalBlockStore
@@ -51,7 +51,7 @@ def test_every_writer_is_held_to_its_count(
     open_mill: Open, spark: SparkSession, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, by_driver: bool
 ) -> None:
     if not by_driver:
-        monkeypatch.setattr("tidemill.spark.local.few", lambda _blocks, _rows: False)
+        monkeypatch.setattr("tidemill.spark.local.batches.few", lambda _blocks, _rows: False)
     mill = open_mill(wf)
     rows = spark.range(0, 100, 1, 3).selectExpr("id", "CAST(id % 7 AS STRING) AS word")
     mill.insert("orders", rows)

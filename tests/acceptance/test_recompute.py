@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
 
 CLICKS = "user bigint, site string"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.test_registry import SHOP
+from tests.app.test_registry import SHOP
 
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.registry import built, parsed
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.workflow import Workflow
-from tidemill.project import Project
-from tidemill.registry import built, parsed
-from tidemill.runtime.status import status
-from tidemill.settings import Settings
+from tidemill.runtime.inspect.status import status
 
 Open = Callable[..., Tidemill]
 

@@ -12,7 +12,7 @@ from tests.acceptance.conftest import Open
 
 import tidemill as tm
 from tidemill.algebra.reference import Row, same
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Kind
 from tidemill.model.change import Rows
 

@@ -10,14 +10,14 @@ import pytest
 from tests.acceptance.mill import Mill, opened
 
 import tidemill as tm
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.block import Kind
 from tidemill.model.change import Rows
 from tidemill.model.run import RunKind
-from tidemill.plan.cost import Learnt
-from tidemill.runtime.compaction import Compactor, said, verdict
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.janitor import Janitor
+from tidemill.planner.cost import Learnt
+from tidemill.runtime.maintenance.compaction import Compactor, said, verdict
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.insert import Inserter
 
 wf = tm.Workflow("reading")
 wf.input("users", "name string, city string", key="name")
@@ -50,7 +50,7 @@ def mill(sqlite_template: Path, tmp_path: Path) -> Iterator[Mill]:
 def insert(mill: Mill, directory: Path, rows: Rows, kind: Kind = Kind.DELTA) -> None:
     path = directory / "users.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Inserter(mill.executor, load).file("users", path, kind=kind)
+    Inserter(mill.executor, load_file).file("users", path, kind=kind)
 
 
 def people(count: int, city: str) -> Rows:

@@ -14,13 +14,13 @@ from tests.acceptance.conftest import Open
 
 import tidemill as tm
 from tidemill.algebra.reference import same
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, BlockDamaged, ConfigError, RunFailed, RunKilled, TimeLimitExceeded
 from tidemill.model.block import BlockState, Kind
 from tidemill.model.change import Rows
 from tidemill.model.run import RunState
-from tidemill.project import Project
-from tidemill.settings import Settings
 
 
 def words(mill: Tidemill, *given: str) -> None:

@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from tests.acceptance.test_applications import EXAMPLES, module
 from tests.runtime.mill import Mill
 
+from tidemill.app.settings import load_settings
 from tidemill.model.provenance import Pathway
 from tidemill.model.workflow import Workflow
-from tidemill.plan.declared import graph_of
-from tidemill.plan.graph import Graph
-from tidemill.plan.layout import Layout
-from tidemill.settings import load_settings
+from tidemill.planner.graph import Graph
+from tidemill.planner.graph_index import Layout
+from tidemill.planner.workflow_graph import graph_of
 from tidemill.spark.engine import SparkEngine
 
 SCENARIOS = {"search": SEARCH, "feedback": FEEDBACK, "crawl": CRAWL}

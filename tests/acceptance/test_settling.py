@@ -9,11 +9,11 @@ import pytest
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import WorkflowError
-from tidemill.runtime.metrics import exposition
-from tidemill.runtime.staleness import Measure, measured
-from tidemill.runtime.status import status
+from tidemill.runtime.freshness.staleness import Measure, measured
+from tidemill.runtime.inspect.metrics import exposition
+from tidemill.runtime.inspect.status import status
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "id bigint, at timestamp, last boolean"

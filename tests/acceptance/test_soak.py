@@ -18,12 +18,12 @@ from tests.acceptance.plain import PlainEngine
 
 from tidemill.algebra.reference import same
 from tidemill.catalog import SqlCatalog
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.run import LOST, TO_COME, UNDER_WAY, RunKind, RunState
 from tidemill.model.trigger import Every
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.views import Views
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.views import Views
 from tidemill.storage import open_store
 
 SECONDS = float(os.environ.get("TIDEMILL_SOAK", "8"))
@@ -56,7 +56,7 @@ def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
     engine = PlainEngine(store.locate)
     with closing(chaos.opened(url, clock)) as catalog:
         catalog.apply(chaos.WORKFLOW)
-        inserter = Inserter(Executor(catalog, store, engine, "driver"), load)
+        inserter = Inserter(Executor(catalog, store, engine, "driver"), load_file)
         with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
             batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
             _settled(catalog)

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidemill as tm
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings, StorageSettings
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, StorageSettings
+from tidemill.app.wiring import Tidemill
 
 
 @pytest.mark.parametrize("url", ["memory://bucket/blocks", "a directory, with blanks & more"])

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 
 PROGRAM = """#!{python}
 import sys

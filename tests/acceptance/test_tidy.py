@@ -14,12 +14,12 @@ from tidemill.errors import NotFound, RunFailed
 from tidemill.model.block import Kind, Origin
 from tidemill.model.run import Demand, RunKind, RunState
 from tidemill.model.store import StoreMarker
-from tidemill.records import Forgotten
-from tidemill.retain.compaction import Limits
-from tidemill.runtime.compaction import Compactor
-from tidemill.runtime.janitor import Collected, Janitor, Scanned, Tidied
-from tidemill.runtime.trace import trace
-from tidemill.runtime.upkeep import Rules, Upkeep
+from tidemill.ports.records import Forgotten
+from tidemill.retention.compaction import Limits
+from tidemill.runtime.inspect.block_trace import trace
+from tidemill.runtime.maintenance.compaction import Compactor
+from tidemill.runtime.maintenance.service import Rules, Upkeep
+from tidemill.runtime.maintenance.vacuum import Collected, Janitor, Scanned, Tidied
 
 CHANNELS = ("events", "firsts", "words")
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
 from tidemill.algebra.program import Way
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 
 SCALE = 0.01
 SHARE = 0.3

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunState
 
 WORKFLOW = """

@@ -15,7 +15,7 @@ from tests.acceptance.test_crash import ROUNDS
 from tests.acceptance.test_submit import PROGRAM
 from tests.acceptance.test_up import PATIENCE, SETTINGS, server, until
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission
 

@@ -16,13 +16,13 @@ from tests.catalog.driver import AT_ONCE
 from tidemill.algebra.reference import same
 from tidemill.model.block import BlockState
 from tidemill.model.run import UNDER_WAY, RunKind, RunState
-from tidemill.records import Server
-from tidemill.runtime import janitor
-from tidemill.runtime.compaction import Compactor
-from tidemill.runtime.janitor import Janitor, Tidied
-from tidemill.runtime.serve import Chore, Loop, Rhythm
-from tidemill.runtime.status import status
-from tidemill.runtime.upkeep import PAUSED, WISH, Rules, Upkeep
+from tidemill.ports.records import Server
+from tidemill.runtime.inspect.status import status
+from tidemill.runtime.maintenance import vacuum
+from tidemill.runtime.maintenance.compaction import Compactor
+from tidemill.runtime.maintenance.service import PAUSED, WISH, Rules, Upkeep
+from tidemill.runtime.maintenance.vacuum import Janitor, Tidied
+from tidemill.runtime.runs.server import Chore, Loop, Rhythm
 
 CHANNELS = ("events", "firsts", "words")
 RULES = Rules(history=HISTORY, limits=LIMITS, grace=AT_ONCE)
@@ -101,7 +101,7 @@ def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None
 
 
 def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(janitor, "FILES", 1)
+    monkeypatch.setattr(vacuum, "FILES", 1)
     with opened(url, tmp_path / "blocks") as mill:
         mill.catalog.apply(WORKFLOW)
         for steps in count():
@@ -118,7 +118,7 @@ def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, mo
 
 
 def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(janitor, "FILES", 1)
+    monkeypatch.setattr(vacuum, "FILES", 1)
     stopped = upkeep(mill)
     interposed(monkeypatch, mill.store, "delete", stopped.stopping.set)
     stopped.keep_house()

@@ -10,10 +10,10 @@ import pytest
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill import documents
-from tidemill.app import Tidemill
+from tidemill.app import serialization
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, NotFound, WorkflowError
-from tidemill.wire import explained
+from tidemill.wire import explain_schemas
 
 
 def inserted(mill: Tidemill, directory: Path, channel: str, *rows: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def test_waves_are_carried_and_come_together(open_mill: Open, tmp_path: Path) ->
 def asked_of_the_tea(mill: Tidemill) -> None:
     """Up to the order and down to the parcel."""
     (tea,) = (row["wave"] for row in mill.rows("items") if row["item"] == "tea")
-    shown = explained.Lineage.model_validate(documents.lineage(mill.lineage("items", tea)))
+    shown = explain_schemas.Lineage.model_validate(serialization.lineage(mill.lineage("items", tea)))
     found = [(r.relation, r.channel) for r in shown.relatives]
     assert shown.relatives[2].row == {"number": 1, "item": "tea", "wave": tea}
     assert found == [

@@ -20,11 +20,11 @@ from tests.stream.reference import Event, history
 from tests.stream.test_windows import Drawn, events_of, streams
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import WorkflowError
 from tidemill.model.window import Window
-from tidemill.project import Project
-from tidemill.settings import Settings
 
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -27,5 +27,5 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def started(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program in the starter project, without Spark."""
-    monkeypatch.setattr("tidemill.app.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
     return tidemill.started()

@@ -19,7 +19,7 @@ from tidemill.model.analysis import NoAnalyser
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports import HEALTHY, EngineHealth, Log, Target
+from tidemill.ports.engine import HEALTHY, EngineHealth, Log, Target
 
 WRITTEN = Schema.parse("x bigint")
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from tests.cli.program import Program
 
-from tidemill.app import Tidemill
-from tidemill.records import RECOVERING, Server
-from tidemill.settings import FILE
+from tidemill.app.settings import FILE
+from tidemill.app.wiring import Tidemill
+from tidemill.ports.records import RECOVERING, Server
 
 
 def problems(document: dict[str, list[dict[str, str]]]) -> dict[str, str]:
@@ -53,7 +53,7 @@ def test_servers_that_lost_spark_are_reported(started: Program) -> None:
 
 
 def test_without_a_project_the_machine_is_checked(tidemill: Program) -> None:
-    tidemill.project.mkdir()
+    tidemill.app.project.mkdir()
     ended = tidemill("doctor", "--no-spark", "--json")
     assert ended.code == 1
     assert list(problems(ended.document)) == ["settings"]
@@ -87,7 +87,7 @@ def test_each_problem_is_named(started: Program, settings: str, broken: str) -> 
 def test_what_the_machine_lacks(
     started: Program, monkeypatch: pytest.MonkeyPatch, name: str, found: object, broken: str
 ) -> None:
-    monkeypatch.setattr(f"tidemill.cli.checks.{name}", found)
+    monkeypatch.setattr(f"tidemill.cli.doctor_checks.{name}", found)
     ended = started("doctor", "--no-spark", "--json")
     assert ended.code == 1
     assert list(problems(ended.document)) == [broken]

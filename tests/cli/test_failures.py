@@ -7,7 +7,7 @@ from tests.cli.program import Program
 
 
 def test_no_project(tidemill: Program) -> None:
-    tidemill.project.mkdir()
+    tidemill.app.project.mkdir()
     ended = tidemill("status")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: no tidemill.toml in ")
@@ -50,7 +50,7 @@ def test_a_fault_of_ours_is_said_to_be_one(started: Program, monkeypatch: pytest
     def broken(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("tidemill.app.Tidemill.kill", broken)
+    monkeypatch.setattr("tidemill.app.wiring.Tidemill.kill", broken)
     ended = started("kill", 1)
     assert ended.code == 1
     assert ended.err == "error: ZeroDivisionError: by zero; this is a fault in Tidemill, and --debug shows where\n"

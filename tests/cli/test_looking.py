@@ -12,7 +12,7 @@ from tests.cli.program import FakeEngine, Program
 
 @pytest.fixture
 def busy(tidemill: Program, made: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
     return tidemill.as_in(made, inserted_run_and_inserted)
 
 
@@ -28,7 +28,7 @@ def channel(program: Program, name: str) -> Any:
 
 
 def test_status_of_a_project_that_was_never_applied(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+    tidemill.well("init", tidemill.app.project)
     assert tidemill.json("status") == {"channels": [], "flows": [], "active": []}
     assert "channels: none; tidemill apply registers them" in tidemill.well("status").out
 

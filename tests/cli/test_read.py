@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.program import FakeEngine, Program
 
-from tidemill.cells import csv_line, to_json, to_text
-from tidemill.intake import load
+from tidemill.encoding.values import csv_line, to_json, to_text
+from tidemill.intake import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 from tidemill.model.view import View
@@ -31,7 +31,7 @@ class Reading(FakeEngine):
 
 @pytest.fixture
 def reading(started: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.SparkEngine", Reading)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", Reading)
     return started
 
 
@@ -66,7 +66,7 @@ def test_what_csv_says_can_be_inserted_again(reading: Program, tmp_path: Path) -
     directory.mkdir()
     file.write_text(reading.well("read", "orders", "--format", "csv", "--limit", 2).out)
     schema = Schema.parse("id bigint, city string, amount double")
-    load(file, format=None, schema=schema, updates=Append(), directory=directory)
+    load_file(file, format=None, schema=schema, updates=Append(), directory=directory)
     assert pq.read_table(directory).to_pylist() == ROWS[:2]
 
 

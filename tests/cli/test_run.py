@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.cli.program import FailingEngine, InterruptedEngine, Program
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
 
 
@@ -24,7 +24,7 @@ def test_the_document_has_the_run_and_its_blocks(started: Program) -> None:
 
 
 def test_a_failure_says_where_the_log_is(started: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.SparkEngine", FailingEngine)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FailingEngine)
     ended = started("run", "report")
     assert (ended.code, ended.out) == (7, "")
     assert ended.err == "error: task large_orders: no such column\nsee its log with: tidemill runs 1 --log\n"
@@ -32,7 +32,7 @@ def test_a_failure_says_where_the_log_is(started: Program, monkeypatch: pytest.M
 
 
 def test_an_interrupted_run_is_cancelled(started: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.SparkEngine", InterruptedEngine)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", InterruptedEngine)
     assert started("run", "report").code == 130
     status = started.json("status")
     assert status["active"] == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.app.test_registry import SHOP
 from tests.cli.program import Program
-from tests.test_registry import SHOP
 
 
 def registered(started: Program, tmp_path: Path) -> None:

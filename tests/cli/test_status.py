@@ -11,7 +11,7 @@ from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 from tidemill.catalog import open_catalog
 from tidemill.model.run import RunState
 from tidemill.model.task import Mode
-from tidemill.runtime.status import Consumer, FlowStatus, status
+from tidemill.runtime.inspect.status import Consumer, FlowStatus, status
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.program import Program
 from tests.cli.test_doctor import problems
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_what_is_wrong_is_said_with_its_place(started: Program) -> None:
 
 
 def test_a_failure_names_the_action_and_its_run(started: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.SparkEngine", FailingEngine)
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FailingEngine)
     ended = started("submit", written(started, one_shot()), "--watch")
     assert ended.code == 7
     assert "2 of 2 actions of submission 1 failed" in ended.err

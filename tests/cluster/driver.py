@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tidemill import app
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill, wiring
 from tidemill.errors import TidemillError
-from tidemill.project import Project
-from tidemill.settings import Settings
 
 ROWS = 200_000
 """More than the driver writes by itself."""
@@ -30,7 +29,7 @@ def copied(orders: tm.All) -> tm.Base:
 
 def main(directory: str, spark: dict[str, Any], *, probed: bool) -> None:
     if not probed:  # as if an executor had come later, on a machine without the store
-        app.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
+        wiring.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
     settings = Settings.model_validate({"spark": spark})
     with Tidemill(Path(directory), settings, Project((wf.declared(),))) as mill:
         said = {

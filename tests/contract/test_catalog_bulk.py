@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from tests.catalog.driver import Driver
 
-from tidemill.catalog.bulk import lay_history
+from tidemill.catalog.bulk_load import lay_history
 from tidemill.model.block import Position, place
 
 
 def test_a_laid_history_can_be_read_and_goes_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.bulk._AT_ONCE", 3)
+    monkeypatch.setattr("tidemill.catalog.bulk_load._AT_ONCE", 3)
     driver.insert()
     lay_history(driver.catalog, "a", 7)
     last = driver.insert()

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from tests.catalog.driver import CHANNELS, COPY, WORKFLOW, Driver, task
 
-from tidemill.catalog.counting import counted
 from tidemill.catalog.reader import SqlCatalogReader
+from tidemill.catalog.statement_count import counted
 from tidemill.model.block import Kind
 from tidemill.model.flow import Binding
 from tidemill.model.run import Demand, Outcome, Run, RunKind

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import func, select
 from tests.catalog.driver import Driver
 
-from tidemill.catalog import history
+from tidemill.catalog import run_expiry
 from tidemill.catalog.engine import engine_for
 from tidemill.catalog.tables import blocks, events, files, logs, run_reads, runs
 from tidemill.errors import Collected, NotFound
 from tidemill.model.block import Kind
 from tidemill.model.run import RunKind
-from tidemill.records import Forgotten
+from tidemill.ports.records import Forgotten
 
 
 def counted(url: str) -> dict[str, int]:
@@ -144,7 +144,7 @@ def test_numbers_are_never_given_twice(driver: Driver) -> None:
 
 
 def test_a_great_deal_is_forgotten_a_few_at_a_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "AT_ONCE", 2)
+    monkeypatch.setattr(run_expiry, "AT_ONCE", 2)
     for _ in range(8):
         replaced(driver)
     assert driver.catalog.forget("a", keep=1) == Forgotten(7, 7)

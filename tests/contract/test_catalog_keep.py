@@ -172,7 +172,7 @@ def test_collecting_nothing_changes_nothing(driver: Driver) -> None:
 
 
 def test_collecting_a_great_many(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.collection._AT_ONCE", 2)
+    monkeypatch.setattr("tidemill.catalog.garbage_collection._AT_ONCE", 2)
     first = driver.insert(kind=Kind.BASE)
     blocks = [first, *(driver.insert() for _ in range(4))]
     shared = driver.compact("a", 5, first.files)

@@ -9,7 +9,7 @@ from tests.catalog.driver import Driver, base, fold, moves_of, outcome
 
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import Kind
-from tidemill.records import Merging
+from tidemill.ports.records import Merging
 
 
 def test_runs_and_others_pay(driver: Driver) -> None:

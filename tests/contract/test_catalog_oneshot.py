@@ -13,7 +13,7 @@ from tidemill.errors import CannotFree, Conflict, NotFound, RunFailed
 from tidemill.model.run import Demand, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import Submission
-from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.maintenance.vacuum import Janitor
 
 DIAMOND = workflow(action(1, "a"), action(2, "b", 1), action(3, "c", 1), action(4, "d", 2, 3))
 

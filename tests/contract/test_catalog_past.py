@@ -10,14 +10,14 @@ import pytest
 from tests.catalog.driver import WORKFLOW, Driver
 from tests.runtime.oneshots import Bench, action, bench, chain, verdicts, workflow
 
-from tidemill.catalog.ledger import Ledger
+from tidemill.catalog.dataset_catalog import Ledger
 from tidemill.errors import NotFound
 from tidemill.model.block import Kind
-from tidemill.model.past import Period
 from tidemill.model.run import RunKind
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import ForgottenPast, Submission
-from tidemill.retain.past import Figures, Resolution, figures
+from tidemill.model.usage import Period
+from tidemill.retention.usage_history import Figures, Resolution, figures
 
 DAY = 86_400.0
 YEAR = 365 * DAY

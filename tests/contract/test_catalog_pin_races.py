@@ -16,10 +16,10 @@ from tests.catalog.interleaving import between, watch
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
 from tidemill.model.block import Block, BlockState, Kind
-from tidemill.ports import Engine as SparkLike
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.janitor import Janitor
-from tidemill.runtime.pins import pin
+from tidemill.ports.engine import Engine as SparkLike
+from tidemill.runtime.maintenance.pins import pin
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage.local import LocalBlockStore
 
 __all__ = ["watch"]

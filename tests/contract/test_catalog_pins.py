@@ -17,12 +17,12 @@ from tidemill.model.flow import Binding
 from tidemill.model.task import Mode
 from tidemill.model.view import blocks_of, snapshot
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Engine
-from tidemill.retain.collection import Need, collectable
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.janitor import Janitor
-from tidemill.runtime.pins import pin
-from tidemill.runtime.trace import sources
+from tidemill.ports.engine import Engine
+from tidemill.retention.garbage_collection import Need, collectable
+from tidemill.runtime.inspect.block_trace import sources
+from tidemill.runtime.maintenance.pins import pin
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage.local import LocalBlockStore
 
 COPY = Binding("copy", (task("copying", {"a": Mode.NEW, "b": Mode.ALL}, {"d": Kind.DELTA}),))

@@ -17,7 +17,7 @@ from tidemill.model.run import RunState, demand_of
 from tidemill.model.task import Mode
 from tidemill.model.trigger import After, AllOf, Cron, Data, Every, Reached, Trigger
 from tidemill.model.workflow import Workflow
-from tidemill.records import Server
+from tidemill.ports.records import Server
 
 OTHER = Binding("other", (task("others", {"b": Mode.NEW}, {"e": Kind.DELTA}),))
 

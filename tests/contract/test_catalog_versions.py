@@ -24,9 +24,9 @@ from tidemill.model.run import Claim, Consumption, RunKind, demand_of
 from tidemill.model.task import Mode, Read, Refresh, Task, Variant, Write
 from tidemill.model.trigger import Data
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Engine as SparkLike
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.janitor import Janitor
+from tidemill.ports.engine import Engine as SparkLike
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage.local import LocalBlockStore
 
 __all__ = ["watch"]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tidemill.arrow_types import arrow_type
+from tidemill.encoding.arrow_types import arrow_type
 from tidemill.model.schema import Field, Schema
 
 NAMES = ("a", "b c", "ü", "d.e", "x,y")

@@ -23,7 +23,7 @@ from tests.intake.samples import (
 )
 
 from tidemill.errors import BadInput
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 
@@ -34,7 +34,7 @@ def come_back(sample: Sample, name: str, write: Write) -> None:
     with tempfile.TemporaryDirectory() as folder:
         desk = Desk(Path(folder))
         write(desk.folder / name)
-        loaded = load(desk.folder / name, format=None, schema=sample.schema, updates=Append(), directory=desk.out)
+        loaded = load_file(desk.folder / name, format=None, schema=sample.schema, updates=Append(), directory=desk.out)
         assert loaded.rows == len(sample.rows)
         assert [comparable(row) for row in desk.stored()] == sample.expected
 
@@ -44,7 +44,7 @@ def complaint(schema: Schema, name: str, write: Write) -> str:
         desk = Desk(Path(folder))
         write(desk.folder / name)
         with pytest.raises(BadInput) as caught:
-            load(desk.folder / name, format=None, schema=schema, updates=Append(), directory=desk.out)
+            load_file(desk.folder / name, format=None, schema=schema, updates=Append(), directory=desk.out)
         assert list(desk.out.iterdir()) == []
         return str(caught.value)
 

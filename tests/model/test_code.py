@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.model.canonical_json import MOST
 from tidemill.model.code import Walked, walked, walked_script
-from tidemill.model.plain import MOST
 
 TASK = '''
 import math
@@ -304,7 +304,7 @@ def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., Walked]
 
 
 def test_an_identity_is_the_same_in_every_process() -> None:
-    program = "from tidemill.model.identity import identity; from tidemill.model.plain import plain; "
+    program = "from tidemill.model.identity import identity; from tidemill.model.canonical_json import plain; "
     program += "print(identity(plain({'x': {'a', 'b', 'c'}, 'y': (1, 2.5, None)})))"
     said = {
         subprocess.run(

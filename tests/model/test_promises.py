@@ -7,11 +7,11 @@ import pytest
 import tidemill as tm
 from tidemill.errors import WorkflowError
 from tidemill.model.codec import promise_from_json, promise_to_json
-from tidemill.model.promise import EVERY, Form, Promise
-from tidemill.model.promised import inputs_of
+from tidemill.model.freshness_target import EVERY, Form, Promise
+from tidemill.model.targeted_workflow import inputs_of
 from tidemill.model.trigger import Lag
-from tidemill.plan.declared import graph_of
-from tidemill.plan.problems import broken_promises
+from tidemill.planner.validation import broken_promises
+from tidemill.planner.workflow_graph import graph_of
 
 
 def search(scores: object = None, ranked: object = None, consistency: object = None) -> tm.Workflow:

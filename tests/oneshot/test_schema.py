@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.oneshot.test_read import WORKFLOW
+from tests.api.documents.test_parser import WORKFLOW
 
-from tidemill.oneshot.form import schema
-from tidemill.oneshot.read import _form_problems
+from tidemill.api.documents.form import schema
+from tidemill.api.documents.parser import _form_problems
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas" / "one-shot-workflow.json"
 VALIDATOR = jsonschema_rs.validator_for(schema())

@@ -12,8 +12,7 @@ from tidemill.model.block import BEGINNING, Block, File, Kind, Origin, Position,
 from tidemill.model.change import Append, Patch, Rows, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
-from tidemill.retain.collection import Need, collectable
-from tidemill.retain.compaction import (
+from tidemill.retention.compaction import (
     Balance,
     Compaction,
     Fold,
@@ -24,6 +23,7 @@ from tidemill.retain.compaction import (
     sharable,
     without,
 )
+from tidemill.retention.garbage_collection import Need, collectable
 
 
 class Hands(Protocol):

@@ -20,9 +20,9 @@ from tidemill.model.block import File, Kind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Snapshot, View, blocks_of
-from tidemill.retain.compaction import Limits
+from tidemill.retention.compaction import Limits
 from tidemill.spark.compaction import touched, write_files
-from tidemill.spark.reading import Reader
+from tidemill.spark.view_reader import Reader
 
 SPARK_EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 50)
 STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "fold", "rebase", "tidy", "collect")

@@ -19,7 +19,7 @@ from tests.oracle.queries.histories import NAMES, Input, Insert
 from tests.oracle.queries.report import Different
 from tests.oracle.queries.tally import CONSTRUCTS, LEAST, Tally
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.change import Signed
 
 CAMPAIGN = "TIDEMILL_EXAMPLES" in os.environ

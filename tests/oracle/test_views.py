@@ -24,9 +24,9 @@ from tidemill.model.block import File
 from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
-from tidemill.spark.holding import Holder
-from tidemill.spark.local import ROWS, Held
-from tidemill.spark.reading import Reader
+from tidemill.spark.local.batches import ROWS, Held
+from tidemill.spark.local.block_reader import Holder
+from tidemill.spark.view_reader import Reader
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 _fresh = count()

@@ -14,11 +14,11 @@ from tests.publish.test_notify import hook as hook  # a fixture
 from tests.server.mill import Served, served
 from tests.server.test_sources import serving
 
-from tidemill.deliveries import deliveries
+from tidemill.app.deliveries import deliveries
+from tidemill.app.settings import Settings
+from tidemill.encoding.block_rows import AT_ONCE, Selection, pieces
 from tidemill.publish import Delivery
 from tidemill.publish.webhook import signature
-from tidemill.settings import Settings
-from tidemill.tap import AT_ONCE, Selection, pieces
 
 
 @pytest.fixture

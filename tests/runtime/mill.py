@@ -10,18 +10,18 @@ from typing import Any
 from tests.acceptance.plain import QueryEngine
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.change import Rows
 from tidemill.model.flow import Binding
 from tidemill.model.run import Run, RunState
 from tidemill.model.time import Timeline
 from tidemill.model.workflow import Workflow
-from tidemill.plan.standing import Kept, kept
-from tidemill.ports import Engine
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.keep import Keeper
-from tidemill.runtime.views import Views
+from tidemill.planner.catalog_state import Kept, kept
+from tidemill.ports.engine import Engine
+from tidemill.runtime.freshness.controller import Keeper
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.views import Views
 from tidemill.storage import open_store
 
 
@@ -45,12 +45,12 @@ class Mill:
         assert declared.schema is not None
         path = self.directory / "new.csv"
         path.write_text("\n".join([",".join(declared.schema.names), *lines]) + "\n")
-        Inserter(self.executor, load).file(channel, path)
+        Inserter(self.executor, load_file).file(channel, path)
 
     def insert_rows(self, channel: str, rows: Iterable[Mapping[str, Any]]) -> None:
         path = self.directory / "new.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        Inserter(self.executor, load).file(channel, path)
+        Inserter(self.executor, load_file).file(channel, path)
 
     def due(self) -> list[Run]:
         """Fire what is due; the runs that it asks for."""

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.api.documents import Sources
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.ledger import Ledger
+from tidemill.catalog.dataset_catalog import Ledger
 from tidemill.errors import RunFailed, WorkflowError
 from tidemill.model.identity import identity
 from tidemill.model.run import RunKind
@@ -27,11 +28,11 @@ from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset, Submission
 from tidemill.model.task import Sql, Task
 from tidemill.model.view import Snapshot, View
-from tidemill.oneshot import Sources
-from tidemill.ports import BlockStore, Log, Target
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.stored import Budgets
-from tidemill.runtime.workshop import Workshop
+from tidemill.ports.engine import Log, Target
+from tidemill.ports.storage import BlockStore
+from tidemill.runtime.oneshot.service import Workshop
+from tidemill.runtime.oneshot.storage_report import Budgets
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import Placer, open_store
 
 SCHEMA = Schema.parse("x string")

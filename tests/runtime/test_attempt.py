@@ -11,11 +11,11 @@ from tests.acceptance.plain import PlainEngine
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BlockDamaged, CatalogError, EngineLost, RunFailed, StorageError, TidemillError
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.run import LOST, RunState
-from tidemill.runtime.asking import ask
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.requests import ask
 from tidemill.storage import open_store
 
 wf = tm.Workflow("attempts")
@@ -45,7 +45,7 @@ def executor(tmp_path: Path) -> Iterator[Executor]:
 def insert(executor: Executor, directory: Path, word: str) -> None:
     path = directory / f"{word}.csv"
     path.write_text(f"word\n{word}\n")
-    Inserter(executor, load).file("words", path)
+    Inserter(executor, load_file).file("words", path)
 
 
 def attempt(executor: Executor) -> RunState:

@@ -12,12 +12,12 @@ from tests.acceptance.plain import PlainEngine
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import RunFailed
-from tidemill.intake import load
+from tidemill.intake import load_file
 from tidemill.model.run import RunKind, RunState
-from tidemill.records import Server
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.insert import Inserter
-from tidemill.runtime.serve import Loop, Rhythm
+from tidemill.ports.records import Server
+from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.insert import Inserter
+from tidemill.runtime.runs.server import Loop, Rhythm
 from tidemill.storage import open_store
 
 wf = tm.Workflow("clocks")
@@ -69,7 +69,7 @@ def executor(tmp_path: Path, clock: Elsewhere) -> Iterator[Executor]:
 def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock: Elsewhere, tmp_path: Path) -> None:
     path = tmp_path / "words.csv"
     path.write_text("word\ngood\n")
-    Inserter(executor, load).file("words", path)
+    Inserter(executor, load_file).file("words", path)
     FAILURES.append("not now")
     run, _ = executor.flow(WORKFLOW.bindings[0], {})
     assert (run.state, run.attempt) == (RunState.FINISHED, 2)

@@ -16,8 +16,8 @@ from tests.catalog.driver import AT_ONCE
 
 from tidemill.catalog import open_catalog
 from tidemill.model.run import Demand, RunKind
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.upkeep import Rules, Upkeep
+from tidemill.runtime.maintenance.service import Rules, Upkeep
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import open_store
 
 

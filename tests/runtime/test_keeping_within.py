@@ -16,8 +16,8 @@ from tidemill.errors import Conflict, ForeignStore, IllegalMove, NotFound
 from tidemill.model.states import DatasetState as D
 from tidemill.model.store import StoreMarker
 from tidemill.model.submission import StoredDataset
-from tidemill.runtime.evict import Evictor
-from tidemill.runtime.stored import Budget, Budgets
+from tidemill.runtime.oneshot.eviction import Evictor
+from tidemill.runtime.oneshot.storage_report import Budget, Budgets
 
 WORKFLOWS = ("one", "two")
 

@@ -15,18 +15,18 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, verdicts, workflow
 
+from tidemill.api.documents import Sources, parsed, task_of
 from tidemill.errors import LeaseLost, RunFailed
-from tidemill.model.past import Period
 from tidemill.model.run import Demand, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import Product
 from tidemill.model.task import Command
-from tidemill.oneshot import Sources, parsed, task_of
-from tidemill.records import Server
-from tidemill.retain.past import Resolution, Split
-from tidemill.runtime.actions import Actor
-from tidemill.runtime.serve import Loop, Rhythm
-from tidemill.runtime.stored import Budget, Budgets
+from tidemill.model.usage import Period
+from tidemill.ports.records import Server
+from tidemill.retention.usage_history import Resolution, Split
+from tidemill.runtime.oneshot.actions import Actor
+from tidemill.runtime.oneshot.storage_report import Budget, Budgets
+from tidemill.runtime.runs.server import Loop, Rhythm
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_a_dataset_is_not_charged_for_the_start_of_the_engine(mill: Bench, monke
             now += 46.0
         now += 7.0
 
-    monkeypatch.setattr("tidemill.runtime.timing.monotonic", lambda: now)
+    monkeypatch.setattr("tidemill.runtime.runs.timing.monotonic", lambda: now)
     mill.engine.before = work
     made = mill.run(chain("a", "b"))
     assert [mill.dataset(made, key).seconds for key in (1, 2)] == [7.0, 7.0]

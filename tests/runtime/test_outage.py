@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.outage import Outage
-from tests.runtime.test_gather import House
+from tests.runtime.runs.test_insert_batcher import House
 
 from tidemill.errors import CatalogError, InsertUnderWay
 from tidemill.model.block import Kind
 from tidemill.model.identity import identity
 from tidemill.model.run import Demand, Filled, Outcome, RunKind, RunState, WantSlot
 from tidemill.model.store import Grace
-from tidemill.runtime.insert import Inserted, Inserter
-from tidemill.runtime.janitor import Janitor
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.insert import Inserted, Inserter
 
 ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 Insert = Callable[[House, Path], Inserted | Exception]

@@ -18,10 +18,10 @@ from tidemill.catalog import open_catalog
 from tidemill.model.block import Kind
 from tidemill.model.run import Claim
 from tidemill.model.store import Grace
-from tidemill.ports import Engine
-from tidemill.runtime.execute import Executor
-from tidemill.runtime.janitor import Janitor
-from tidemill.runtime.ownership import advance_marker
+from tidemill.ports.engine import Engine
+from tidemill.runtime.maintenance.store_ownership import advance_marker
+from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import LocalBlockStore
 
 GRACE = Grace(blocks=2.0, orphans=5.0)

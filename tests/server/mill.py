@@ -15,14 +15,14 @@ from fastapi import FastAPI
 from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.catalog.access import Accounts
 from tidemill.model.access import Role
-from tidemill.project import Project
 from tidemill.server.access import Access
 from tidemill.server.app import PREFIX, api
 from tidemill.server.options import Options
-from tidemill.settings import Settings
 
 HERE = "http://127.0.0.1"
 OPTIONS = Options(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
@@ -114,7 +114,7 @@ def served(
 
 def _without_spark(directory: Path, settings: Settings) -> Tidemill:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidemill.app.SparkEngine", Engine)
+        patch.setattr("tidemill.app.wiring.SparkEngine", Engine)
         return Tidemill(directory, settings, Project((wf.declared(),)))
 
 

@@ -18,10 +18,10 @@ from tests.server.test_roles import ALLOWED, ANYONE, ONE_SHOT
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
-from tidemill.server.listen import Listener
+from tidemill.server.http_server import Listener
+from tidemill.wire.http_status import error_of
 from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable
-from tidemill.wire.sending import sent_as
-from tidemill.wire.statuses import error_of
+from tidemill.wire.upload_client import sent_as
 
 
 @pytest.fixture(scope="module")

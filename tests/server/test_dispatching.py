@@ -8,7 +8,7 @@ import pytest
 from tests.server.mill import Served, served
 
 from tidemill.model.run import RunKind
-from tidemill.runtime.upkeep import PAUSED, WISH
+from tidemill.runtime.maintenance.service import PAUSED, WISH
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tidemill.errors import CatalogError
-from tidemill.records import Event
+from tidemill.ports.records import Event
 from tidemill.server import feed as feeding
 from tidemill.server.feed import Feed
 

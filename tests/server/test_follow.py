@@ -11,11 +11,11 @@ import pytest
 from tests.server.mill import OPTIONS, Served, served
 
 from tidemill.client import Client
+from tidemill.encoding.block_rows import AT_ONCE
 from tidemill.errors import BadInput, Collected, NotFound
-from tidemill.server.listen import Listener
-from tidemill.tap import AT_ONCE
-from tidemill.wire.following import Followed
+from tidemill.server.http_server import Listener
 from tidemill.wire.refusals import Unidentified
+from tidemill.wire.subscribe_client import Followed
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from tidemill.client import Client
 from tidemill.model.block import Kind
 from tidemill.model.identity import identity
 from tidemill.model.run import Demand, Filled, Outcome, Run, RunKind, WantSlot
-from tidemill.server.listen import Listener
-from tidemill.wire import shapes
+from tidemill.server.http_server import Listener
+from tidemill.wire import schemas
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "word": ["one", "two"]})
 
@@ -100,7 +100,7 @@ def test_a_key_inserts_once(shop: Served) -> None:
 def test_many_small_ones_share_blocks_and_each_has_its_answer(shop: Served) -> None:
     with Listener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
 
-        def one(number: int) -> shapes.Inserted:
+        def one(number: int) -> schemas.Inserted:
             return client.insert("orders", [{"id": number, "word": f"w{number}"}], key=f"k{number}")
 
         with ThreadPoolExecutor(8) as pool:

@@ -17,10 +17,10 @@ from websockets.sync.client import ClientConnection, connect
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, NotFound
-from tidemill.runtime.gather import Answer, Gatherer, Wanted
-from tidemill.server.listen import Listener
+from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Wanted
+from tidemill.server.http_server import Listener
+from tidemill.wire.client_sockets import address_of
 from tidemill.wire.refusals import Forbidden, Invalid, Unidentified
-from tidemill.wire.sockets import address_of
 
 LASTING = replace(OPTIONS, listen=60.0, patience=0.02)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.server.mill import CSV, Served
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.errors import BadInput
-from tidemill.ports import EngineHealth
-from tidemill.runtime import status as standing
+from tidemill.ports.engine import EngineHealth
+from tidemill.runtime.inspect import status as standing
 
 
 def get(shop: Served, path: str, **params: Any) -> Any:
@@ -30,8 +30,8 @@ def busy(shop: Served) -> Served:
 
 def test_status_is_that_of_the_command_line(busy: Served) -> None:
     now = standing.status(busy.mill.catalog)
-    assert get(busy, "/status", all=True) == documents.status(now)
-    assert get(busy, "/status") == documents.status(standing.without_states(now))
+    assert get(busy, "/status", all=True) == serialization.status(now)
+    assert get(busy, "/status") == serialization.status(standing.without_states(now))
 
 
 def test_staleness_grows_while_something_waits(busy: Served) -> None:
@@ -59,9 +59,9 @@ def test_blocks(busy: Served) -> None:
     found = get(busy, "/channels/orders/blocks")["blocks"]
     assert [b["seq"] for b in found] == [1, 0]
     newest = busy.mill.catalog.block(found[0]["id"])
-    assert found[0] == documents.block(newest) == get(busy, f"/blocks/{newest.id}")
+    assert found[0] == serialization.block(newest) == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
-    assert get(busy, f"/blocks/{newest.id}/trace") == documents.trace(busy.mill.trace(newest.id))
+    assert get(busy, f"/blocks/{newest.id}/trace") == serialization.trace(busy.mill.trace(newest.id))
 
 
 def test_only_events_with_tags_have_a_lineage(busy: Served) -> None:
@@ -133,7 +133,7 @@ def test_runs_in_pages(shop: Served) -> None:
 def test_one_run_with_its_log(busy: Served) -> None:
     run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
     found = get(busy, f"/runs/{run}")
-    assert found["run"] == documents.run(busy.mill.catalog.run(run))
+    assert found["run"] == serialization.run(busy.mill.catalog.run(run))
     assert [b["channel"] for b in found["blocks"]] == ["words"]
     assert found["reads"][0]["channel"] == "orders"
     assert get(busy, f"/runs/{run}/log") == {"run": run, "log": found["log"]}
@@ -141,7 +141,7 @@ def test_one_run_with_its_log(busy: Served) -> None:
 
 def test_events_after_and_newest(busy: Served) -> None:
     every = busy.mill.catalog.events(limit=1000)
-    assert get(busy, "/events", after=0, limit=1000)["events"] == [documents.event(e) for e in every]
+    assert get(busy, "/events", after=0, limit=1000)["events"] == [serialization.event(e) for e in every]
     assert [e["id"] for e in get(busy, "/events", limit=2)["events"]] == [e.id for e in every[-2:]]
     run = every[-1].run
     assert {e["run"] for e in get(busy, "/events", run=run)["events"]} == {run}
@@ -190,7 +190,7 @@ def test_workflows_pause_go_on_and_go_first(shop: Served) -> None:
     assert client.post("/workflows/shop/resume").json()["paused"] is False
     assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
     (found,) = shop.mill.catalog.workflows()
-    assert get(shop, "/workflows")["workflows"] == [documents.workflow(found)]
+    assert get(shop, "/workflows")["workflows"] == [serialization.workflow(found)]
 
 
 def test_triggers_firings_and_servers(shop: Served) -> None:
@@ -200,10 +200,10 @@ def test_triggers_firings_and_servers(shop: Served) -> None:
     for leaf in shop.mill.catalog.due_triggers():
         shop.mill.catalog.fire(leaf)
     catalog = shop.mill.catalog
-    assert get(shop, "/triggers")["triggers"] == [documents.trigger(t) for t in catalog.triggers()]
-    assert get(shop, "/firings", flow="words")["firings"] == [documents.firing(f) for f in catalog.firings()]
+    assert get(shop, "/triggers")["triggers"] == [serialization.trigger(t) for t in catalog.triggers()]
+    assert get(shop, "/firings", flow="words")["firings"] == [serialization.firing(f) for f in catalog.firings()]
     assert len(get(shop, "/firings")["firings"]) == 1
-    assert get(shop, "/servers")["servers"] == [documents.server(s) for s in catalog.servers()]
+    assert get(shop, "/servers")["servers"] == [serialization.server(s) for s in catalog.servers()]
 
 
 def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
@@ -227,7 +227,7 @@ def test_what_is_inserted_can_be_read(shop: Served) -> None:
     answer = shop.insert(CSV)
     assert answer.status_code == 201
     block = shop.mill.catalog.block(answer.json()["block"]["id"])
-    assert answer.json() == {"block": documents.block(block), "repeated": False}
+    assert answer.json() == {"block": serialization.block(block), "repeated": False}
     assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
 
 

@@ -19,13 +19,13 @@ import httpx
 import pytest
 from tests.server.mill import Served, served
 
-from tidemill.arrivals import lease_name, subscriptions
+from tidemill.app.settings import Settings
+from tidemill.app.sources import lease_name, subscriptions
 from tidemill.errors import BadInput, CatalogError, StorageError
 from tidemill.intake.sources import FolderSource, Subscription, TcpSource
 from tidemill.intake.sources.websub import lines_of
-from tidemill.runtime.sources import Source, Sources
-from tidemill.server.listen import Listener
-from tidemill.settings import Settings
+from tidemill.runtime.runs.sources import Source, Sources
+from tidemill.server.http_server import Listener
 
 PATIENCE = 30.0
 SECRET = "a secret of some length"

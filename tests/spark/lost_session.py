@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 import tidemill as tm
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, SparkSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.project import Project
-from tidemill.settings import Settings, SparkSettings
 
 wf = tm.Workflow("killed")
 wf.input("words", "word string")

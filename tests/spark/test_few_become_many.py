@@ -11,12 +11,11 @@ from pyspark.sql import SparkSession
 
 import tidemill as tm
 from tidemill.algebra.operators import Join, JoinKind, Operator, Scan
-from tidemill.app import Tidemill
-from tidemill.project import Project
-from tidemill.settings import Settings
-from tidemill.spark import by_hand
-from tidemill.spark.by_hand import ByHand
-from tidemill.spark.local import Held, schema_of
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
+from tidemill.spark.local.batches import Held, operators, schema_of
+from tidemill.spark.local.operators import ByHand
 
 LIMIT = "spark.driver.maxResultSize"
 
@@ -33,7 +32,7 @@ def narrow(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.usefixtures("narrow")
 def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_hand, "_PAIRS", 0)
+    monkeypatch.setattr(operators, "_PAIRS", 0)
     workflow = tm.Workflow("many")
     workflow.input("t", "k int")
     workflow.sql("pairs", "SELECT a.k, repeat(hex(a.k * b.k), 50) AS s FROM t a CROSS JOIN t b")
@@ -46,7 +45,7 @@ def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_hand, "_MANY", 20)
+    monkeypatch.setattr(operators, "_MANY", 20)
     rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
 
     def joined(often: int) -> Held | None:

@@ -15,12 +15,12 @@ from tidemill.algebra.operators import Filter, Join, JoinKind, Named, One, Opera
 from tidemill.algebra.program import Output, Program
 from tidemill.model.block import Kind
 from tidemill.model.change import Append
-from tidemill.ports import Target
+from tidemill.ports.engine import Target
 from tidemill.spark.compaction import write_files
-from tidemill.spark.local import Hand, Held
+from tidemill.spark.local.batches import Hand, Held
 from tidemill.spark.merge import Keys
 from tidemill.spark.programs import Running
-from tidemill.spark.small import RunningSmall
+from tidemill.spark.small_programs import RunningSmall
 
 
 class NoScans:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.stream.blocks import rebuilt, table_of
 from tidemill.stream.cache import PAGE, Cache, Partition, run_cached
 from tidemill.stream.keyed import Columns, Step, run
 from tidemill.stream.layout import Layout, Rows
+from tidemill.stream.state_blocks import rebuilt, table_of
 from tidemill.stream.table import StateTable
 
 LAYOUT = Layout(("account",), {"balance": "i8", "times": "i2"})

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.stream.blocks import rebuilt, table_of
 from tidemill.stream.keyed import Columns, Step, run
 from tidemill.stream.layout import Layout, Rows
+from tidemill.stream.state_blocks import rebuilt, table_of
 from tidemill.stream.table import SMALLEST, StateTable
 
 LAYOUT = Layout(("road", "vehicle"), {"sum": "i8", "seen": "i4", "odd": "?"})

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.stream.test_windows import Drawn, entry, events_of, streams
 
 from tidemill.model.window import Extent, Unit, Window
-from tidemill.stream.blocks import table_of
 from tidemill.stream.layout import Rows
 from tidemill.stream.panes import Panes
+from tidemill.stream.state_blocks import table_of
 from tidemill.stream.windows.operator import Windows
 
 Found = dict[tuple[int, int, int], tuple[int, int]]

@@ -14,8 +14,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 from tests.ui import shop
 
-from tidemill.app import Tidemill
-from tidemill.settings import FILE
+from tidemill.app.settings import FILE
+from tidemill.app.wiring import Tidemill
 
 ROOT = Path(__file__).parents[2]
 NODES = 7

@@ -15,9 +15,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.ui import gallery
 
-from tidemill.app import Tidemill
+from tidemill.app.settings import FILE
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import TO_COME, UNDER_WAY
-from tidemill.settings import FILE
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"

@@ -19,18 +19,18 @@ import uvicorn
 from fastapi import FastAPI, Request
 from tests.acceptance.plain import PlainEngine
 
-import tidemill.app
+import tidemill.app.wiring
 from tidemill.algebra.declare import NEW
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.operators import At
 from tidemill.algebra.program import Query
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.change import Rows
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
-from tidemill.ports import Log, Target
-from tidemill.ui import Viewer, mount, standing
+from tidemill.ports.engine import Log, Target
+from tidemill.ui import Viewer, health, mount
 from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
@@ -84,8 +84,8 @@ def _shape(rows: Rows) -> Schema:
 
 def main(project: str, engine: str = "plain", part: str = "all") -> None:
     if engine == "plain":
-        vars(tidemill.app)["SparkEngine"] = Plain
-    vars(standing)["GRACE"] = GRACE
+        vars(tidemill.app.wiring)["SparkEngine"] = Plain
+    vars(health)["GRACE"] = GRACE
     with Tidemill.open(project) as mill, ExitStack() as stack:
         if part != "page":
             stack.enter_context(_working(mill))

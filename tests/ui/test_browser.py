@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ui.house import NODES, House, house, worker
 from tests.ui.site import LOCK
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import Demand
 from tidemill.model.schema import Schema
 from tidemill.model.submission import Product
-from tidemill.runtime.asking import ask
+from tidemill.runtime.runs.requests import ask
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (

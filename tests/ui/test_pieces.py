@@ -16,20 +16,20 @@ from tests.catalog.driver import Driver
 from tidemill.errors import NotFound
 from tidemill.model.block import BlockState
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.records import Event
-from tidemill.retain.past import Figures, Resolution, Split
-from tidemill.runtime.asking import ask
-from tidemill.runtime.staleness import Curve
+from tidemill.ports.records import Event
+from tidemill.retention.usage_history import Figures, Resolution, Split
+from tidemill.runtime.freshness.staleness import Curve
+from tidemill.runtime.runs.requests import ask
 from tidemill.ui import bars
 from tidemill.ui.bars import Part
 from tidemill.ui.channel import Held
 from tidemill.ui.events import SHOWN, matching
+from tidemill.ui.formatting import cell
 from tidemill.ui.freshness import options
+from tidemill.ui.health import Standing
 from tidemill.ui.history import Asked
 from tidemill.ui.policy import Policy
-from tidemill.ui.standing import Standing
-from tidemill.ui.strip import strip
-from tidemill.ui.words import cell
+from tidemill.ui.run_lanes import strip
 
 
 def run(number: int, started: float | None, finished: float | None, owner: str = "vm:1") -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop
-from tidemill.retain.eviction.history import Made
+from tidemill.retention.eviction.history import Made
 
 USUAL = {
     "parse": (60.0, 50.0),

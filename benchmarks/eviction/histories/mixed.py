@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop, zipf
-from tidemill.retain.eviction.history import Made
+from tidemill.retention.eviction.history import Made
 
 USUAL = {
     "prepare": (300.0, 300.0),

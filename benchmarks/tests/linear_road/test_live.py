@@ -15,10 +15,10 @@ from benchmarks.linear_road.tolling import TOLLING, workflow
 from benchmarks.linear_road.traffic import Plan, made
 from benchmarks.linear_road.validator import expected, judged
 
-from tidemill.app import Tidemill
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
-from tidemill.project import Project
-from tidemill.settings import Settings, UpkeepSettings
 from tidemill.stream.keyed import together
 
 PLAN = Plan(

@@ -10,7 +10,7 @@ from tidemill.model.channel import Channel, Role
 from tidemill.model.flow import Binding
 from tidemill.model.stateful import Stateful, Windowed
 from tidemill.model.task import Task
-from tidemill.model.waved import Started
+from tidemill.model.wave_steps import Started
 from tidemill.model.workflow import in_order
 
 

@@ -13,21 +13,21 @@ from tidemill.algebra.relation import Relation
 from tidemill.algebra.stages import Rows, channels_of
 from tidemill.api import parts
 from tidemill.api.marks import Base, Delta, Duration, F, Lag, Reading, Writing
-from tidemill.api.streaming import Streaming
-from tidemill.carrying import carried
-from tidemill.errors import WorkflowError
-from tidemill.model.block import Kind
-from tidemill.model.flow import Flow as FlowModel
-from tidemill.model.flow import Use
-from tidemill.model.location import Location, caller
-from tidemill.model.promise import Promise
-from tidemill.model.task import Command, Function, Mode, Read, Refresh, Sql, Task, Variant, Write
-from tidemill.model.trigger import Trigger
-from tidemill.streams import (
+from tidemill.api.stateful import (
     ended_tasks,
     on_windows,
     windows_of,
 )
+from tidemill.api.streaming import Streaming
+from tidemill.api.waves import carried
+from tidemill.errors import WorkflowError
+from tidemill.model.block import Kind
+from tidemill.model.flow import Flow as FlowModel
+from tidemill.model.flow import Use
+from tidemill.model.freshness_target import Promise
+from tidemill.model.location import Location, caller
+from tidemill.model.task import Command, Function, Mode, Read, Refresh, Sql, Task, Variant, Write
+from tidemill.model.trigger import Trigger
 
 
 class Flow(Streaming):

@@ -8,18 +8,18 @@ from typing import Any
 
 from tidemill.algebra.sql.tables import NotASelect, table_names
 from tidemill.api.marks import REFRESH, STATE, Duration, Key, Lag, Reading, Writing
-from tidemill.carrying import carried_query
+from tidemill.api.triggers import interval
+from tidemill.api.waves import carried_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.duration import seconds
 from tidemill.model.flow import Flow as FlowModel
+from tidemill.model.freshness_target import EVERY, Form, Promise
 from tidemill.model.location import Location
-from tidemill.model.promise import EVERY, Form, Promise
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Retry, Write
 from tidemill.model.trigger import Trigger
-from tidemill.when import interval
 
 
 def schema(channel: str, ddl: str | None, where: Location) -> Schema | None:

@@ -8,15 +8,7 @@ from typing import Any
 
 from tidemill.api import parts
 from tidemill.api.marks import STATE, Duration, F, Key, Reading
-from tidemill.model.kept import Kept
-from tidemill.model.location import Location, caller
-from tidemill.model.promise import NONE as NO_PROMISE
-from tidemill.model.promise import Promise
-from tidemill.model.stateful import Windowed
-from tidemill.model.task import Read, Task
-from tidemill.model.trigger import Trigger
-from tidemill.model.window import Between, Window
-from tidemill.streams import (
+from tidemill.api.stateful import (
     keyed_code,
     operated_code,
     started_task,
@@ -24,6 +16,14 @@ from tidemill.streams import (
     synched_task,
     window_task,
 )
+from tidemill.model.freshness_target import NONE as NO_PROMISE
+from tidemill.model.freshness_target import Promise
+from tidemill.model.location import Location, caller
+from tidemill.model.state_rows import Kept
+from tidemill.model.stateful import Windowed
+from tidemill.model.task import Read, Task
+from tidemill.model.trigger import Trigger
+from tidemill.model.window import Between, Window
 
 
 class Streaming(ABC):

@@ -9,6 +9,7 @@ from tidemill.algebra.declare import worked_out
 from tidemill.api import parts
 from tidemill.api.flow import Flow
 from tidemill.api.marks import Duration, Key, Lag
+from tidemill.api.watermarks import EDGE, settling
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
 from tidemill.model.block import Kind
@@ -16,16 +17,15 @@ from tidemill.model.change import Append, Updates
 from tidemill.model.channel import Channel, Role
 from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding
+from tidemill.model.freshness_target import Promise
 from tidemill.model.location import Location, caller
-from tidemill.model.promise import Promise
-from tidemill.model.promised import misplaced, with_promises
+from tidemill.model.refresh_group import apart
+from tidemill.model.refresh_group import together as one_flow
+from tidemill.model.targeted_workflow import misplaced, with_promises
 from tidemill.model.task import Function, Mode, Read, Task, Variant, Write
-from tidemill.model.together import apart
-from tidemill.model.together import together as one_flow
 from tidemill.model.trigger import Trigger
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
-from tidemill.settling import EDGE, settling
 
 
 class Workflow(Flow):

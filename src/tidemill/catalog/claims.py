@@ -9,8 +9,8 @@ from itertools import count
 from sqlalchemy import insert, select, update
 
 from tidemill.catalog import triggers
+from tidemill.catalog.channel_heads import hold_named
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.heads import hold_named
 from tidemill.catalog.queries import find_binding, find_run, hold_binding
 from tidemill.catalog.rows import AnyRow, head_of, position_of, run_of, versions_of
 from tidemill.catalog.runs import change, owned, request

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from tidemill.catalog import merging, producers, triggers
+from tidemill.catalog import merge_costs, producers, triggers
+from tidemill.catalog.channel_heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.heads import advance, hold_named, hold_reserved_by
 from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block, hold_binding
-from tidemill.catalog.register import changed_tables
+from tidemill.catalog.registration import changed_tables
 from tidemill.catalog.rows import AnyRow, position_values
 from tidemill.catalog.runs import change, keep_log, owned
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
@@ -32,8 +32,8 @@ def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
     _fill(tx, run, outcome.filled)
     _consume(tx, run, outcome.consumed, claim.versions)
     _learn(tx, run, outcome.costs)
-    merging.add(tx, outcome.merged, asked=False)
-    merging.rebased(tx, _with_new_bases(held, outcome.filled))
+    merge_costs.add(tx, outcome.merged, asked=False)
+    merge_costs.rebased(tx, _with_new_bases(held, outcome.filled))
     producers.advance(tx, outcome.advanced)
     advance(tx, held, run.id)
     if outcome.rest is not None:
@@ -56,9 +56,9 @@ def compacted(tx: Transaction, claim: Claim, made: Block, log: str, rewriting: J
     block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
     _add_files(tx, run, Slot(block, made.channel, made.seq, made.kind), made.files)
     if made.kind is Kind.BASE:
-        merging.rebased(tx, [channel.id])
+        merge_costs.rebased(tx, [channel.id])
     if rewriting is not None:
-        merging.learn(tx, channel.id, rewriting)
+        merge_costs.learn(tx, channel.id, rewriting)
     return find_block(tx.connection, block)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
-from tidemill.catalog import facts, merging, pinning, places, producers, register, removals
-from tidemill.catalog.contents import count_rows
+from tidemill.catalog import consumer_offsets, flow_facts, merge_costs, pins, producers, registration, removals
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
+from tidemill.catalog.row_counts import count_rows
 from tidemill.catalog.rows import (
     OUTLINE,
     AnyRow,
@@ -57,8 +57,8 @@ from tidemill.model.codec import Json
 from tidemill.model.run import AT_WORK, Run, RunState
 from tidemill.model.store import Grace, Removal
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Clock
-from tidemill.records import (
+from tidemill.ports.catalog import Clock
+from tidemill.ports.records import (
     CatalogIdentity,
     Cursor,
     Event,
@@ -91,7 +91,7 @@ class SqlCatalogReader:
         self._engine = engine
         self._reading = for_reading(engine)
         self._clock = clock
-        self._facts = facts.Facts()
+        self._facts = flow_facts.Facts()
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -126,7 +126,7 @@ class SqlCatalogReader:
 
     def refusals(self, workflow: Workflow) -> list[str]:
         with self._read() as connection:
-            return register.refusals(connection, workflow)
+            return registration.refusals(connection, workflow)
 
     def bindings(self) -> list[RegisteredBinding]:
         with self._read() as connection:
@@ -164,7 +164,7 @@ class SqlCatalogReader:
 
     def merging(self, paid: float = 0.0) -> list[Merging]:
         with self._read() as connection:
-            return merging.known(connection, paid)
+            return merge_costs.known(connection, paid)
 
     def facts(self) -> dict[str, FlowFacts]:
         with self._read() as connection:
@@ -172,7 +172,7 @@ class SqlCatalogReader:
 
     def wished(self) -> dict[str, Any]:
         with self._read() as connection:
-            return facts.wished(connection)
+            return flow_facts.wished(connection)
 
     def content_rows(self) -> dict[str, int]:
         with self._read() as connection:
@@ -231,7 +231,7 @@ class SqlCatalogReader:
 
     def held(self, channel: str) -> set[int]:
         with self._read() as connection:
-            return pinning.held(connection, channel)
+            return pins.held(connection, channel)
 
     def base_and_after(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
@@ -299,7 +299,7 @@ class SqlCatalogReader:
 
     def place(self, name: str) -> int | None:
         with self._read() as connection:
-            return places.find(connection, name)
+            return consumer_offsets.find(connection, name)
 
     def producers(self, channel: str, names: Collection[str]) -> dict[str, int]:
         with self._read() as connection:

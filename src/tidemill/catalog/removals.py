@@ -21,7 +21,7 @@ from tidemill.catalog.tables import blocks, clock, files, removals, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import AT_WORK, Run
 from tidemill.model.store import Grace, Removal, RemovalKind
-from tidemill.records import CatalogIdentity
+from tidemill.ports.records import CatalogIdentity
 
 T = TypeVar("T", str, int)
 

@@ -14,7 +14,7 @@ from tidemill.model.identity import Identity
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.schema import Schema
 from tidemill.model.trigger import AllOf, from_json
-from tidemill.records import (
+from tidemill.ports.records import (
     Cursor,
     Event,
     Firing,

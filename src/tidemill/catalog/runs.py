@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from tidemill.catalog import datasets, removals, triggers
+from tidemill.catalog.channel_heads import advance, hold_reserved_by
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.heads import advance, hold_reserved_by
 from tidemill.catalog.queries import find_active, find_run
 from tidemill.catalog.rows import AnyRow, plain, run_of
 from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs

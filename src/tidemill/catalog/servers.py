@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.tables import leases, servers
 from tidemill.catalog.transaction import Transaction
-from tidemill.records import Server
+from tidemill.ports.records import Server
 
 _FORGOTTEN = 86400.0  # seconds after which a silent server is no longer listed
 

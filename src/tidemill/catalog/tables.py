@@ -30,8 +30,8 @@ from sqlalchemy import (
 
 from tidemill.catalog.types import PromiseText, ProvenanceText, SchemaText, UpdatesText
 from tidemill.model.block import BlockState, Kind, Origin
+from tidemill.model.freshness_target import NONE
 from tidemill.model.identity import EMPTY
-from tidemill.model.promise import NONE
 from tidemill.model.provenance import NOTHING
 from tidemill.model.run import TO_COME, UNDER_WAY, RunKind, RunState
 

@@ -13,7 +13,7 @@ from sqlalchemy import Dialect, Text, TypeDecorator
 
 from tidemill.model.change import Updates
 from tidemill.model.codec import promise_from_json, promise_to_json, updates_from_json, updates_to_json
-from tidemill.model.promise import Promise
+from tidemill.model.freshness_target import Promise
 from tidemill.model.provenance import Provenance
 from tidemill.model.schema import Schema
 

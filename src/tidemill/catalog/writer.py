@@ -13,34 +13,34 @@ from sqlalchemy.exc import DBAPIError
 
 from tidemill.catalog import (
     claims,
-    collection,
     commits,
-    facts,
-    history,
-    merging,
+    consumer_offsets,
+    flow_facts,
+    garbage_collection,
+    merge_costs,
     notices,
-    pinning,
-    places,
+    pins,
     producers,
-    register,
+    registration,
     removals,
+    run_expiry,
     runs,
     servers,
     triggers,
 )
 from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, translated
+from tidemill.catalog.group_commit import Together
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
 from tidemill.catalog.rows import run_of
-from tidemill.catalog.together import Together
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
 from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
 from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
 from tidemill.model.workflow import Workflow
-from tidemill.ports import Clock
-from tidemill.records import Forgotten, Server
+from tidemill.ports.catalog import Clock
+from tidemill.ports.records import Forgotten, Server
 
 _TRIES = 10
 _PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
@@ -57,13 +57,13 @@ class SqlCatalog(SqlCatalogReader):
         self._write = _writer(for_writing(engine))
 
     def apply(self, workflow: Workflow, document: Json | None = None) -> None:
-        self.transact(lambda tx: register.apply(tx, workflow, document))
+        self.transact(lambda tx: registration.apply(tx, workflow, document))
 
     def remove(self, workflow: str) -> None:
-        self.transact(lambda tx: register.remove(tx, workflow))
+        self.transact(lambda tx: registration.remove(tx, workflow))
 
     def remember_analyses(self, answers: Mapping[str, Json]) -> None:
-        self.transact(lambda tx: register.remember_analyses(tx, answers))
+        self.transact(lambda tx: registration.remember_analyses(tx, answers))
 
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts, backfill=backfill))
@@ -84,7 +84,7 @@ class SqlCatalog(SqlCatalogReader):
         return self.transact(lambda tx: commits.compacted(tx, claim, made, log, rewriting))
 
     def merged(self, paid: Mapping[str, float]) -> None:
-        self.transact(lambda tx: merging.add(tx, paid, asked=True))
+        self.transact(lambda tx: merge_costs.add(tx, paid, asked=True))
 
     def fail(
         self,
@@ -127,7 +127,7 @@ class SqlCatalog(SqlCatalogReader):
         self.transact(lambda tx: runs.release(tx, run, fence, seconds=seconds))
 
     def wish(self, wanted: Mapping[str, Any]) -> None:
-        self.transact(lambda tx: facts.wish(tx, wanted))
+        self.transact(lambda tx: flow_facts.wish(tx, wanted))
 
     def remind(self, flow: str, at: float) -> None:
         self.transact(lambda tx: triggers.remind(tx, flow, at))
@@ -154,7 +154,7 @@ class SqlCatalog(SqlCatalogReader):
         self.transact(lambda tx: servers.let_go(tx, name, owner))
 
     def move_place(self, name: str, since: int | None, upto: int) -> None:
-        self.transact(lambda tx: places.move(tx, name, since, upto))
+        self.transact(lambda tx: consumer_offsets.move(tx, name, since, upto))
 
     def forget_producers(self, age: float) -> int:
         return self.transact(lambda tx: producers.forget(tx, age))
@@ -190,16 +190,16 @@ class SqlCatalog(SqlCatalogReader):
 
     def collect(self, blocks: Iterable[int]) -> int:
         wanted = set(blocks)
-        return self.transact(lambda tx: collection.collect(tx, wanted))
+        return self.transact(lambda tx: garbage_collection.collect(tx, wanted))
 
     def pin(self, block: int, keeps: Collection[int]) -> None:
-        self.transact(lambda tx: pinning.pin(tx, block, keeps))
+        self.transact(lambda tx: pins.pin(tx, block, keeps))
 
     def unpin(self, block: int) -> None:
-        self.transact(lambda tx: pinning.unpin(tx, block))
+        self.transact(lambda tx: pins.unpin(tx, block))
 
     def purge(self) -> list[str]:
-        return self.transact(collection.purge)
+        return self.transact(garbage_collection.purge)
 
     def mark_orphans(self, run: int, paths: Collection[str]) -> int:
         return self.transact(lambda tx: removals.mark_orphans(tx, run, paths))
@@ -212,9 +212,9 @@ class SqlCatalog(SqlCatalogReader):
 
     def forget(self, subject: str, *, keep: int) -> Forgotten:
         """A few at a time, each time in its own transaction."""
-        forgotten = some = self.transact(lambda tx: history.forget(tx, subject, keep))
-        while some.runs == history.AT_ONCE:
-            some = self.transact(lambda tx: history.forget(tx, subject, keep))
+        forgotten = some = self.transact(lambda tx: run_expiry.forget(tx, subject, keep))
+        while some.runs == run_expiry.AT_ONCE:
+            some = self.transact(lambda tx: run_expiry.forget(tx, subject, keep))
             forgotten += some
         return forgotten
 

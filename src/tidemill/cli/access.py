@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.deferred import accounts_class
+from tidemill.cli.formatting import ago
+from tidemill.cli.lazy_imports import accounts_class
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import ago
 from tidemill.errors import BadInput
 from tidemill.model.access import Role, Token
 from tidemill.model.duration import seconds
-from tidemill.model.instant import iso
+from tidemill.model.timestamps import iso
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
+    from tidemill.app.wiring import Tidemill
     from tidemill.catalog.access import Accounts
 
 User = Annotated[str, typer.Argument(help="The user's name.")]

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
+from tidemill.app.serialization import moment
 from tidemill.cli import tables
+from tidemill.cli.formatting import NONE, ago, count, size
 from tidemill.cli.options import AsJson, Every, Limit, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import NONE, ago, count, size
-from tidemill.documents import moment
 from tidemill.model.block import Block
-from tidemill.model.instant import iso
 from tidemill.model.provenance import Provenance
-from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
-from tidemill.runtime.trace import Source
+from tidemill.model.timestamps import iso
+from tidemill.runtime.inspect.block_trace import Source
+from tidemill.runtime.inspect.status import ChannelStatus, reflected, status, without_states
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
+    from tidemill.app.wiring import Tidemill
 
 
 def register(app: typer.Typer) -> None:
@@ -42,12 +42,12 @@ def channels(
         if name is None:
             known = status(mill.catalog)
             found = (known if every else without_states(known)).channels
-            document = {"channels": [documents.channel(c) for c in found]}
+            document = {"channels": [serialization.channel(c) for c in found]}
             show(as_json, document, tables.channels(found, mill.catalog.now()))
         else:
             one = _named(mill, name)
             compaction = mill.compaction(name)
-            whole = {"channel": documents.channel(one), "compaction": compaction}
+            whole = {"channel": serialization.channel(one), "compaction": compaction}
             show(as_json, whole, _details(one, compaction, mill.catalog.now()))
 
 
@@ -90,7 +90,7 @@ def blocks(
     """List blocks, the newest first."""
     with opened(ctx) as mill:
         found, now = mill.catalog.blocks(channel, limit), mill.catalog.now()
-    document = {"blocks": [documents.block(b) for b in found]}
+    document = {"blocks": [serialization.block(b) for b in found]}
     show(as_json, document, tables.blocks("", found, now, empty="no blocks"))
 
 
@@ -104,7 +104,7 @@ def trace(
         traced, now = mill.trace(block), mill.catalog.now()
     sources = [tables.blocks(f"made from {_span(s)}", s.blocks, now) for s in traced.sources]
     made = tables.blocks("made from it", traced.made, now)
-    show(as_json, documents.trace(traced), _block(traced.block, now), *sources, made)
+    show(as_json, serialization.trace(traced), _block(traced.block, now), *sources, made)
 
 
 def lineage(
@@ -115,7 +115,7 @@ def lineage(
 ) -> None:
     """Show what an event derives from, and what was made of it."""
     with opened(ctx) as mill:
-        document = documents.lineage(mill.lineage(channel, tag))
+        document = serialization.lineage(mill.lineage(channel, tag))
     rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
     show(as_json, document, table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
 

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
+from tidemill.cli.formatting import NONE, ago, lasted, plural, size
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import NONE, ago, lasted, plural, size
 from tidemill.errors import BadInput, CannotFree
 from tidemill.model.block import Block
 from tidemill.model.size import bytes_in
 from tidemill.model.submission import StoredDataset
-from tidemill.runtime import pins
-from tidemill.runtime.stored import Kept, Share, Storage
+from tidemill.runtime.maintenance import pins
+from tidemill.runtime.oneshot.storage_report import Kept, Share, Storage
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def storage(
         now = mill.catalog.now()
     shown = [] if evict else [_standing(found), *_kept(found, limit, now)]
     said = (_going(found, evict), *found.problems, _told(found, evict))
-    show(as_json, documents.storage(found, evicted=evict), *shown, *said)
+    show(as_json, serialization.storage(found, evicted=evict), *shown, *said)
 
 
 Wanted = Annotated[
@@ -79,7 +79,7 @@ def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_js
         held = pins.pin(mill.catalog, block)
         found = mill.catalog.block(block)
     said = f"{_placed(found)} is pinned: it stays, with what it was made from ({len(held)} blocks in all)"
-    show(as_json, {"block": documents.block(found), "held": sorted(held)}, said)
+    show(as_json, {"block": serialization.block(found), "held": sorted(held)}, said)
 
 
 def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
@@ -91,7 +91,7 @@ def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_
     with opened(ctx) as mill:
         mill.catalog.unpin(block)
         found = mill.catalog.block(block)
-    show(as_json, {"block": documents.block(found), "held": []}, f"{_placed(found)} is no longer pinned")
+    show(as_json, {"block": serialization.block(found), "held": []}, f"{_placed(found)} is no longer pinned")
 
 
 def _one_of(dataset: str | None, block: int | None) -> None:
@@ -107,7 +107,7 @@ def _pin(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> No
     with opened(ctx) as mill:
         found = mill.workshop.pin(dataset, pinned=pinned)
     said = "pinned: it is not evicted" if pinned else "no longer pinned"
-    show(as_json, documents.dataset(found), f"{found.workflow}/{found.name} is {said}")
+    show(as_json, serialization.dataset(found), f"{found.workflow}/{found.name} is {said}")
 
 
 def _bytes(said: str) -> int:

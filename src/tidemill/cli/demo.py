@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.deferred import demonstrate
+from tidemill.cli.formatting import count
+from tidemill.cli.lazy_imports import demonstrate
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show, table, tell, write
-from tidemill.cli.values import count
 from tidemill.errors import ConfigError
 
 

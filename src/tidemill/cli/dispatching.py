@@ -10,8 +10,8 @@ import typer
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import fields, show
-from tidemill.runtime.statistics import statistics as found_of
-from tidemill.runtime.status import status
+from tidemill.runtime.inspect.statistics import statistics as found_of
+from tidemill.runtime.inspect.status import status
 
 
 def register(app: typer.Typer) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tidemill.cli.checks import Finding, findings
-from tidemill.cli.deferred import make_archive
+from tidemill.cli.doctor_checks import Finding, findings
+from tidemill.cli.formatting import size
+from tidemill.cli.lazy_imports import make_archive
 from tidemill.cli.options import AsJson, start_of
 from tidemill.cli.output import show, table, tell
-from tidemill.cli.values import size
 
 
 def register(app: typer.Typer) -> None:

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
+from tidemill.cli.formatting import NONE, count, lasted
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import NONE, count, lasted
-from tidemill.plan.explain import Explanation, Plan, Weighed, Written
+from tidemill.planner.explanation import Explanation, Plan, Weighed, Written
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def explain(
     with opened(ctx) as mill:
         if submission is not None:
             action = mill.workshop.action(submission, name)
-            show(as_json, documents.submitted_action(action), action.why)
+            show(as_json, serialization.submitted_action(action), action.why)
             return
         found = mill.explain(name)
     show(as_json, asdict(found), *_parts(found))

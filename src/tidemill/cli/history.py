@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from tidemill import documents
+from tidemill.app import serialization
+from tidemill.cli.formatting import count, lasted, size
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import count, lasted, size
-from tidemill.model.instant import iso, moment
-from tidemill.model.past import Period
-from tidemill.retain.past import Figures, Resolution, Split
+from tidemill.model.timestamps import iso, moment
+from tidemill.model.usage import Period
+from tidemill.retention.usage_history import Figures, Resolution, Split
 
 COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">failed", ">took", ">saved", ">made")
 
@@ -39,7 +39,7 @@ def history(
         found = mill.workshop.past(period, by, per)
     headings = ("from", *([] if per is None else [str(per)]), *COUNTS)
     shown = table("", headings, (_line(f) for f in found), empty="nothing was done")
-    show(as_json, documents.figures(found, by, per), shown)
+    show(as_json, serialization.figures(found, by, per), shown)
 
 
 def _line(value: Figures) -> list[object]:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from tidemill.app.settings import FILE
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show
 from tidemill.errors import ConfigError
-from tidemill.settings import FILE
 
 # By the name that a file gets, that under which this package keeps it: git would obey a .gitignore here.
 STARTER: Mapping[str, str] = {

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from tidemill import documents
+from tidemill.app import serialization
+from tidemill.cli.formatting import plural
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import console, show
 from tidemill.cli.progress import Bar
-from tidemill.cli.values import plural
 from tidemill.model.block import Kind
-from tidemill.runtime.insert import Inserted
+from tidemill.runtime.runs.insert import Inserted
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def insert(
     """Insert a file into an input channel: all of its rows, or none."""
     with opened(ctx) as mill, Bar(console(sys.stderr)) as bar:
         done = mill.insert(channel, file, format=format, kind=Kind.BASE if base else kind, key=key, progress=bar)
-    document = {"block": documents.block(done.block), "repeated": done.repeated}
+    document = {"block": serialization.block(done.block), "repeated": done.repeated}
     show(as_json, document, _said(done))
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.deferred import tidemill_class
+from tidemill.cli.lazy_imports import tidemill_class
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
+    from tidemill.app.wiring import Tidemill
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Every = Annotated[bool, typer.Option("--all", help="Show the state channels of declared tables too.")]

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tidemill.cli.values import NONE, visible
+from tidemill.cli.formatting import NONE, visible
 from tidemill.model.codec import Json
 
 _ENDLESS = 100_000

@@ -11,10 +11,10 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from tidemill.cells import csv_line, is_number, to_json, to_text
+from tidemill.cli.formatting import plural
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table, write
-from tidemill.cli.values import plural
+from tidemill.encoding.values import csv_line, is_number, to_json, to_text
 from tidemill.model.codec import Json
 from tidemill.model.schema import Field, Schema
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.cli import tables
+from tidemill.cli.formatting import count
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar
-from tidemill.cli.values import count
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind
-from tidemill.plan.refresh import Choice
-from tidemill.runtime.asking import ask
+from tidemill.planner.refresh_mode import Choice
+from tidemill.runtime.runs.requests import ask
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
+    from tidemill.app.wiring import Tidemill
 
 
 def register(app: typer.Typer) -> None:
@@ -56,8 +56,8 @@ def run(
     with opened(ctx) as mill, _log_named(mill, flow), Bar(console(sys.stderr)) as bar:
         done, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
     document = {
-        "run": documents.run(done),
-        "blocks": [documents.block(b) for b in blocks],
+        "run": serialization.run(done),
+        "blocks": [serialization.block(b) for b in blocks],
         "choices": {name: {"variant": c.way, "why": c.why} for name, c in choices.items()},
     }
     ended = f"run {done.id} of {flow} {done.state} in {tables.took(done)}"
@@ -72,7 +72,7 @@ def _ask_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: b
         serving = any(s.state == "serving" for s in mill.catalog.servers())
     hint = "" if serving else "; no server runs: start one with tidemill up"
     said = f"run {asked.id} of {flow} is a backfill that waits for its track{hint}"
-    show(as_json, {"run": documents.run(asked)}, said)
+    show(as_json, {"run": serialization.run(asked)}, said)
 
 
 def _outputs(blocks: list[Block]) -> RenderableType:
@@ -105,4 +105,4 @@ def kill(
     """Stop a run. Nothing of it becomes visible."""
     with opened(ctx) as mill:
         killed = mill.kill(run)
-    show(as_json, {"run": documents.run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}")
+    show(as_json, {"run": serialization.run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}")

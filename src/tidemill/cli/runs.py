@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.cli import tables
+from tidemill.cli.formatting import ago, count
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import fields, show, table
-from tidemill.cli.values import ago, count
-from tidemill.model.instant import iso
 from tidemill.model.run import Run, RunState
-from tidemill.ports import CatalogReader
-from tidemill.records import Event, Reading
+from tidemill.model.timestamps import iso
+from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.records import Event, Reading
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
+    from tidemill.app.wiring import Tidemill
 
 _PAGE = 1000
 
@@ -45,15 +45,15 @@ def runs(
             _one(mill, mill.catalog.run(run), only_log=log, as_json=as_json)
             return
         found, now = mill.catalog.runs(state=state, limit=limit), mill.catalog.now()
-    show(as_json, {"runs": [documents.run(r) for r in found]}, tables.runs("", found, now, empty="no runs"))
+    show(as_json, {"runs": [serialization.run(r) for r in found]}, tables.runs("", found, now, empty="no runs"))
 
 
 def _one(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
     text, readings, written = mill.catalog.log(run.id), mill.catalog.readings(run.id), mill.catalog.written(run.id)
     document = {
-        "run": documents.run(run),
-        "reads": [documents.reading(r) for r in readings],
-        "blocks": [documents.block(b) for b in written],
+        "run": serialization.run(run),
+        "reads": [serialization.reading(r) for r in readings],
+        "blocks": [serialization.block(b) for b in written],
         "log": text,
     }
     if only_log:
@@ -103,7 +103,7 @@ def events(
     with opened(ctx) as mill:
         found = _newest(mill.catalog, limit) if after is None else mill.catalog.events(after=after, limit=limit)
         now = mill.catalog.now()
-    show(as_json, {"events": [documents.event(e) for e in found]}, tables.events(found, now))
+    show(as_json, {"events": [serialization.event(e) for e in found]}, tables.events(found, now))
 
 
 def _newest(catalog: CatalogReader, limit: int) -> list[Event]:

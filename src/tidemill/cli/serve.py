@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
-from tidemill.cli.deferred import listener
+from tidemill.app import serialization
+from tidemill.cli.formatting import ago, count
+from tidemill.cli.lazy_imports import listener
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
-from tidemill.cli.values import ago, count
 from tidemill.errors import BadInput
-from tidemill.model.instant import iso
-from tidemill.records import Firing, RegisteredTrigger, RegisteredWorkflow
+from tidemill.model.timestamps import iso
+from tidemill.ports.records import Firing, RegisteredTrigger, RegisteredWorkflow
 
 if TYPE_CHECKING:
-    from tidemill.app import Tidemill
-    from tidemill.runtime.serve import Loop
+    from tidemill.app.wiring import Tidemill
+    from tidemill.runtime.runs.server import Loop
 
 log = logging.getLogger("tidemill.server")
 
@@ -95,7 +95,7 @@ def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
         found, now = mill.catalog.servers(), mill.catalog.now()
     rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, ago(s.seen, now)] for s in found)
     shown = table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
-    show(as_json, {"servers": [documents.server(s) for s in found]}, shown)
+    show(as_json, {"servers": [serialization.server(s) for s in found]}, shown)
 
 
 def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
@@ -104,8 +104,8 @@ def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> 
         found, fired = mill.catalog.triggers(), mill.catalog.firings(limit=limit)
         now = mill.catalog.now()
     document = {
-        "triggers": [documents.trigger(t) for t in found],
-        "firings": [documents.firing(f) for f in fired],
+        "triggers": [serialization.trigger(t) for t in found],
+        "firings": [serialization.firing(f) for f in fired],
     }
     show(as_json, document, _conditions(found), _firings(fired, now))
 
@@ -134,7 +134,7 @@ def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
         found, now = mill.catalog.workflows(), mill.catalog.now()
     rows = ([w.name, "paused" if w.paused else "", w.priority, ago(w.applied, now)] for w in found)
     shown = table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
-    show(as_json, {"workflows": [documents.workflow(w) for w in found]}, shown)
+    show(as_json, {"workflows": [serialization.workflow(w) for w in found]}, shown)
 
 
 def register_workflow(
@@ -151,7 +151,7 @@ def register_workflow(
         steps = mill.register(data)
     rows = ([s.action, s.what, s.name, s.detail] for s in steps)
     shown = table("", ("", "", "name", "detail"), rows, empty="nothing changed")
-    show(as_json, {"steps": [documents.step(s) for s in steps]}, shown)
+    show(as_json, {"steps": [serialization.step(s) for s in steps]}, shown)
 
 
 def remove(
@@ -199,4 +199,4 @@ def _change(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -
 def _show_one(known: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
     found = next(w for w in known if w.name == name)
     said = "paused" if found.paused else "goes on"
-    show(as_json, documents.workflow(found), f"{name} {said}, priority {found.priority}")
+    show(as_json, serialization.workflow(found), f"{name} {said}, priority {found.priority}")

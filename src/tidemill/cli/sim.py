@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.deferred import open_catalog_at
+from tidemill.cli.lazy_imports import open_catalog_at
 from tidemill.cli.moved import ANY_ARGUMENTS, workflows
 from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table
 from tidemill.cli.staleness import staleness
-from tidemill.ports import CatalogReader
-from tidemill.runtime.recorded import recorded
+from tidemill.ports.catalog import CatalogReader
+from tidemill.runtime.inspect.replay_record import recorded
 from tidemill.sim.staleness.replay import replayed
 
 

@@ -14,8 +14,8 @@ from tidemill.cli.options import AsJson
 from tidemill.cli.output import fields, show, table, tell
 from tidemill.errors import ConfigError
 from tidemill.sim.chart import line_chart
-from tidemill.sim.staleness.described import described
 from tidemill.sim.staleness.sizing import Sizing, sized
+from tidemill.sim.staleness.workload_file import described
 
 EVENTS = 100_000
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, Every, opened
 from tidemill.cli.output import show
-from tidemill.runtime import status as standing
-from tidemill.runtime.staleness import Measure
+from tidemill.runtime.freshness.staleness import Measure
+from tidemill.runtime.inspect import status as standing
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) ->
     active = tables.runs("active runs", now.active, at)
     promised = [tables.promises(now.channels)] if any(c.kept for c in now.channels) else []
     shown = (tables.channels(now.channels, at), *promised, tables.flows(now.flows, at), active)
-    show(as_json, documents.status(now), *shown)
+    show(as_json, serialization.status(now), *shown)
 
 
 def staleness(
@@ -43,7 +43,7 @@ def staleness(
     with opened(ctx) as mill:
         found, at = mill.history(), mill.catalog.now()
     since = at - 60 * minutes
-    document = documents.staleness(found, measure, since, at)
+    document = serialization.staleness(found, measure, since, at)
     show(as_json, document, tables.staleness(found, since, at), tables.weighted(found, since, at))
 
 
@@ -51,5 +51,5 @@ def flows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the bound flows with their tasks, what these read and write, and their last runs."""
     with opened(ctx) as mill:
         found, now = standing.status(mill.catalog).flows, mill.catalog.now()
-    document = {"flows": [documents.flow(f) for f in found]}
+    document = {"flows": [serialization.flow(f) for f in found]}
     show(as_json, document, tables.flows(found, now), *([tables.tasks(found)] if found else []))

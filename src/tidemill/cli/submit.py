@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.cli import tables
+from tidemill.cli.formatting import ago, lasted, plural, size
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import console, show, table
 from tidemill.cli.progress import Bar
-from tidemill.cli.values import ago, lasted, plural, size
 from tidemill.errors import BadInput
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
@@ -38,7 +38,7 @@ def submit(
         if watch:
             with Bar(console(sys.stderr)) as bar:
                 made = mill.workshop.see_through(made.id, lambda s: bar(s.workflow, _done(s)))
-    show(as_json, documents.submission(made), _actions(made), _said(made))
+    show(as_json, serialization.submission(made), _actions(made), _said(made))
 
 
 def _text(path: Path) -> str:
@@ -70,10 +70,10 @@ def submissions(
         ledger = mill.workshop.ledger
         if number is not None:
             one = ledger.submission(number)
-            show(as_json, documents.submission(one), _actions(one), _said(one))
+            show(as_json, serialization.submission(one), _actions(one), _said(one))
             return
         found, now = ledger.submissions(limit=limit), mill.catalog.now()
-    show(as_json, {"submissions": [documents.submission(s) for s in found]}, _list(found, now))
+    show(as_json, {"submissions": [serialization.submission(s) for s in found]}, _list(found, now))
 
 
 def _list(found: list[Submission], now: float) -> RenderableType:

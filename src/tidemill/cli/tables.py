@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from tidemill.app.serialization import moment
+from tidemill.cli.formatting import NONE, ago, count, lasted, plural, size
 from tidemill.cli.output import table
-from tidemill.cli.values import NONE, ago, count, lasted, plural, size
-from tidemill.documents import moment
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel
 from tidemill.model.registration import Action, Step
 from tidemill.model.run import Run, RunState
 from tidemill.model.time import Version
-from tidemill.plan.standing import Kept
-from tidemill.records import Event
-from tidemill.runtime.staleness import History, Measure, curves, measured, total
-from tidemill.runtime.statistics import TaskStatistics
-from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
+from tidemill.planner.catalog_state import Kept
+from tidemill.ports.records import Event
+from tidemill.runtime.freshness.staleness import History, Measure, curves, measured, total
+from tidemill.runtime.inspect.statistics import TaskStatistics
+from tidemill.runtime.inspect.status import ChannelStatus, Consumer, FlowStatus, Reflected, TaskStatus
 
 _STYLES = {
     Action.ADD: "green",

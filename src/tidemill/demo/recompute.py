@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.demo.workflow import SHINGLE, SKETCH
 from tidemill.model.block import Block, Kind, Origin
 

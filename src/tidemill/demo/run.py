@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidemill.app import Tidemill
+from tidemill.app.project import load_project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.demo.story import Report, Tell, play
-from tidemill.project import load_project
-from tidemill.settings import Settings
 
 
 def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:

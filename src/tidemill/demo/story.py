@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.demo.articles import batches, write
 from tidemill.demo.recompute import unique_articles
 

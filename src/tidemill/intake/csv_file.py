@@ -13,14 +13,14 @@ from io import BufferedReader
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.arrow_types import is_nested
-from tidemill.intake.cells import Column
+from tidemill.encoding.arrow_types import is_nested
+from tidemill.intake.cell_columns import Column
 from tidemill.intake.csv_rows import CsvRows, Misread
 from tidemill.intake.csv_scan import misshapen
-from tidemill.intake.layout import Layout
-from tidemill.intake.sound import sound
-from tidemill.intake.source import Source
-from tidemill.intake.text import from_text
+from tidemill.intake.delta_layout import Layout
+from tidemill.intake.input_file import Source
+from tidemill.intake.text_values import from_text
+from tidemill.intake.value_ranges import sound
 from tidemill.model.schema import Field
 
 

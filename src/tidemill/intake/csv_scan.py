@@ -13,7 +13,7 @@ from io import BufferedReader
 
 from tidemill.errors import BadInput
 from tidemill.intake.csv_rows import BLOCK
-from tidemill.intake.source import Source
+from tidemill.intake.input_file import Source
 
 
 def misshapen(source: Source, width: int) -> BadInput:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.intake.cells import Column, Unfit
+from tidemill.intake.cell_columns import Column, Unfit
+from tidemill.intake.delta_layout import Layout
+from tidemill.intake.input_file import Source
 from tidemill.intake.json_values import Number, json_array
-from tidemill.intake.layout import Layout
-from tidemill.intake.sound import sound
-from tidemill.intake.source import Source
+from tidemill.intake.value_ranges import sound
 from tidemill.model.schema import Field
 
 _CHUNK_BYTES = 1 << 20

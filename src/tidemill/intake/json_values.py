@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.arrow_types import arrow_type, is_nested, struct_fields
-from tidemill.intake.cells import Unfit
-from tidemill.intake.text import from_text
+from tidemill.encoding.arrow_types import arrow_type, is_nested, struct_fields
+from tidemill.intake.cell_columns import Unfit
+from tidemill.intake.text_values import from_text
 
 
 class Number(str):

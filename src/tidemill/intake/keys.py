@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemill.intake.source import Source
+from tidemill.intake.input_file import Source
 from tidemill.model.change import Increment, Updates, Upsert
 
 

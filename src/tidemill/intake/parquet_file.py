@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from tidemill.arrow_types import arrow_type
-from tidemill.intake.cells import Column
-from tidemill.intake.layout import Layout
-from tidemill.intake.sound import sound
-from tidemill.intake.source import Source
-from tidemill.intake.widening import widens
+from tidemill.encoding.arrow_types import arrow_type
+from tidemill.intake.cell_columns import Column
+from tidemill.intake.delta_layout import Layout
+from tidemill.intake.input_file import Source
+from tidemill.intake.type_widening import widens
+from tidemill.intake.value_ranges import sound
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536

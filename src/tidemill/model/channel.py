@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.change import INTERNAL_PREFIX, RESERVED, Append, Updates
+from tidemill.model.freshness_target import NONE, Promise
 from tidemill.model.location import UNKNOWN, Location
-from tidemill.model.promise import NONE, Promise
 from tidemill.model.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")

@@ -21,9 +21,18 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tidemill.model.names import Library, Missing, cells_of, chains_in, imports_in, module_named, names_in, source_of
-from tidemill.model.plain import NotPlain, is_small, plain, types_in
-from tidemill.model.source import (
+from tidemill.model.canonical_json import NotPlain, is_small, plain, types_in
+from tidemill.model.name_resolution import (
+    Library,
+    Missing,
+    cells_of,
+    chains_in,
+    imports_in,
+    module_named,
+    names_in,
+    source_of,
+)
+from tidemill.model.source_code import (
     bindings,
     class_definition,
     decorators_of,

@@ -9,7 +9,7 @@ from tidemill.model import trigger
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 from tidemill.model.flow import Binding
-from tidemill.model.promise import Form, Promise
+from tidemill.model.freshness_target import Form, Promise
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Task
 

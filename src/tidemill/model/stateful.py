@@ -12,9 +12,9 @@ from typing import Any
 
 from tidemill.model.change import RESERVED
 from tidemill.model.code import Json, walked
-from tidemill.model.kept import Kept, widened
 from tidemill.model.schema import Schema
-from tidemill.model.waved import WAVE, Waved
+from tidemill.model.state_rows import Kept, widened
+from tidemill.model.wave_steps import WAVE, Waved
 from tidemill.model.window import Unit, Window
 
 EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"

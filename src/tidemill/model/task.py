@@ -14,11 +14,11 @@ from sqlglot.errors import SqlglotError
 
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
+from tidemill.model.canonical_json import NotPlain, plain
 from tidemill.model.change import Updates
 from tidemill.model.code import Json, walked
 from tidemill.model.identity import Identity, identity
 from tidemill.model.location import UNKNOWN, Location
-from tidemill.model.plain import NotPlain, plain
 from tidemill.model.query import normalised, varies
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful

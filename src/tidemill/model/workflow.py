@@ -18,7 +18,7 @@ from tidemill.model.location import Location
 from tidemill.model.stateful import Stateful, Windowed
 from tidemill.model.task import Command, Mode, Refresh, Sql, Task
 from tidemill.model.trigger import After, Data, leaves, problems
-from tidemill.model.waved import Started
+from tidemill.model.wave_steps import Started
 
 
 @dataclass(frozen=True, slots=True)

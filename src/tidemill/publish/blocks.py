@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.errors import Collected
-from tidemill.ports import CatalogWriter
+from tidemill.ports.catalog import CatalogWriter
 from tidemill.publish.mail import Postbox
 from tidemill.publish.webhook import post, signature
 
-log = logging.getLogger("tidemill.deliveries")
+log = logging.getLogger("tidemill.app.deliveries")
 
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds after the first failure, the second, and so on
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidemill.model.notice import Notice
-from tidemill.ports import CatalogWriter
+from tidemill.ports.catalog import CatalogWriter
 from tidemill.publish.mail import Mail
 from tidemill.publish.receiver import Log, Receiver
 from tidemill.publish.webhook import Webhook

@@ -11,21 +11,21 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tidemill import __version__
-from tidemill.app import Tidemill
-from tidemill.arrivals import subscriptions
+from tidemill.app.sources import subscriptions
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.runtime.gather import Answer, Gatherer, Wanted
+from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Wanted
 from tidemill.server.access import Access
-from tidemill.server.answers import Answers
-from tidemill.server.batches import Batches, Size
-from tidemill.server.bodies import SmallBodies
-from tidemill.server.declared import ANYWHERE, answers, referred
+from tidemill.server.authentication import Identify
+from tidemill.server.batching import Batches, Size
+from tidemill.server.body_limit import SmallBodies
+from tidemill.server.error_handlers import Answers
+from tidemill.server.error_responses import ANYWHERE, answers, referred
 from tidemill.server.feed import PAGE, Feed
-from tidemill.server.gate import Gate
-from tidemill.server.guard import Guard
-from tidemill.server.identify import Identify
+from tidemill.server.memory_budget import Room
 from tidemill.server.options import Options
-from tidemill.server.room import Room
+from tidemill.server.page_authentication import Gate
+from tidemill.server.request_guard import Guard
 from tidemill.server.routes import (
     accounts,
     blocks,

@@ -14,9 +14,9 @@ from itertools import takewhile
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.errors import TidemillError
-from tidemill.records import Event
+from tidemill.ports.records import Event
 
 log = logging.getLogger("tidemill.server")
 
@@ -106,5 +106,5 @@ class Feed:
 
 
 def _told(event: Event) -> Told:
-    text = json.dumps(documents.event(event), separators=(",", ":"))
+    text = json.dumps(serialization.event(event), separators=(",", ":"))
     return event.id, format_sse_event(data_str=text, event=event.kind, id=str(event.id))

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from math import ceil
 
-from tidemill.ports import Clock
+from tidemill.ports.catalog import Clock
 from tidemill.wire.refusals import TooManyFailures
 
 _REMEMBERED = 10_000  # addresses at most: guessing from ever new ones shall not fill the memory

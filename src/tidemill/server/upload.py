@@ -12,7 +12,7 @@ from typing import BinaryIO
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.server.bodies import check_declared, too_large
+from tidemill.server.body_limit import check_declared, too_large
 from tidemill.server.gunzip import Gunzip
 from tidemill.wire.refusals import UnknownFormat
 

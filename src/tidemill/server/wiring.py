@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
-from tidemill.app import Tidemill
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
 from tidemill.catalog.access import Accounts
 from tidemill.server.access import Access
 from tidemill.server.app import api
 from tidemill.server.options import Options
 from tidemill.server.throttle import Throttle
-from tidemill.settings import Settings
 
 
 def access_of(mill: Tidemill) -> Access:

@@ -17,10 +17,10 @@ from tidemill.model.analysis import Analysis, QueryRefused, QueryToAnalyse, Sche
 from tidemill.model.change import RESERVED, Signed, Updates
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Function, Task
-from tidemill.spark.local import Held
+from tidemill.spark.local.batches import Held
 from tidemill.spark.merge import Keys
 from tidemill.spark.operators import Compiler
-from tidemill.spark.queries import named_tables
+from tidemill.spark.query_sessions import named_tables
 from tidemill.spark.session import first_line
 from tidemill.spark.types import content_schema, from_struct, is_plain_type, loose, schema_of
 

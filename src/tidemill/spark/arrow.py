@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tidemill.arrow_types import arrow_schema
+from tidemill.encoding.arrow_types import arrow_schema
 from tidemill.errors import BadInput, BlockDamaged
 from tidemill.model.block import Block, Kind
 from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
-from tidemill.ports import Target
-from tidemill.spark.local import given
-from tidemill.spark.reading import Locate, Reader
-from tidemill.spark.writing import fresh, write
+from tidemill.ports.engine import Target
+from tidemill.spark.block_writer import fresh, write
+from tidemill.spark.local.batches import given
+from tidemill.spark.view_reader import Locate, Reader
 from tidemill.stream.operator import Piece
 
 Session = Callable[[], SparkSession]

@@ -17,10 +17,10 @@ from tidemill.algebra.upserts import replaced, upserted
 from tidemill.errors import RunFailed
 from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
-from tidemill.spark.holding import is_counted, is_plain
-from tidemill.spark.local import Held
+from tidemill.spark.local.batches import Held
+from tidemill.spark.local.block_reader import is_counted, is_plain
 from tidemill.spark.merge import ORDER, Keys
-from tidemill.spark.reading import Reader
+from tidemill.spark.view_reader import Reader
 
 Views = Mapping[str, View]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidemill.errors import RunFailed, RunKilled
 from tidemill.model.task import Command
-from tidemill.ports import Log
+from tidemill.ports.engine import Log
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """What a program sees of the environment; everything else, secrets above all, stays out."""

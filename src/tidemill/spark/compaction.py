@@ -14,10 +14,10 @@ from tidemill.model.block import Block
 from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
+from tidemill.spark.block_writer import fresh, save_counted
 from tidemill.spark.merge import union
-from tidemill.spark.reading import Locate
 from tidemill.spark.types import columns, quoted
-from tidemill.spark.writing import fresh, save_counted
+from tidemill.spark.view_reader import Locate
 
 _FILE = "_tidemill_file"
 

@@ -23,19 +23,19 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import Chain, Snapshot, View, blocks_of
-from tidemill.ports import EngineHealth, Log, Target
-from tidemill.spark import local
+from tidemill.ports.engine import EngineHealth, Log, Target
 from tidemill.spark.analysis import analyse, infer_outputs
+from tidemill.spark.block_writer import fresh, save_counted, write
 from tidemill.spark.commands import Commands
 from tidemill.spark.compaction import touched, write_files
+from tidemill.spark.local import batches
 from tidemill.spark.programs import refresh
-from tidemill.spark.queries import EngineSessions, query_result
-from tidemill.spark.reading import Reader
-from tidemill.spark.restarts import Restarts
+from tidemill.spark.query_sessions import EngineSessions, query_result
+from tidemill.spark.restart_policy import Restarts
 from tidemill.spark.session import CAREFUL, cancel, first_line, is_spoilt, release, running, spread, tagged
 from tidemill.spark.stateful import StatefulTasks
 from tidemill.spark.types import is_plain_type, shown
-from tidemill.spark.writing import fresh, save_counted, write
+from tidemill.spark.view_reader import Reader
 
 Frames = Mapping[str, DataFrame]
 
@@ -207,10 +207,10 @@ class SparkEngine:
     def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int:
         with self._reporting(f"compacting channel {view.channel}"), tagged(self.spark, tag):
             rows = Reader(self.quick, self._locate).frame(view)
-            is_few = local.few(blocks_of(view), local.FEW) and directory.startswith("/")
+            is_few = batches.few(blocks_of(view), batches.FEW) and directory.startswith("/")
             if is_few and is_plain_type(rows.schema):
                 spread(self.quick, over=1)
-                return local.write_file(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
+                return batches.write_file(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
             return write_files(self._frame(view), directory, files, sum(b.rows for b in blocks_of(view)))
 
     def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:

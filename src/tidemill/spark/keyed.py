@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import BadInput
 from tidemill.model.stateful import WIDTHS, Keyed
-from tidemill.spark.local import given
-from tidemill.stream.blocks import rebuilt, table_of
+from tidemill.spark.local.batches import given
 from tidemill.stream.cache import Cache, Partition, run_cached
-from tidemill.stream.checks import hashed
+from tidemill.stream.checksums import hashed
 from tidemill.stream.keyed import Columns, Function, Step
 from tidemill.stream.layout import Keys, Layout, Rows
 from tidemill.stream.operator import Made
+from tidemill.stream.state_blocks import rebuilt, table_of
 
 IN_WORKERS_FROM = 500_000
 """Rows of a batch from which on it is handed to workers: the driver has run about as many of a light function before

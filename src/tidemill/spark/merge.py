@@ -32,7 +32,7 @@ from tidemill.model.change import (
     Updates,
     Upsert,
 )
-from tidemill.spark import touching
+from tidemill.spark import touched_keys
 from tidemill.spark.types import column, columns, quoted
 
 ORDER = "_tidemill_order"
@@ -64,13 +64,13 @@ def merge(updates: Updates, base: DataFrame, deltas: Deltas, *, little: bool) ->
     if isinstance(updates, Upsert):  # what an upsert touches it replaces, so the old rows need not be grouped
         last = _last(deltas, updates.key)
         if little:
-            return touching.replaced(base, deltas.rows, last, key)
+            return touched_keys.replaced(base, deltas.rows, last, key)
         return union([without(base, deltas.rows.select(*columns(key)), key), live(last, content)])
     fold = _content_fold(updates, base, deltas)
     if not little:
         return fold(base)
     few = deltas.rows.select(*columns(key)).distinct()
-    return union([touching.untouched(base, few, key), fold(touching.touched(base, few, key))])
+    return union([touched_keys.untouched(base, few, key), fold(touched_keys.touched(base, few, key))])
 
 
 def chain(updates: Updates, deltas: Deltas) -> DataFrame:
@@ -155,7 +155,7 @@ def _likely(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -
     Where some of the key is fixed in width, that is asked first: hashing a text costs as much as all the rest.
     """
     mine = {c: _type(rows, c) for c, _ in on}
-    if not all(mine[c] == _type(keys, k) and touching.hashes_alike(mine[c]) for c, k in on):
+    if not all(mine[c] == _type(keys, k) and touched_keys.hashes_alike(mine[c]) for c, k in on):
         return rows
     fixed = tuple((c, k) for c, k in on if mine[c] in _FIXED)
     for pairs in [fixed, on] if 0 < len(fixed) < len(on) else [on]:
@@ -267,7 +267,7 @@ def _apply_patches(updates: Patch, rows: DataFrame, patches: DataFrame) -> DataF
 def _patched(updates: Patch, base: DataFrame, deltas: Deltas) -> DataFrame:
     """The content after patches and upserts: two broadcasts against the base, which is not shuffled."""
     rows = deltas.unordered if deltas.blocks == 1 else _chained_patches(updates, deltas.rows)
-    return touching.patched(updates, base, rows)
+    return touched_keys.patched(updates, base, rows)
 
 
 def _upserts_seen(updates: Patch, rows: DataFrame) -> DataFrame:

@@ -41,7 +41,7 @@ from tidemill.algebra.operators import (
     walk,
 )
 from tidemill.algebra.simplify import squashed
-from tidemill.spark.local import Held
+from tidemill.spark.local.batches import Held
 from tidemill.spark.merge import Keys
 from tidemill.spark.types import columns, spell_type
 

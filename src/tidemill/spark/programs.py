@@ -17,17 +17,17 @@ from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
 from tidemill.model.view import Converted, blocks_of
-from tidemill.ports import Target
-from tidemill.spark import local
+from tidemill.ports.engine import Target
+from tidemill.spark.block_writer import fresh, kept_schema, save
 from tidemill.spark.channels import Channels, Views
+from tidemill.spark.local import batches
 from tidemill.spark.operators import Compiler, Sources
 from tidemill.spark.parquet import read_parquet
-from tidemill.spark.queries import EngineSessions, is_small, query_result, write_result
-from tidemill.spark.reading import Locate, Reader
+from tidemill.spark.query_sessions import EngineSessions, is_small, query_result, write_result
 from tidemill.spark.session import as_kept, spread
-from tidemill.spark.small import RunningSmall
+from tidemill.spark.small_programs import RunningSmall
 from tidemill.spark.types import column, content_schema
-from tidemill.spark.writing import fresh, kept_schema, save
+from tidemill.spark.view_reader import Locate, Reader
 
 ANEW = 8_000
 """Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
@@ -60,9 +60,9 @@ def _computed(
     anew = code.way in (Way.BATCH, Way.RECOMPUTE)
     looked = _contents(inputs) if anew else _change(code.query, inputs)
     in_files = all(t.directory.startswith("/") for t in outputs.values())
-    if in_files and local.few(looked, ANEW if anew else COLLECTED):
-        with suppress(local.TooLarge):  # a few rows may become many
-            return _small(sessions.quick, locate, code, inputs, outputs, tag, in_one=local.few(looked, local.FEW))
+    if in_files and batches.few(looked, ANEW if anew else COLLECTED):
+        with suppress(batches.TooLarge):  # a few rows may become many
+            return _small(sessions.quick, locate, code, inputs, outputs, tag, in_one=batches.few(looked, batches.FEW))
     channels = Channels(Reader(sessions.spark, locate), code.query, inputs)
     return Running(sessions.spark, channels, _program(code, channels).writing(outputs), outputs).run()
 
@@ -77,7 +77,7 @@ def _small(
     *,
     in_one: bool,
 ) -> Mapping[str, Schema]:
-    hand = local.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
+    hand = batches.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
     channels = Channels(Reader(spark, locate, hand=hand), code.query, inputs)
     program = _program(code, channels).writing(outputs).over(channels.unfolded)
     shorter = fused(inlined(pruned(program), channels.at_hand))

@@ -24,7 +24,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from tidemill.errors import EngineError
 from tidemill.model.run import BACKFILL
-from tidemill.spark import archive
+from tidemill.spark import class_archive
 
 JAVA_NEEDED = 17
 
@@ -170,7 +170,7 @@ def start(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
     try:
         with _weights() as weights, _stderr_kept_quiet():
-            told = {"spark.driver.extraJavaOptions": java(archive.options())}
+            told = {"spark.driver.extraJavaOptions": java(class_archive.options())}
             chosen = {**DEFAULTS, **told, **weights, **_scratch(scratch), **(settings or {})}
             return _builder(master, chosen).getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:

@@ -19,20 +19,20 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from tidemill.arrow_types import arrow_schema
+from tidemill.encoding.arrow_types import arrow_schema
 from tidemill.errors import BadInput
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Keyed, Operated, Stateful, Windowed
 from tidemill.model.task import Mode, Read, Task
 from tidemill.model.view import Snapshot, View
-from tidemill.model.waved import Ended, Started, Synched, Waved
-from tidemill.ports import Target
+from tidemill.model.wave_steps import Ended, Started, Synched, Waved
+from tidemill.ports.engine import Target
 from tidemill.spark import keyed
 from tidemill.spark.arrow import Arrow, Session
-from tidemill.spark.local import given
-from tidemill.spark.reading import Locate
+from tidemill.spark.local.batches import given
+from tidemill.spark.view_reader import Locate
+from tidemill.stream.lineage_tags import Ending, Starting, Synching
 from tidemill.stream.operator import Batch, Made, Operator, Piece
-from tidemill.stream.tags import Ending, Starting, Synching
 from tidemill.stream.windows.rows import Marks
 from tidemill.stream.windows.task import WindowStep
 

@@ -1,9 +1,9 @@
 """Block files on local disk and in object stores."""
 
+from tidemill.storage.dataset_copies import Placer
 from tidemill.storage.direct import DirectBlockStore
+from tidemill.storage.factory import open_store
 from tidemill.storage.local import LocalBlockStore
-from tidemill.storage.opening import open_store
-from tidemill.storage.placing import Placer
 from tidemill.storage.staged import StagedBlockStore
 from tidemill.storage.store import FileBlockStore
 

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
-from tidemill.stream.checks import StateDamaged
+from tidemill.stream.checksums import StateDamaged
 from tidemill.stream.keyed import Columns, Function, Outcome, run
 from tidemill.stream.layout import WORD, Layout
 from tidemill.stream.table import StateTable

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.model.window import Extent, Unit, Window
+from tidemill.stream.group_watermarks import marks_before, places
 from tidemill.stream.keyed import Columns
 from tidemill.stream.layout import Keys, Layout, Rows, Slots
-from tidemill.stream.marks import marks_before, places
 from tidemill.stream.table import StateTable
 
 Numbers = npt.NDArray[np.int64]

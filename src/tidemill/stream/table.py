@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.stream.checks import StateDamaged, cells_of, empty_cells, entries_of, hashed, row_checks
+from tidemill.stream.checksums import StateDamaged, cells_of, empty_cells, entries_of, hashed, row_checks
 from tidemill.stream.layout import Keys, Layout, Rows, Slots, Words
 
 SMALLEST = 1024  # rows

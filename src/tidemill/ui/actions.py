@@ -12,10 +12,10 @@ from nicegui import ui
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
-from tidemill.runtime import pins
-from tidemill.runtime.asking import ask, workflow_of, workflow_of_flow
-from tidemill.ui.desk import Desk
-from tidemill.ui.parts import Button, Text, box
+from tidemill.runtime.maintenance import pins
+from tidemill.runtime.runs.requests import ask, workflow_of, workflow_of_flow
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Button, Text, box
 from tidemill.ui.threads import off_loop
 
 T = TypeVar("T")

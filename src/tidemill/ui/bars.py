@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from tidemill.retain.past import Figures, Resolution
+from tidemill.retention.usage_history import Figures, Resolution
 
 Unit = Callable[[float], tuple[float, str]]
 COLOURS = {"blue": "#2b8aa6", "green": "#4f9a6b", "red": "#b65f74", "amber": "#b07c1e"}

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemill.model.run import Run
-from tidemill.runtime.status import ChannelStatus, Status
+from tidemill.runtime.inspect.status import ChannelStatus, Status
+from tidemill.ui.formatting import ago, count, moment, plural, took
 from tidemill.ui.graph import Graph, Node
+from tidemill.ui.health import Judgement, Standing, Standings
 from tidemill.ui.snapshot import Snapshot
-from tidemill.ui.standing import Judgement, Standing, Standings
 from tidemill.ui.urls import channel_url, flow_url
-from tidemill.ui.words import ago, count, moment, plural, took
 
 _UNKNOWN = Judgement(Standing.EMPTY, "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
@@ -14,16 +14,16 @@ from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.desk import Desk
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Facts, Heading, box, section
 from tidemill.ui.explanation import ExplanationView
-from tidemill.ui.frame import frame
+from tidemill.ui.formatting import NONE, ago, clock, count, moment, size
+from tidemill.ui.health import judged
 from tidemill.ui.newest import Newest, newest
-from tidemill.ui.parts import Facts, Heading, box, section
+from tidemill.ui.page_frame import frame
 from tidemill.ui.sample import sample
-from tidemill.ui.standing import judged
 from tidemill.ui.table import Cell, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.words import NONE, ago, clock, count, moment, size
 
 BLOCKS = 50
 """Newest blocks that are shown."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from nicegui import ui
 
-from tidemill.records import Event
+from tidemill.ports.records import Event
 from tidemill.ui import rows
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Text, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, section
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError
-from tidemill.plan.explain import Explanation, Plan, Written
+from tidemill.planner.explanation import Explanation, Plan, Written
 from tidemill.ui import rows
-from tidemill.ui.desk import Desk
-from tidemill.ui.parts import Text, box, link, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, box, link, section
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
 from tidemill.ui.urls import flow_url

@@ -12,8 +12,8 @@ from nicegui import Event as Signal
 from nicegui import background_tasks
 
 from tidemill.errors import TidemillError
-from tidemill.ports import CatalogReader
-from tidemill.records import Event
+from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.records import Event
 from tidemill.ui.snapshot import Snapshot, take
 from tidemill.ui.threads import off_loop
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from tidemill.errors import NotFound
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind
-from tidemill.ports import CatalogReader
-from tidemill.records import Firing
-from tidemill.runtime.status import FlowStatus
+from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.records import Firing
+from tidemill.runtime.inspect.status import FlowStatus
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Button, Heading, Log, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Button, Heading, Log, section
+from tidemill.ui.health import judged
+from tidemill.ui.page_frame import frame
 from tidemill.ui.snapshot import Snapshot
-from tidemill.ui.standing import judged
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
 

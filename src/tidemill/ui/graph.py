@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.runtime.status import Status, TaskStatus
+from tidemill.runtime.inspect.status import Status, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

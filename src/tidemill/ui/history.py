@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from tidemill.model.past import Period
-from tidemill.retain.past import Figures, Resolution, Split, without_gaps
-from tidemill.runtime.workshop import Workshop
+from tidemill.model.usage import Period
+from tidemill.retention.usage_history import Figures, Resolution, Split, without_gaps
+from tidemill.runtime.oneshot.service import Workshop
 from tidemill.ui.bars import Bars, Part, counted, sized, timed
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Text, box, link, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, box, link, section
+from tidemill.ui.formatting import clock, count, size, span
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Row, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.words import clock, count, size, span
 
 PERIODS = 48
 """So many of the newest are drawn and listed."""

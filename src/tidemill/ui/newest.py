@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
+from tidemill.encoding.block_rows import Selection, pieces
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block, BlockState
-from tidemill.tap import Selection, pieces
-from tidemill.ui.parts import box, section
+from tidemill.ui.elements import box, section
+from tidemill.ui.formatting import cell
 from tidemill.ui.table import Table
-from tidemill.ui.words import cell
 
 ROWS = 10
 BLOCKS = 5

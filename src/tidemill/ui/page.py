@@ -8,12 +8,12 @@ from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import ui
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunState
-from tidemill.retain.past import Resolution, Split
-from tidemill.runtime.staleness import Measure
+from tidemill.retention.usage_history import Resolution, Split
+from tidemill.runtime.freshness.staleness import Measure
 from tidemill.ui.channel import channel
-from tidemill.ui.desk import Desk
+from tidemill.ui.context import Desk
 from tidemill.ui.events import events
 from tidemill.ui.feed import Feed
 from tidemill.ui.flow import flow

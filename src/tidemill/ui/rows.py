@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from tidemill.model.block import Block
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
-from tidemill.plan.explain import Weighed, Written
-from tidemill.records import Event, Firing, Reading, RegisteredTrigger, Server
-from tidemill.runtime.status import Consumer, Reflected, TaskStatus
-from tidemill.ui.standing import overdue
+from tidemill.planner.explanation import Weighed, Written
+from tidemill.ports.records import Event, Firing, Reading, RegisteredTrigger, Server
+from tidemill.runtime.inspect.status import Consumer, Reflected, TaskStatus
+from tidemill.ui.formatting import NONE, ago, cell, clock, count, first_line, moment, size, span, took
+from tidemill.ui.health import overdue
 from tidemill.ui.table import Cell, Row
 from tidemill.ui.urls import channel_url, flow_url, run_url, subject_url
-from tidemill.ui.words import NONE, ago, cell, clock, count, first_line, moment, size, span, took
 
 SILENT = 30.0
 """Seconds after which a server that serves and was not seen is probably dead."""

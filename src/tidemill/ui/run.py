@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from tidemill.model.block import Block
 from tidemill.model.run import TO_COME, UNDER_WAY, Run
-from tidemill.ports import CatalogReader
-from tidemill.records import Reading
+from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.records import Reading
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Badge, Button, Facts, Log, Text, box, link, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Badge, Button, Facts, Log, Text, box, link, section
+from tidemill.ui.formatting import NONE, clock, took
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
 from tidemill.ui.urls import subject_url
-from tidemill.ui.words import NONE, clock, took
 
 
 @dataclass(frozen=True, slots=True)

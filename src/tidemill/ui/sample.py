@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.ui.desk import Desk
-from tidemill.ui.parts import Button, Text, box
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Button, Text, box
+from tidemill.ui.formatting import cell
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.words import cell
 
 ROWS = 20
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 from tidemill.model.run import UNDER_WAY
 from tidemill.ui import rows
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Text, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, section
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
 

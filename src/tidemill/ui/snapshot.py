@@ -9,9 +9,9 @@ from functools import cached_property
 
 from tidemill.model.channel import Role
 from tidemill.model.run import Run
-from tidemill.ports import CatalogReader
-from tidemill.records import RegisteredTrigger, RegisteredWorkflow
-from tidemill.runtime.status import ChannelStatus, Consumer, FlowStatus, Status, status, without_states
+from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
+from tidemill.runtime.inspect.status import ChannelStatus, Consumer, FlowStatus, Status, status, without_states
 
 RUNS = 200
 """Newest runs that are looked at for the strip."""

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from tidemill.model.submission import StoredDataset
-from tidemill.runtime.stored import Going, Kept, Share
+from tidemill.runtime.oneshot.storage_report import Going, Kept, Share
 from tidemill.ui.actions import Actions
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Text, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, section
+from tidemill.ui.formatting import NONE, ago, plural, size, span
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Cell, Row, Table
 from tidemill.ui.threads import off_loop
 from tidemill.ui.urls import run_url
-from tidemill.ui.words import NONE, ago, plural, size, span
 
 SHOWN = 200
 SHARE = ("datasets of", ">held", ">budget", ">evicts from")

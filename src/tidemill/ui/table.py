@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nicegui import ui
 
-from tidemill.ui.parts import Act, Button, Text, box, link
+from tidemill.ui.elements import Act, Button, Text, box, link
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tidemill.records import RegisteredWorkflow
+from tidemill.ports.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.desk import Desk
-from tidemill.ui.frame import frame
-from tidemill.ui.parts import Text, section
+from tidemill.ui.context import Desk
+from tidemill.ui.elements import Text, section
+from tidemill.ui.formatting import ago
+from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Cell, Row, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.words import ago
 
 FIRINGS = 50
 

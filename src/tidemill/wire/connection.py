@@ -10,11 +10,11 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from tidemill.errors import TidemillError
+from tidemill.wire.http_status import error_of
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.sending import Sent
-from tidemill.wire.shapes import Failed
-from tidemill.wire.statuses import error_of
-from tidemill.wire.streams import Message, messages
+from tidemill.wire.schemas import Failed
+from tidemill.wire.server_sent_events import Message, messages
+from tidemill.wire.upload_client import Sent
 
 S = TypeVar("S", bound=BaseModel)
 

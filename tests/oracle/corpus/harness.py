@@ -18,7 +18,7 @@ from tests.oracle.queries.compare import difference
 from tests.oracle.queries.histories import contents
 from tests.oracle.queries.report import rows_of
 
-from tidemill.app import Tidemill
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 
 HERE = Path(__file__).parent

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from tidemill.model.change import Rows
-from tidemill.spark.queries import without_idle_names
+from tidemill.spark.query_sessions import without_idle_names
 from tidemill.spark.session import CAREFUL, beside
 
 TOGETHER = 6

@@ -23,16 +23,17 @@ from tests.oracle.queries.report import Different, rows_of
 
 import tidemill as tm
 from tidemill.algebra.program import Way
-from tidemill.app import Tidemill
-from tidemill.arrow_types import arrow_type
+from tidemill.app.project import Project
+from tidemill.app.settings import Settings
+from tidemill.app.wiring import Tidemill
+from tidemill.encoding.arrow_types import arrow_type
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Kind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
-from tidemill.project import Project
-from tidemill.settings import Settings
-from tidemill.spark import local, programs, reading
-from tidemill.spark import search as looking
+from tidemill.spark import programs, view_reader
+from tidemill.spark.local import batches
+from tidemill.spark.local import key_lookup as looking
 
 THREADS = 4
 """A refresh of a few rows is mostly planning, which Spark does in one thread."""
@@ -150,13 +151,13 @@ def sized(scale: Scale) -> Iterator[None]:
     if scale is Scale.SMALL:
         yield
         return
-    limits = (reading.changes_little, 0, None)  # of what a reader reads by itself: nothing
+    limits = (view_reader.changes_little, 0, None)  # of what a reader reads by itself: nothing
     with (
-        patch.object(local, "FEW", 1),  # it is also how many rows a group of rows in a file has
-        patch.object(reading, "COLLECTED", 1),
-        patch.object(local, "WHOLE", 1),
-        patch.object(reading, "WORTH_IT", 0),
-        patch.object(reading.Reader.__init__, "__defaults__", limits),
+        patch.object(batches, "FEW", 1),  # it is also how many rows a group of rows in a file has
+        patch.object(view_reader, "COLLECTED", 1),
+        patch.object(batches, "WHOLE", 1),
+        patch.object(view_reader, "WORTH_IT", 0),
+        patch.object(view_reader.Reader.__init__, "__defaults__", limits),
         patch.object(looking, "SEARCHED", 0),  # Spark looks up
         patch.object(programs, "ANEW", -1),
         patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),

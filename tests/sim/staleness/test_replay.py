@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.schedule.job import Batch, Cost
-from tidemill.schedule.policies import POLICIES
+from tidemill.scheduler.job import Batch, Cost
+from tidemill.scheduler.policies import POLICIES
 from tidemill.sim.staleness.replay import Recorded, fitted, replayed
 from tidemill.sim.staleness.workload import Way
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tidemill.schedule.hierarchy import jobs_of
-from tidemill.schedule.job import Cost, Job, Profile
-from tidemill.schedule.policies import POLICIES
+from tidemill.scheduler.hierarchy import jobs_of
+from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.policies import POLICIES
 from tidemill.sim.staleness.run import Simulation, simulated, uncontended
 from tidemill.sim.staleness.workload import Slowdown, Way, Workload
 

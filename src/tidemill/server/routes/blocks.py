@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.runtime import pins
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, needs
+from tidemill.runtime.maintenance import pins
+from tidemill.server.dependencies import Mill, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import Limit, Number
-from tidemill.wire import shapes
+from tidemill.wire import schemas
 
 _ADMIN = [needs(Role.ADMIN)]
 """As for datasets: what one keeps, others do without."""
@@ -19,33 +19,33 @@ _ADMIN = [needs(Role.ADMIN)]
 router = APIRouter(tags=["blocks"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
 
 
-@router.get("/blocks", response_model=shapes.Blocks)
+@router.get("/blocks", response_model=schemas.Blocks)
 def blocks(mill: Mill, limit: Limit = 20) -> Json:
     """List blocks of all channels, the newest first."""
-    return {"blocks": [documents.block(b) for b in mill.catalog.blocks(None, limit)]}
+    return {"blocks": [serialization.block(b) for b in mill.catalog.blocks(None, limit)]}
 
 
-@router.get("/blocks/{block}", response_model=shapes.Block)
+@router.get("/blocks/{block}", response_model=schemas.Block)
 def block(mill: Mill, block: Number) -> Json:
     """Show one block."""
-    return documents.block(mill.catalog.block(block))
+    return serialization.block(mill.catalog.block(block))
 
 
-@router.get("/blocks/{block}/trace", response_model=shapes.Trace)
+@router.get("/blocks/{block}/trace", response_model=schemas.Trace)
 def trace(mill: Mill, block: Number) -> Json:
     """Show what a block was made from, and what was made from it."""
-    return documents.trace(mill.trace(block))
+    return serialization.trace(mill.trace(block))
 
 
-@router.post("/blocks/{block}/pin", response_model=shapes.Pinned, responses=answers(409), dependencies=_ADMIN)
+@router.post("/blocks/{block}/pin", response_model=schemas.Pinned, responses=answers(409), dependencies=_ADMIN)
 def pin(mill: Mill, block: Number) -> Json:
     """Keep a block, and all that it was made from, from being collected."""
     held = pins.pin(mill.catalog, block)
-    return {"block": documents.block(mill.catalog.block(block)), "held": sorted(held)}
+    return {"block": serialization.block(mill.catalog.block(block)), "held": sorted(held)}
 
 
-@router.post("/blocks/{block}/unpin", response_model=shapes.Pinned, dependencies=_ADMIN)
+@router.post("/blocks/{block}/unpin", response_model=schemas.Pinned, dependencies=_ADMIN)
 def unpin(mill: Mill, block: Number) -> Json:
     """Let a block that was pinned be collected when nobody needs it."""
     mill.catalog.unpin(block)
-    return {"block": documents.block(mill.catalog.block(block)), "held": []}
+    return {"block": serialization.block(mill.catalog.block(block)), "held": []}

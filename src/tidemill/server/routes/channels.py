@@ -7,47 +7,48 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill import cells, documents
-from tidemill.app import Tidemill
+from tidemill.app import serialization
+from tidemill.app.wiring import Tidemill
+from tidemill.encoding import values
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
-from tidemill.runtime.status import ChannelStatus, reflected, status, without_states
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, needs
+from tidemill.runtime.inspect.status import ChannelStatus, reflected, status, without_states
+from tidemill.server.dependencies import Mill, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import AsOf, Every, Limit, Name, WaveTag
-from tidemill.wire import explained, shapes
+from tidemill.wire import explain_schemas, schemas
 
 router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
 
 
-@router.get("/channels", response_model=shapes.Channels)
+@router.get("/channels", response_model=schemas.Channels)
 def channels(mill: Mill, every: Every = False) -> Json:
     """List the channels."""
     known = status(mill.catalog)
     found = (known if every else without_states(known)).channels
-    return {"channels": [documents.channel(c) for c in found]}
+    return {"channels": [serialization.channel(c) for c in found]}
 
 
-@router.get("/channels/{name}", response_model=shapes.OneChannel)
+@router.get("/channels/{name}", response_model=schemas.OneChannel)
 def channel(mill: Mill, name: Name) -> Json:
     """Show one channel with its schema and its readers."""
-    return {"channel": documents.channel(_status(mill, name)), "compaction": mill.compaction(name)}
+    return {"channel": serialization.channel(_status(mill, name)), "compaction": mill.compaction(name)}
 
 
-@router.get("/channels/{name}/schema", response_model=shapes.ChannelSchema)
+@router.get("/channels/{name}/schema", response_model=schemas.ChannelSchema)
 def schema(mill: Mill, name: Name) -> Json:
     """Show a channel's columns; null if the first block decides."""
-    return {"channel": name, "schema": documents.schema(mill.catalog.channel(name).channel.schema)}
+    return {"channel": name, "schema": serialization.schema(mill.catalog.channel(name).channel.schema)}
 
 
-@router.get("/channels/{name}/blocks", response_model=shapes.Blocks)
+@router.get("/channels/{name}/blocks", response_model=schemas.Blocks)
 def blocks(mill: Mill, name: Name, limit: Limit = 20) -> Json:
     """List a channel's blocks, the newest first."""
-    return {"blocks": [documents.block(b) for b in mill.catalog.blocks(name, limit)]}
+    return {"blocks": [serialization.block(b) for b in mill.catalog.blocks(name, limit)]}
 
 
-@router.get("/channels/{name}/rows", response_model=shapes.Rows, responses=answers(400, 410))
+@router.get("/channels/{name}/rows", response_model=schemas.Rows, responses=answers(400, 410))
 def rows(
     mill: Mill,
     name: Name,
@@ -57,17 +58,17 @@ def rows(
     """Show rows of a channel, now or as of a sequence number or a time. They are in no order."""
     found = mill.rows(name, as_of, limit + 1)  # one more tells whether there are others
     columns = (mill.catalog.channel(name).channel.schema or Schema(())).fields
-    shown = [{f.name: cells.to_json(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
+    shown = [{f.name: values.to_json(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
     return {"channel": name, "rows": shown, "more": len(found) > limit}
 
 
-@router.get("/channels/{name}/lineage", response_model=explained.Lineage, responses=answers(400))
+@router.get("/channels/{name}/lineage", response_model=explain_schemas.Lineage, responses=answers(400))
 def lineage(mill: Mill, name: Name, tag: WaveTag) -> Json:
     """Show what an event derives from, and what was made of it, by the tag of its wave."""
-    return documents.lineage(mill.lineage(name, tag))
+    return serialization.lineage(mill.lineage(name, tag))
 
 
-@router.get("/channels/{name}/explain", response_model=explained.Explanation)
+@router.get("/channels/{name}/explain", response_model=explain_schemas.Explanation)
 def explain(mill: Mill, name: Name) -> Json:
     """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
     return asdict(mill.explain(name))

@@ -11,15 +11,15 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from tidemill import documents
-from tidemill.catalog.pages import last_event, newest_events
+from tidemill.app import serialization
+from tidemill.catalog.pagination import last_event, newest_events
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.declared import Answers
-from tidemill.server.doors import Mill, TheFeed, TheOptions, needs
+from tidemill.server.dependencies import Mill, TheFeed, TheOptions, needs
+from tidemill.server.error_responses import Answers
 from tidemill.server.feed import Feed
 from tidemill.server.parameters import After, Limit
-from tidemill.wire import shapes
+from tidemill.wire import schemas
 
 router = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
 streams = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
@@ -34,7 +34,7 @@ _STREAM: Answers = {200: {"description": "Each event, as JSON in `data`", "conte
 _RETRY = 1000  # milliseconds after which a browser comes back
 
 
-@router.get("/events", response_model=shapes.Events)
+@router.get("/events", response_model=schemas.Events)
 def events(
     mill: Mill,
     after: After = None,
@@ -46,7 +46,7 @@ def events(
         found = newest_events(mill.catalog, limit)
     else:
         found = mill.catalog.events(after=after or 0, run=run, limit=limit)
-    return {"events": [documents.event(e) for e in found]}
+    return {"events": [serialization.event(e) for e in found]}
 
 
 @streams.get("/events/stream", response_class=StreamingResponse, responses=_STREAM)

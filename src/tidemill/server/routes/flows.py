@@ -6,36 +6,36 @@ from dataclasses import asdict
 
 from fastapi import APIRouter
 
-from tidemill import documents
-from tidemill.app import Tidemill
+from tidemill.app import serialization
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import NotFound
 from tidemill.model.access import Role
 from tidemill.model.channel import Role as ChannelRole
 from tidemill.model.codec import Json
-from tidemill.runtime.asking import ask
-from tidemill.runtime.status import FlowStatus, status
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, Wake, flows_workflow, needs
+from tidemill.runtime.inspect.status import FlowStatus, status
+from tidemill.runtime.runs.requests import ask
+from tidemill.server.dependencies import Mill, Wake, flows_workflow, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import FlowName
-from tidemill.wire import explained, shapes
+from tidemill.wire import explain_schemas, schemas
 
 router = APIRouter(tags=["flows"], responses=answers(404))
 _VIEWER = [needs(Role.VIEWER)]
 
 
-@router.get("/flows", response_model=shapes.Flows, dependencies=_VIEWER)
+@router.get("/flows", response_model=schemas.Flows, dependencies=_VIEWER)
 def flows(mill: Mill) -> Json:
     """List the bound flows with their tasks, what these read and write, and their last runs."""
-    return {"flows": [documents.flow(f) for f in status(mill.catalog).flows]}
+    return {"flows": [serialization.flow(f) for f in status(mill.catalog).flows]}
 
 
-@router.get("/flows/{name}", response_model=shapes.OneFlow, dependencies=_VIEWER)
+@router.get("/flows/{name}", response_model=schemas.OneFlow, dependencies=_VIEWER)
 def flow(mill: Mill, name: FlowName) -> Json:
     """Show one bound flow."""
-    return {"flow": documents.flow(_status(mill, name))}
+    return {"flow": serialization.flow(_status(mill, name))}
 
 
-@router.get("/flows/{name}/explain", response_model=explained.Explanations, dependencies=_VIEWER)
+@router.get("/flows/{name}/explain", response_model=explain_schemas.Explanations, dependencies=_VIEWER)
 def explain(mill: Mill, name: FlowName) -> Json:
     """Show how each table that a flow writes is kept fresh, and what a run would do now."""
     states = {c.channel.name for c in mill.catalog.channels() if c.channel.role is ChannelRole.STATE}
@@ -46,7 +46,7 @@ def explain(mill: Mill, name: FlowName) -> Json:
 @router.post(
     "/flows/{name}/runs",
     status_code=202,
-    response_model=shapes.Run,
+    response_model=schemas.Run,
     responses=answers(409),
     dependencies=[needs(Role.OPERATOR, of=flows_workflow)],
 )
@@ -54,7 +54,7 @@ def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) 
     """Ask for a run of a flow; a server executes it as soon as it can, a backfill on a track of its own."""
     asked = ask(mill.catalog, name, backfill=backfill)
     wake()
-    return documents.run(asked)
+    return serialization.run(asked)
 
 
 def _status(mill: Tidemill, name: str) -> FlowStatus:

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Query, WebSocket
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
+from tidemill.encoding.block_rows import Selection
 from tidemill.model.access import Role
-from tidemill.server.doors import Mill, TheOptions, needs
-from tidemill.server.following import Following
+from tidemill.server.dependencies import Mill, TheOptions, needs
 from tidemill.server.parameters import Name
-from tidemill.tap import Selection
-from tidemill.wire.pushed import COME_BACK, FAULT
+from tidemill.server.subscriber_socket import Following
+from tidemill.wire.push_messages import COME_BACK, FAULT
 
 router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)])
 

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.model.instant import moment
-from tidemill.model.past import Period
-from tidemill.retain.past import Resolution, Split
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, needs
-from tidemill.wire import oneshot
+from tidemill.model.timestamps import moment
+from tidemill.model.usage import Period
+from tidemill.retention.usage_history import Resolution, Split
+from tidemill.server.dependencies import Mill, needs
+from tidemill.server.error_responses import answers
+from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["history"])
 
@@ -28,7 +28,9 @@ OfTask = Annotated[
 ]
 
 
-@router.get("/history", response_model=oneshot.History, responses=answers(400), dependencies=[needs(Role.VIEWER)])
+@router.get(
+    "/history", response_model=oneshot_schemas.History, responses=answers(400), dependencies=[needs(Role.VIEWER)]
+)
 def history(
     mill: Mill,
     since: Moment = "7 days",
@@ -42,4 +44,4 @@ def history(
     """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
     now = mill.catalog.now()
     period = Period(moment(since, now), moment(until, now), user, workflow, task)
-    return documents.figures(mill.workshop.past(period, by, per), by, per)
+    return serialization.figures(mill.workshop.past(period, by, per), by, per)

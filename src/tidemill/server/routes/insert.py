@@ -9,22 +9,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tidemill import documents
-from tidemill.app import Tidemill
+from tidemill.app import serialization
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import InsertUnderWay
 from tidemill.model.access import Role
 from tidemill.model.block import Kind
 from tidemill.model.codec import Json
-from tidemill.runtime.gather import Small, Taken, Wanted
-from tidemill.runtime.insert import LOOK, Inserted
-from tidemill.server import loading, upload
-from tidemill.server.batches import Batches
-from tidemill.server.declared import Answers, answers
-from tidemill.server.doors import Mill, Smalls, TheOptions, Wake, channels_workflow, needs
+from tidemill.runtime.runs.insert import LOOK, Inserted
+from tidemill.runtime.runs.insert_batcher import Small, Taken, Wanted
+from tidemill.server import upload, upload_loading
+from tidemill.server.batching import Batches
+from tidemill.server.dependencies import Mill, Smalls, TheOptions, Wake, channels_workflow, needs
+from tidemill.server.error_responses import Answers, answers
 from tidemill.server.options import Options
 from tidemill.server.parameters import Name
 from tidemill.server.upload import Format
-from tidemill.wire import shapes
+from tidemill.wire import schemas
 
 router = APIRouter(tags=["channels"])
 
@@ -45,13 +45,13 @@ _BODY: dict[str, Any] = {
     }
 }
 
-_REPEATED: Answers = {200: {"model": shapes.Inserted, "description": "Inserted before under this key"}}
+_REPEATED: Answers = {200: {"model": schemas.Inserted, "description": "Inserted before under this key"}}
 
 
 @router.post(
     "/channels/{name}/blocks",
     status_code=201,
-    response_model=shapes.Inserted,
+    response_model=schemas.Inserted,
     responses=_REPEATED | answers(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
     dependencies=[needs(Role.OPERATOR, of=channels_workflow)],
@@ -71,7 +71,7 @@ async def insert(
     """Insert a file into an input channel: all of its rows, or none."""
     chosen = upload.format_of(request, format)
     async with upload.received(request, small=options.small, limit=options.upload) as sent:
-        if isinstance(sent, bytes) and loading.may_share(chosen, kind):
+        if isinstance(sent, bytes) and upload_loading.may_share(chosen, kind):
             done = await _add(mill, small, Small(name, sent, chosen, key))
             assert isinstance(done, Inserted)  # a message may be known without its block, an insert is not
         else:
@@ -79,7 +79,7 @@ async def insert(
             wake()
     if done.repeated:
         response.status_code = 200
-    return {"block": documents.block(done.block), "repeated": done.repeated}
+    return {"block": serialization.block(done.block), "repeated": done.repeated}
 
 
 async def _add(mill: Tidemill, small: Batches[Wanted, Taken], wanted: Small) -> Taken:
@@ -99,7 +99,7 @@ async def _add(mill: Tidemill, small: Batches[Wanted, Taken], wanted: Small) -> 
 def _load(
     mill: Tidemill, options: Options, channel: str, sent: bytes | Path, format: Format, kind: Kind, key: str | None
 ) -> Inserted:
-    with loading.as_file(sent) as path:
+    with upload_loading.as_file(sent) as path:
         if format is Format.ARROW:
-            path, format = loading.as_parquet(path, options.upload), Format.PARQUET
-        return loading.insert(mill, channel, path, format, kind=kind, key=key)
+            path, format = upload_loading.as_parquet(path, options.upload), Format.PARQUET
+        return upload_loading.insert(mill, channel, path, format, kind=kind, key=key)

@@ -9,15 +9,15 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.runtime.push import Message, Repeated
+from tidemill.runtime.runs.push import Message, Repeated
 from tidemill.server import upload
-from tidemill.server.batches import Size
-from tidemill.server.declared import Answers, answers
-from tidemill.server.doors import Mill, Smalls, TheOptions, channels_workflow, needs
+from tidemill.server.batching import Size
+from tidemill.server.dependencies import Mill, Smalls, TheOptions, channels_workflow, needs
+from tidemill.server.error_responses import Answers, answers
 from tidemill.server.parameters import Name
-from tidemill.server.pushing import Pushing
+from tidemill.server.producer_socket import Pushing
 from tidemill.server.upload import Format
-from tidemill.wire.pushed import Pushed
+from tidemill.wire.push_messages import Pushed
 from tidemill.wire.refusals import UnknownFormat
 
 router = APIRouter(tags=["channels"])

@@ -6,29 +6,29 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.errors import EngineLost
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.runtime import status as standing
-from tidemill.runtime.staleness import Measure
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, needs
+from tidemill.runtime.freshness.staleness import Measure
+from tidemill.runtime.inspect import status as standing
+from tidemill.server.dependencies import Mill, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import Every
-from tidemill.wire import shapes
+from tidemill.wire import schemas
 
 router = APIRouter(tags=["status"])
 health = APIRouter(tags=["status"], responses=answers(500, 503))
 
 
-@router.get("/status", response_model=shapes.Status, dependencies=[needs(Role.VIEWER)])
+@router.get("/status", response_model=schemas.Status, dependencies=[needs(Role.VIEWER)])
 def status(mill: Mill, every: Every = False) -> Json:
     """Show how fresh every channel is, who is behind, and what runs."""
     found = standing.status(mill.catalog)
-    return documents.status(found if every else standing.without_states(found))
+    return serialization.status(found if every else standing.without_states(found))
 
 
-@router.get("/staleness", response_model=shapes.Staleness, dependencies=[needs(Role.VIEWER)])
+@router.get("/staleness", response_model=schemas.Staleness, dependencies=[needs(Role.VIEWER)])
 def staleness(
     mill: Mill,
     measure: Annotated[Measure, Query(description="age: how old the newest version is that a table reflects.")] = (
@@ -38,10 +38,10 @@ def staleness(
 ) -> Json:
     """Show how stale every table was over time, and all of them together, as far as blocks and events are kept."""
     now = mill.catalog.now()
-    return documents.staleness(mill.history(), measure, now - 60 * minutes, now)
+    return serialization.staleness(mill.history(), measure, now - 60 * minutes, now)
 
 
-@health.get("/healthz", response_model=shapes.Health)
+@health.get("/healthz", response_model=schemas.Health)
 def healthz(mill: Mill) -> Json:
     """Say whether the server answers, its catalog can be read and Spark is there. Needs no token."""
     mill.catalog.workflows()

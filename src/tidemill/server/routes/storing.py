@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, needs
-from tidemill.wire import oneshot
+from tidemill.server.dependencies import Mill, needs
+from tidemill.server.error_responses import answers
+from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["datasets"])
 _ADMIN = [needs(Role.ADMIN)]
@@ -22,23 +22,26 @@ Wanted = Annotated[
 ]
 
 
-@router.get("/storage", response_model=oneshot.Storage, dependencies=[needs(Role.VIEWER)])
+@router.get("/storage", response_model=oneshot_schemas.Storage, dependencies=[needs(Role.VIEWER)])
 def storage(mill: Mill) -> Json:
     """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
-    return documents.storage(mill.workshop.storage(), evicted=False)
+    return serialization.storage(mill.workshop.storage(), evicted=False)
 
 
 @router.post(
-    "/datasets/{dataset}/pin", response_model=oneshot.Dataset, responses=answers(404, 409), dependencies=_ADMIN
+    "/datasets/{dataset}/pin", response_model=oneshot_schemas.Dataset, responses=answers(404, 409), dependencies=_ADMIN
 )
 def pin(mill: Mill, dataset: Wanted) -> Json:
     """Keep a dataset from being evicted."""
-    return documents.dataset(mill.workshop.pin(dataset))
+    return serialization.dataset(mill.workshop.pin(dataset))
 
 
 @router.post(
-    "/datasets/{dataset}/unpin", response_model=oneshot.Dataset, responses=answers(404, 409), dependencies=_ADMIN
+    "/datasets/{dataset}/unpin",
+    response_model=oneshot_schemas.Dataset,
+    responses=answers(404, 409),
+    dependencies=_ADMIN,
 )
 def unpin(mill: Mill, dataset: Wanted) -> Json:
     """Let a dataset that was pinned be evicted when space is short."""
-    return documents.dataset(mill.workshop.pin(dataset, pinned=False))
+    return serialization.dataset(mill.workshop.pin(dataset, pinned=False))

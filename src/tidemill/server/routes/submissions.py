@@ -10,13 +10,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Path
 
-from tidemill import documents
+from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, TheCaller, Wake, needs
+from tidemill.server.dependencies import Mill, TheCaller, Wake, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import Before, Limit, Number
-from tidemill.wire import oneshot
+from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["one-shot workflows"])
 _VIEWER = [needs(Role.VIEWER)]
@@ -29,36 +29,38 @@ Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_
 @router.post(
     "/submissions",
     status_code=201,
-    response_model=oneshot.Submission,
+    response_model=oneshot_schemas.Submission,
     responses=answers(400, 409, 413),
     dependencies=_ADMIN,
 )
-def submit(mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot.Document, Body()]) -> Json:
+def submit(mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]) -> Json:
     """Submit a one-shot workflow. What was computed before is reused; servers run the rest."""
     made = mill.workshop.submit(json.dumps(workflow), caller.name)
     wake()
-    return documents.submission(made)
+    return serialization.submission(made)
 
 
-@router.get("/submissions", response_model=oneshot.Submissions, dependencies=_VIEWER)
+@router.get("/submissions", response_model=oneshot_schemas.Submissions, dependencies=_VIEWER)
 def submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
     found = mill.workshop.ledger.submissions(before=before, limit=limit)
-    return {"submissions": [documents.submission(s) for s in found]}
+    return {"submissions": [serialization.submission(s) for s in found]}
 
 
-@router.get("/submissions/{number}", response_model=oneshot.Submission, responses=answers(404), dependencies=_VIEWER)
+@router.get(
+    "/submissions/{number}", response_model=oneshot_schemas.Submission, responses=answers(404), dependencies=_VIEWER
+)
 def submission(mill: Mill, number: Number) -> Json:
     """Show a submission with its actions."""
-    return documents.submission(mill.workshop.ledger.submission(number))
+    return serialization.submission(mill.workshop.ledger.submission(number))
 
 
 @router.get(
     "/submissions/{number}/actions/{key}",
-    response_model=oneshot.Action,
+    response_model=oneshot_schemas.Action,
     responses=answers(404),
     dependencies=_VIEWER,
 )
 def action(mill: Mill, number: Number, key: Key) -> Json:
     """Show an action of a submission, and why it was or was not reused."""
-    return documents.submitted_action(mill.workshop.action(number, key))
+    return serialization.submitted_action(mill.workshop.action(number, key))

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.arrivals import lease_name
+from tidemill.app.sources import lease_name
 from tidemill.errors import NotFound
 from tidemill.intake.sources import Subscription, lines_of, renewal
 from tidemill.intake.sources.websub import PREFIX
-from tidemill.runtime.gather import Small
-from tidemill.server.doors import Mill, Smalls
+from tidemill.runtime.runs.insert_batcher import Small
+from tidemill.server.dependencies import Mill, Smalls
 
 log = logging.getLogger("tidemill.sources")
 

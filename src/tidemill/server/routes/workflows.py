@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from tidemill import documents
-from tidemill.app import Tidemill
+from tidemill.app import serialization
+from tidemill.app.registry import WorkflowDocument
+from tidemill.app.wiring import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.registry import WorkflowDocument
-from tidemill.server.declared import answers
-from tidemill.server.doors import Mill, Wake, documents_workflow, itself, needs
+from tidemill.server.dependencies import Mill, Wake, documents_workflow, itself, needs
+from tidemill.server.error_responses import answers
 from tidemill.server.parameters import WorkflowName
-from tidemill.wire import serving
+from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["workflows"])
 _VIEWER = [needs(Role.VIEWER)]
@@ -20,15 +20,15 @@ _OPERATOR = [needs(Role.OPERATOR, of=itself)]
 _ADMIN = [needs(Role.ADMIN)]
 
 
-@router.get("/workflows", response_model=serving.Workflows, dependencies=_VIEWER)
+@router.get("/workflows", response_model=server_schemas.Workflows, dependencies=_VIEWER)
 def workflows(mill: Mill) -> Json:
     """List the workflows that are registered."""
-    return {"workflows": [documents.workflow(w) for w in mill.catalog.workflows()]}
+    return {"workflows": [serialization.workflow(w) for w in mill.catalog.workflows()]}
 
 
 @router.post(
     "/workflows",
-    response_model=serving.Steps,
+    response_model=server_schemas.Steps,
     responses=answers(400, 409, 413),
     dependencies=[needs(Role.OPERATOR, of=documents_workflow)],
 )
@@ -36,7 +36,7 @@ def register(mill: Mill, wake: Wake, document: WorkflowDocument) -> Json:
     """Register a workflow of SQL tables that comes as a document; the answer says what changed."""
     steps = mill.register(document.model_dump(mode="json"))
     wake()
-    return {"steps": [documents.step(s) for s in steps]}
+    return {"steps": [serialization.step(s) for s in steps]}
 
 
 @router.delete("/workflows/{name}", status_code=204, responses=answers(404, 409), dependencies=_OPERATOR)
@@ -46,21 +46,23 @@ def remove(mill: Mill, name: WorkflowName) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/plan", response_model=serving.Plan, dependencies=_VIEWER)
+@router.get("/plan", response_model=server_schemas.Plan, dependencies=_VIEWER)
 def plan(mill: Mill) -> Json:
     """Show what `apply` would change, and promises that history says cannot be kept."""
-    return {"steps": [documents.step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
+    return {"steps": [serialization.step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
 
 
-@router.post("/apply", response_model=serving.Plan, responses=answers(409), dependencies=_ADMIN)
+@router.post("/apply", response_model=server_schemas.Plan, responses=answers(409), dependencies=_ADMIN)
 def apply(mill: Mill, wake: Wake) -> Json:
     """Register what the project's workflow files declare; the answer says what changed, and what is doubtful."""
     steps = mill.apply()
     wake()
-    return {"steps": [documents.step(s) for s in steps], "doubts": list(mill.doubts())}
+    return {"steps": [serialization.step(s) for s in steps], "doubts": list(mill.doubts())}
 
 
-@router.post("/workflows/{name}/pause", response_model=serving.Workflow, responses=answers(404), dependencies=_OPERATOR)
+@router.post(
+    "/workflows/{name}/pause", response_model=server_schemas.Workflow, responses=answers(404), dependencies=_OPERATOR
+)
 def pause(mill: Mill, name: WorkflowName) -> Json:
     """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
     mill.catalog.pause(name, paused=True)
@@ -68,7 +70,7 @@ def pause(mill: Mill, name: WorkflowName) -> Json:
 
 
 @router.post(
-    "/workflows/{name}/resume", response_model=serving.Workflow, responses=answers(404), dependencies=_OPERATOR
+    "/workflows/{name}/resume", response_model=server_schemas.Workflow, responses=answers(404), dependencies=_OPERATOR
 )
 def resume(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
     """Let a paused workflow go on."""
@@ -79,15 +81,15 @@ def resume(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
 
 @router.put(
     "/workflows/{name}/priority",
-    response_model=serving.Workflow,
+    response_model=server_schemas.Workflow,
     responses=answers(400, 404, 413),
     dependencies=_ADMIN,
 )
-def prioritise(mill: Mill, name: WorkflowName, wish: serving.Priority) -> Json:
+def prioritise(mill: Mill, name: WorkflowName, wish: server_schemas.Priority) -> Json:
     """Say which workflow's runs go first where not all can run at once."""
     mill.catalog.prioritise(name, wish.priority)
     return _one(mill, name)
 
 
 def _one(mill: Tidemill, name: str) -> Json:
-    return next(documents.workflow(w) for w in mill.catalog.workflows() if w.name == name)
+    return next(serialization.workflow(w) for w in mill.catalog.workflows() if w.name == name)

@@ -13,9 +13,9 @@ from itertools import cycle, pairwise
 from math import inf
 from statistics import fmean, median
 
-from tidemill.schedule.hierarchy import jobs_of, with_periods
-from tidemill.schedule.job import Batch, Cost, Job, Profile
-from tidemill.schedule.policies import POLICIES
+from tidemill.scheduler.hierarchy import jobs_of, with_periods
+from tidemill.scheduler.job import Batch, Cost, Job, Profile
+from tidemill.scheduler.policies import POLICIES
 from tidemill.sim.staleness.run import Simulation, Took, settle
 from tidemill.sim.staleness.workload import Way
 

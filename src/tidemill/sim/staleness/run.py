@@ -8,9 +8,9 @@ from heapq import heappop, heappush, heapreplace
 from math import inf
 from random import Random
 
-from tidemill.schedule.dispatcher import Dispatcher
-from tidemill.schedule.hierarchy import children, jobs_of
-from tidemill.schedule.job import Batch, Job, by_name
+from tidemill.scheduler.dispatcher import Dispatcher
+from tidemill.scheduler.hierarchy import children, jobs_of
+from tidemill.scheduler.job import Batch, Job, by_name
 from tidemill.sim.staleness.workload import Way, Workload
 
 Feed = Iterator[Batch]

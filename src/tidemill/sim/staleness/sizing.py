@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from tidemill.errors import Infeasible
-from tidemill.sim.staleness.described import Described
 from tidemill.sim.staleness.run import Outcome, simulated, uncontended
+from tidemill.sim.staleness.workload_file import Described
 
 
 @dataclass(frozen=True, slots=True)

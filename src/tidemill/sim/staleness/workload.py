@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from tidemill.schedule.dispatcher import Dispatcher, Limits
-from tidemill.schedule.hierarchy import Inheritance
-from tidemill.schedule.job import Cost, Job, Profile
-from tidemill.schedule.policies import POLICIES
-from tidemill.schedule.tracks import PLACEMENTS
+from tidemill.scheduler.dispatcher import Dispatcher, Limits
+from tidemill.scheduler.hierarchy import Inheritance
+from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.policies import POLICIES
+from tidemill.scheduler.tracks import PLACEMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from tidemill.model.change import DELETED
 from tidemill.model.stateful import EVENT, GROUP, NUMBERS, Windowed
 from tidemill.model.wave import Tag
 from tidemill.model.window import Between
-from tidemill.stream.blocks import marked, standing
+from tidemill.stream.lineage_tags import TAG, tags_of
 from tidemill.stream.operator import Batch, Made, Piece
-from tidemill.stream.tags import TAG, tags_of
+from tidemill.stream.state_blocks import marked, standing
 from tidemill.stream.waves import Completion, Word
 from tidemill.stream.windows.former import NEVER
 from tidemill.stream.windows.rows import Batch as Events

@@ -1,0 +1,192 @@
+"""From JSON to a checked one-shot workflow, or to everything that is wrong with it.
+
+Every field is checked for its form; the rules about ids and paths are held to those that have the right one, so that
+one problem hides no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from os.path import normpath
+from typing import Any
+
+from tidemill.api.documents.form import ACTION, PARENT, TYPES, WORKFLOW, Field
+from tidemill.api.documents.rules import RULES, argument_of, distinct_paths, id_of
+from tidemill.errors import WorkflowError
+from tidemill.model.action import Action, Call, CommandLine, OneShot, Parent, Query, Script, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, and where: a JSON pointer (RFC 6901), empty for the document itself."""
+
+    pointer: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer or 'the document'}: {self.reason}"
+
+
+def parsed(text: str) -> OneShot:
+    """The workflow that a JSON text describes; raises `WorkflowError` with every problem."""
+    data = load(text)
+    problems = problems_in(data)
+    if problems:
+        raise WorkflowError([str(p) for p in problems])
+    return _workflow(data)
+
+
+def problems_in(data: Any, resolve: Callable[[str], str] = normpath) -> list[Problem]:
+    """Everything that is wrong with a document. `resolve` gives the one name of a directory that has several."""
+    sound = _sound(data)
+    rules = [*(found for rule in RULES for found in rule(sound)), *distinct_paths(sound, resolve)]
+    return [*_form_problems(data), *(Problem(pointer, reason) for pointer, reason in rules)]
+
+
+def readable_actions(data: Any) -> Iterator[tuple[str, Action]]:
+    """The actions whose form is right, whatever is wrong with the rest, with their JSON pointers."""
+    actions = data.get("actions") if isinstance(data, dict) else None
+    names = {id_of(a["id"]): a.get("name", "") for a in _sound(data).get("actions", ()) if "id" in a}
+    for at, action in enumerate(actions if isinstance(actions, list) else ()):
+        pointer = f"/actions/{at}"
+        if not list(_action_problems(action, pointer)):
+            yield pointer, _action(action, names)
+
+
+def load(text: str) -> Any:
+    """What a JSON text says; raises `WorkflowError` if it is none."""
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise WorkflowError([f"{where}: not JSON: {error.msg}; a comma after the last entry is not allowed"]) from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise WorkflowError([f"the key {twice!r} stands twice in one object; only one of the two would count"])
+    return dict(pairs)
+
+
+# -- form --------------------------------------------------------------------------------------------------------
+
+
+def _form_problems(data: Any) -> Iterator[Problem]:
+    yield from _object_problems(data, WORKFLOW, "")
+    actions = data.get("actions") if isinstance(data, dict) else None
+    for at, action in enumerate(actions if isinstance(actions, list) else ()):
+        yield from _action_problems(action, f"/actions/{at}")
+
+
+def _action_problems(action: Any, pointer: str) -> Iterator[Problem]:
+    kind = action.get("type") if isinstance(action, dict) else None
+    if isinstance(kind, str) and kind and kind not in TYPES:
+        yield Problem(f"{pointer}/type", f"expected one of {', '.join(TYPES)}, found {kind!r}{_meant(kind, [*TYPES])}")
+        return
+    yield from _object_problems(action, (*ACTION, *TYPES.get(str(kind), ())), pointer)
+    if not isinstance(action, dict):
+        return
+    yield from _path_problems(action, pointer)
+    parents = action.get("parentActions")
+    for at, parent in enumerate(parents if isinstance(parents, list) else ()):
+        yield from _object_problems(parent, PARENT, f"{pointer}/parentActions/{at}")
+
+
+def _path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[Problem]:
+    if action.get("isManaged") is False and "path" not in action:
+        yield Problem(pointer, "an output that is not managed needs a path; give one, or leave isManaged out")
+    if action.get("isManaged") is not False and "path" in action:
+        yield Problem(f"{pointer}/path", "only an output with isManaged false has a path; set that, or leave path out")
+
+
+def _object_problems(value: Any, fields: Sequence[Field], pointer: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield Problem(pointer, f"expected an object, found {_short(value)}")
+        return
+    known = {f.name: f for f in fields}
+    for name in value:
+        if name not in known:
+            yield Problem(f"{pointer}/{_escaped(name)}", f"there is no field {name!r} here{_meant(name, [*known])}")
+    for field in fields:
+        yield from _field_problems(value, field, pointer)
+
+
+def _field_problems(value: Mapping[str, Any], field: Field, pointer: str) -> Iterator[Problem]:
+    if field.name not in value:
+        if field.required:
+            yield Problem(pointer, f"the field {field.name!r} is missing; it takes {field.shape.words}")
+    elif not field.shape.fits(value[field.name]):
+        found = _short(value[field.name])
+        yield Problem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
+
+
+def _sound(data: Any) -> dict[str, Any]:
+    """The fields that have the right form, of the document, its actions and their parents; positions stay."""
+    found = _sound_fields(data, WORKFLOW)
+    if "actions" in found:
+        found["actions"] = [_sound_fields(action, ACTION) for action in found["actions"]]
+        for action in found["actions"]:
+            action["parentActions"] = [_sound_fields(p, PARENT) for p in action.get("parentActions", ())]
+    return found
+
+
+def _sound_fields(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
+    given = value if isinstance(value, dict) else {}
+    return {f.name: given[f.name] for f in fields if f.name in given and f.shape.fits(given[f.name])}
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+# -- values ------------------------------------------------------------------------------------------------------
+
+
+def _workflow(data: Mapping[str, Any]) -> OneShot:
+    names = {id_of(a["id"]): a["name"] for a in data["actions"]}
+    actions = tuple(_action(a, names) for a in data["actions"])
+    return OneShot(data["name"], id_of(data["startActionId"]), id_of(data["endActionId"]), actions)
+
+
+def _action(data: Mapping[str, Any], names: Mapping[str, str]) -> Action:
+    return Action(
+        id=id_of(data["id"]),
+        name=data["name"],
+        work=_work(data),
+        parents=tuple(Parent(id_of(p["id"]), argument_of(p, names)) for p in data.get("parentActions", ())),
+        force=data.get("forceComputation", False),
+        path=data.get("path"),
+        pinned=data.get("pinned", False),
+        version=data.get("version"),
+        deterministic=data.get("deterministic"),
+        parameters=data.get("parameters", {}),
+        environment=tuple(data.get("environment", ())),
+        attempts=int(data.get("attempts", 1)),
+    )
+
+
+def _work(data: Mapping[str, Any]) -> Work:
+    match data["type"]:
+        case "command-line":
+            return CommandLine(tuple(data["command"]), tuple(data.get("files", ())))
+        case "pyspark-script":
+            return Script(data["script"], tuple(data.get("arguments", ())))
+        case "spark-sql":
+            return Query(data["query"])
+        case _:
+            return Call(data["function"])

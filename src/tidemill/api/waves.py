@@ -1,0 +1,118 @@
+"""Waves carried through tasks: what a task makes of an event is numbered in the event's wave.
+
+A query knows nothing of it: the tag of the event rides along beside its columns. A function is given frames, and may
+keep the column `wave` as it keeps others; one that drops it is called for each event by itself. Frames are worked on by
+their own methods, so this knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from tidemill.model.wave_steps import WAVE
+
+FROM, PLACE, SERIAL, RESULTS = "_from", "_place", "_serial", "_results"
+"""Columns: the tag of the event that a row was made of, where the row stands, and its number among how many."""
+
+_PLACED = f"monotonically_increasing_id() AS {PLACE}"
+_NUMBERED = (
+    f"row_number() OVER (PARTITION BY {FROM} ORDER BY {PLACE}) AS {SERIAL}",
+    f"count(*) OVER (PARTITION BY {FROM}) AS {RESULTS}",
+)
+_TAG = f"concat({FROM}, '.', {SERIAL}, if({SERIAL} = {RESULTS}, '!', '')) AS {WAVE}"
+_OWN = (FROM, PLACE, SERIAL, RESULTS)
+
+
+def carried_query(query: str, channel: str) -> str:
+    """A query whose rows have tags that follow from those of a channel's events; `ValueError` if none can."""
+    tree = sqlglot.parse_one(query, dialect="spark")
+    table = _events(tree, channel)
+    assert isinstance(tree, exp.Select)
+    tree.set("expressions", [_without_tag(e, table) for e in tree.expressions])
+    tree.select(exp.column(WAVE, table=table).as_(FROM), copy=False)
+    return (
+        f"WITH _made AS ({tree.sql(dialect='spark')}), _all AS (SELECT *, {_PLACED} FROM _made), "
+        f"_counted AS (SELECT *, {', '.join(_NUMBERED)} FROM _all) "
+        f"SELECT * EXCEPT ({', '.join(_OWN)}), {_TAG} FROM _counted"
+    )
+
+
+def _events(tree: exp.Expr, channel: str) -> str:
+    """Under which name the query reads the events of a channel, each of its rows one of them."""
+    if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _GATHERING) or tree.find(exp.AggFunc):
+        raise ValueError(
+            "a wave is carried by a SELECT that makes each row of one event: "
+            "without UNION, GROUP BY, DISTINCT, LIMIT and aggregates; use wave windows to bring events together"
+        )
+    sources = [tree.args.get("from_"), *tree.args.get("joins", [])]
+    found = [s.this for s in sources if s is not None and isinstance(s.this, exp.Table) and s.this.name == channel]
+    if len(found) != 1:
+        raise ValueError(f"a wave is carried by a query that reads {channel!r} once, in its own FROM or JOIN")
+    if WAVE in tree.named_selects:
+        raise ValueError(f"the column {WAVE!r} of the result is the tag of what the query makes; leave it out")
+    return str(found[0].alias_or_name)
+
+
+_GATHERING = ("group", "having", "distinct", "limit", "offset", "with_")
+
+
+def _without_tag(selected: exp.Expr, table: str) -> exp.Expr:
+    """All columns of the events are all but their tags."""
+    star = selected.this if isinstance(selected, exp.Column) and selected.table == table else selected
+    if isinstance(star, exp.Star):
+        star.set("except_", [exp.to_identifier(WAVE)])
+    return selected
+
+
+def carried(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
+    """What a function makes of its frames, numbered in the waves of the events that it is given under that name.
+
+    If it keeps their tags, it is called once. If it knows nothing of them, it is called for each event by itself: then
+    what it makes is of that one.
+    """
+    result = call(**given)
+    frames = _by_name(result)
+    if not all(WAVE in frame.columns for frame in frames.values()):
+        alone = [_made_of(tag, call, events, given) for tag in _tags(given[events])]
+        frames = {name: reduce(_union, (made[name] for made in alone)) for name in frames} if alone else _tagged(frames)
+    numbered = {name: _numbered(frame) for name, frame in frames.items()}
+    return numbered if isinstance(result, Mapping) else numbered[_ONLY]
+
+
+_ONLY = "result"
+
+
+def _by_name(result: Any) -> dict[str, Any]:
+    return dict(result) if isinstance(result, Mapping) else {_ONLY: result}
+
+
+def _tags(events: Any) -> list[str]:
+    return sorted(row[0] for row in events.select(WAVE).distinct().collect())
+
+
+def _made_of(tag: str, call: Any, events: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    alone = given[events].where(f"{WAVE} = {_text(tag)}")
+    return _tagged(_by_name(call(**{**given, events: alone})), _text(tag))
+
+
+def _tagged(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> dict[str, Any]:
+    return {n: f if WAVE in f.columns else f.selectExpr("*", f"{tag} AS {WAVE}") for n, f in frames.items()}
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _union(some: Any, more: Any) -> Any:
+    return some.unionByName(more)
+
+
+def _numbered(frame: Any) -> Any:
+    others = [f"`{name}`" for name in frame.columns if name != WAVE]
+    placed = frame.selectExpr(*others, f"{WAVE} AS {FROM}", _PLACED)
+    return placed.selectExpr("*", *_NUMBERED).selectExpr(*others, _TAG)

@@ -1,0 +1,49 @@
+"""Lists that are too long to be given at once, a page at a time."""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, func, select
+
+from tidemill.catalog.reader import SqlCatalogReader
+from tidemill.catalog.rows import event_of, run_of
+from tidemill.catalog.tables import events, runs
+from tidemill.model.run import Run, RunKind, RunState
+from tidemill.ports.records import Event
+
+
+def page_of_runs(
+    catalog: SqlCatalogReader,
+    *,
+    state: RunState | None = None,
+    kind: RunKind | None = None,
+    subject: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[Run]:
+    """The newest runs first; the next page begins before the last of this one."""
+    wanted: list[ColumnElement[bool]] = []
+    if state is not None:
+        wanted.append(runs.c.state == state)
+    if kind is not None:
+        wanted.append(runs.c.kind == kind)
+    if subject is not None:
+        wanted.append(runs.c.subject == subject)
+    if before is not None:
+        wanted.append(runs.c.id < before)
+    with catalog._read() as connection:
+        rows = connection.execute(select(runs).where(*wanted).order_by(runs.c.id.desc()).limit(limit))
+        return [run_of(row) for row in rows]
+
+
+def newest_events(catalog: SqlCatalogReader, limit: int) -> list[Event]:
+    """The last events, in their order."""
+    with catalog._read() as connection:
+        rows = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit)).all()
+        return [event_of(row) for row in reversed(rows)]
+
+
+def last_event(catalog: SqlCatalogReader) -> int:
+    """The number of the newest event; 0 if there is none."""
+    with catalog._read() as connection:
+        found: int | None = connection.execute(select(func.max(events.c.id))).scalar()
+        return found or 0

@@ -1,0 +1,81 @@
+"""Forgetting: of each channel and bound flow only the newest runs are remembered, and what others still rest on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
+
+from tidemill.catalog.channel_heads import hold
+from tidemill.catalog.hourly_totals import tally
+from tidemill.catalog.removals import IS_AWAITED
+from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
+from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.usage_history import refreshed
+from tidemill.model.block import BlockState
+from tidemill.model.run import RunKind, RunState
+from tidemill.ports.records import Forgotten
+
+AT_ONCE = 500
+"""Runs forgotten in one transaction, so that nobody waits long for its locks."""
+
+_ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
+_OF_RUNS = (run_reads, logs, events, firings)
+
+
+def forget(tx: Transaction, subject: str, keep: int) -> Forgotten:
+    """Forget the oldest runs of a subject beyond the newest `keep`, at most `AT_ONCE` of them."""
+    gone = list(tx.connection.execute(_forgettable(subject, keep)).scalars())
+    if not gone:
+        return Forgotten()
+    tally(tx, list(refreshed(tx.connection, [runs.c.id.in_(gone)])))
+    described = _forget_blocks(tx, gone)
+    for table in _OF_RUNS:
+        tx.connection.execute(delete(table).where(table.c.run_id.in_(gone)))
+    tx.connection.execute(delete(runs).where(runs.c.id.in_(gone)))
+    return Forgotten(len(gone), described)
+
+
+def _forgettable(subject: str, keep: int) -> Select[int]:
+    newest = select(runs.c.id).where(runs.c.subject == subject).order_by(runs.c.id.desc())
+    oldest_kept = newest.offset(keep - 1).limit(1).scalar_subquery()
+    old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_kept, runs.c.state.in_(_ENDED))
+    kept = (_last_finished(subject), of_newest(blocks), of_newest(events))
+    free = old.where(~_is_needed(), *(runs.c.id != run for run in kept))
+    return free.order_by(runs.c.id).limit(AT_ONCE)
+
+
+def _is_needed() -> ColumnElement[bool]:
+    """A block of the run can be read, or its files are not forgotten yet, or are to be removed."""
+    in_use = or_(blocks.c.state.in_((BlockState.FILLED, BlockState.RESERVED)), IS_TO_PURGE)
+    return or_(exists().where(blocks.c.run_id == runs.c.id, in_use), IS_AWAITED)
+
+
+def _last_finished(subject: str) -> ColumnElement[int]:
+    """The run that says how far a bound flow got; 0 if there is none."""
+    other = runs.alias()
+    is_one = and_(other.c.subject == subject, other.c.kind == RunKind.FLOW, other.c.state == RunState.FINISHED)
+    return func.coalesce(select(func.max(other.c.id)).where(is_one).scalar_subquery(), 0)
+
+
+def of_newest(table: Table) -> ColumnElement[int]:
+    """The run of the newest row. Were that row deleted, SQLite would give its number to the next one."""
+    newest = select(table.c.run_id).order_by(table.c.id.desc()).limit(1)
+    return func.coalesce(newest.scalar_subquery(), 0)
+
+
+def _forget_blocks(tx: Transaction, gone: Collection[int]) -> int:
+    """Forget what the runs wrote: cancelled slots, and blocks that were collected and purged."""
+    places = select(blocks.c.channel_id, blocks.c.seq, blocks.c.visible).where(blocks.c.run_id.in_(gone))
+    placed = tx.connection.execute(places).all()
+    newest: dict[int, int] = defaultdict(int)
+    for block in placed:
+        newest[block.channel_id] = max(newest[block.channel_id], block.seq if block.visible is not None else 0)
+    for channel in hold(tx, channels.c.id.in_(newest)) if newest else ():
+        upto = max(channel.forgotten, newest[channel.id])
+        tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(forgotten=upto))
+    theirs = select(blocks.c.id).where(blocks.c.run_id.in_(gone))
+    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_(theirs)))
+    tx.connection.execute(delete(blocks).where(blocks.c.run_id.in_(gone)))
+    return len(placed)

@@ -1,0 +1,149 @@
+"""The rows of a block as JSON lines, as they are pushed out: some columns, and those rows that fit some conditions.
+
+Rows are what the block holds: of a delta that deletes or counts, the marks that say so come along.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidemill.encoding.values import to_json
+from tidemill.errors import BadInput
+from tidemill.model.block import Block, Kind
+from tidemill.model.change import DELETED
+from tidemill.model.schema import Field, Schema
+
+AT_ONCE = 1000
+"""Rows of one piece."""
+
+_CONDITION = re.compile(r"(\w+) *(=|!=|<=|>=|<|>) *(.*)", re.ASCII | re.DOTALL)
+_COMPARE: Mapping[str, Callable[..., Any]] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A column compares so with a value. NULL compares with nothing."""
+
+    column: str
+    compares: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """
+        >>> Condition.parse("price >= 10")
+        Condition(column='price', compares='>=', value='10')
+        """
+        found = _CONDITION.fullmatch(text.strip())
+        if found is None:
+            raise BadInput(f"{text!r} is no condition; write a column, one of {' '.join(_COMPARE)} and a value")
+        return cls(*found.groups())
+
+    def holds(self, batch: pa.RecordBatch) -> pa.Array:
+        column = batch.column(self.column)
+        try:
+            value = pa.scalar(self.value).cast(column.type)
+            return _COMPARE[self.compares](column, value).fill_null(False)
+        except pa.ArrowException as error:
+            raise BadInput(
+                f"column {self.column!r} is {column.type} and cannot be compared with {self.value!r}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which columns and rows somebody wants; none named: all. A deletion is always told."""
+
+    columns: tuple[str, ...] = ()
+    where: tuple[Condition, ...] = ()
+
+    @classmethod
+    def parse(cls, columns: str | None, where: Iterable[str]) -> Selection:
+        names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+        return cls(names, tuple(Condition.parse(text) for text in where))
+
+    def check(self, channel: str, schema: Schema) -> None:
+        for name in (*self.columns, *(c.column for c in self.where)):
+            if name not in schema:
+                raise BadInput(f"channel {channel} has no column {name!r}; it has {', '.join(schema.names)}")
+
+    def shown(self, physical: Schema, content: Schema) -> list[Field]:
+        """The columns that are told: those wanted, and what a delta has besides those of the content."""
+        wanted = self.columns or content.names
+        return [f for f in physical if f.name in wanted or f.name not in content]
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        held = [condition.holds(batch) for condition in self.where]
+        if not held:
+            return batch
+        mask = held[0]
+        for other in held[1:]:
+            mask = pc.and_(mask, other)
+        if DELETED in batch.schema.names:
+            mask = pc.or_(mask, batch.column(DELETED).fill_null(False))
+        return batch.filter(mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of a block, each a line; `more` if others of the block follow."""
+
+    block: Block
+    lines: tuple[str, ...]
+    more: bool
+
+    def head(self) -> dict[str, Any]:
+        block = self.block
+        return {
+            "block": block.seq,
+            "kind": str(block.kind),
+            "updates": block.updates.name,
+            "rows": len(self.lines),
+            "more": self.more,
+        }
+
+    def text(self) -> str:
+        return "\n".join((json.dumps(self.head(), separators=(",", ":")), *self.lines))
+
+
+def pieces(block: Block, open: Callable[[str], BinaryIO], selection: Selection) -> Iterator[Piece]:
+    """The block in pieces, the last of which has no more after it; it may be without rows, as a block may."""
+    physical = block.schema if block.kind is Kind.BASE else block.updates.delta_schema(block.schema)
+    fields = selection.shown(physical, block.schema)
+    held: tuple[str, ...] | None = None
+    for lines in _lines(block, open, selection, fields):
+        if held is not None:
+            yield Piece(block, held, more=True)
+        held = lines
+    yield Piece(block, held or (), more=False)
+
+
+def _lines(
+    block: Block, open: Callable[[str], BinaryIO], selection: Selection, fields: list[Field]
+) -> Iterator[tuple[str, ...]]:
+    for file in block.files:
+        with open(file.path) as source:
+            for batch in pq.ParquetFile(source).iter_batches(AT_ONCE):
+                lines = tuple(_line(row, fields) for row in selection.rows(batch).to_pylist())
+                if lines:
+                    yield lines
+
+
+def _line(row: Mapping[str, Any], fields: Iterable[Field]) -> str:
+    cells = {f.name: to_json(row.get(f.name), f.parsed) for f in fields}
+    return json.dumps(cells, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,63 @@
+"""What a file must hold to be a delta of a channel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from tidemill.encoding.arrow_types import arrow_field, arrow_type
+from tidemill.intake.input_file import Source
+from tidemill.model.change import COUNT, DELETED, Custom, Increment, Updates, Upsert
+from tidemill.model.schema import Field, Schema
+
+_DEFAULTS: Mapping[str, object] = {COUNT: 1, DELETED: False}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a delta in order, and which of them a file may leave out."""
+
+    schema: Schema
+    updates: Updates
+    defaults: Mapping[str, object]  # by column that a file may lack
+
+    @classmethod
+    def of(cls, schema: Schema, updates: Updates) -> Layout:
+        delta = updates.delta_schema(schema)
+        added = () if isinstance(updates, Custom) else tuple(n for n in delta.names if n not in schema)
+        return cls(delta, updates, {name: _DEFAULTS[name] for name in added})
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Of the Parquet files. A deletion needs its key only, so that NOT NULL does not bind the rest of its row."""
+        return pa.schema([arrow_field(replace(f, nullable=f.nullable or self.may_lack(f))) for f in self.schema])
+
+    def may_lack(self, field: Field) -> bool:
+        """Whether the column's value does not matter in rows that are deletions."""
+        return isinstance(self.updates, Upsert | Increment) and field.name not in self.updates.key
+
+    def check_names(self, source: Source, found: Sequence[str]) -> None:
+        twice = [name for name, count in Counter(found).items() if count > 1]
+        missing = [name for name in self.schema.names if name not in found and name not in self.defaults]
+        extra = [name for name in found if name not in self.schema]
+        if twice:
+            raise source.bad(f"column {twice[0]!r} occurs twice in it; name each column once")
+        if missing:
+            raise source.bad(f"{_columns(missing)} missing; it has {', '.join(found)}")
+        if extra:
+            raise source.bad(f"{_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
+
+    def batch(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        """All columns in order, with the default in those that the file lacks."""
+        arrays = [columns[f.name] if f.name in columns else self._filled(f, rows) for f in self.schema]
+        return pa.record_batch(arrays, schema=pa.schema([arrow_field(replace(f, nullable=True)) for f in self.schema]))
+
+    def _filled(self, field: Field, rows: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self.defaults[field.name], arrow_type(field.parsed)), rows)
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column {names[0]} is" if len(names) == 1 else f"columns {', '.join(names)} are"

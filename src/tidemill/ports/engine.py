@@ -1,0 +1,114 @@
+"""The engine that runs tasks, and what it is given and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidemill.model.analysis import Analysis, QueryToAnalyse, Schemas
+from tidemill.model.block import Kind
+from tidemill.model.change import Updates
+from tidemill.model.schema import Schema
+from tidemill.model.task import Task
+from tidemill.model.view import Chain, Snapshot, View
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the fraction done so far, 0 to 1."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """How many rows a writer wrote, by its own count; None: it did not count."""
+
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and as what a task's output is to be written."""
+
+    channel: str
+    kind: Kind
+    directory: str  # a directory that Spark can write
+    schema: Schema | None  # of the channel's content; None if the first block decides
+    updates: Updates
+    seq: int = 0  # the number of its slot, which no other attempt ever has
+    before: int = 0  # of a state: where it stands
+    merged: bool = False  # the task gives a delta, and the base is what it makes of nothing
+    learnt: bool = False  # the schema was not declared: a base brings its own, and a delta may bring more columns
+    receipt: Receipt = field(default_factory=Receipt, compare=False)  # filled in by whoever writes
+
+    def physical(self, content: Schema) -> Schema:
+        """The columns that are written: a delta has some of its own."""
+        return content if self.kind is Kind.BASE else self.updates.delta_schema(content)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHealth:
+    """Whether an engine can run tasks; if not, why, and when it may be started again."""
+
+    problem: str | None = None
+    retry_in: float = 0.0  # seconds
+    gave_up: bool = False  # it was started again so often in vain that it will not be
+
+
+HEALTHY = EngineHealth()
+
+
+class Engine(Protocol):
+    """Runs tasks. The only implementation is Spark's; tests may use others.
+
+    Whatever fails because the engine itself is gone raises `EngineLost`. It is started again by its next use.
+    """
+
+    def start(self) -> None:
+        """Be ready from now on; raises `EngineError` if that cannot be."""
+
+    def health(self) -> EngineHealth: ...
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds that this engine has spent on starting itself so far: no task is to be charged for them."""
+
+    def invoke(
+        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+    ) -> Mapping[str, Schema]:
+        """Run a task on views and write its outputs; returns the content schema of each, by argument.
+
+        `now` is the version at which the run was claimed: whatever it does not see arrives later.
+        """
+
+    def analyse(self, query: QueryToAnalyse) -> Analysis | None:
+        """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`.
+
+        None if this engine does not know.
+        """
+
+    def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
+        """The columns that a function returns, by output; None if it does not say."""
+
+    def write(self, frame: Any, target: Target, *, tag: str) -> Schema: ...
+    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int | None:
+        """Write a content as a base, or a chain of deltas as one delta, into so many files.
+
+        Returns the rows written, as counted while they were; None if nobody counted.
+        """
+
+    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+        """The paths of those files of the base that hold a key which the deltas touch."""
+
+    def frame(self, view: View) -> Any:
+        """The view as a DataFrame of the engine's own."""
+
+    def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]: ...
+    def cancel(self, tag: str) -> None:
+        """Stop whatever runs under the tag."""
+
+    def stop(self) -> None: ...
+
+
+class Log(Protocol):
+    """What a run says about itself, line by line."""
+
+    def write(self, text: str) -> object: ...

@@ -1,0 +1,1 @@
+"""Reports on a project: status, explanations, lineage, metrics and change feeds."""

@@ -1,0 +1,61 @@
+"""What each task costs and moves: the figures that dispatching goes by, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemill.model.run import Run, RunKind, RunState
+from tidemill.ports.catalog import CatalogReader
+from tidemill.runtime.inspect.status import Status
+
+REMEMBERED = 20
+"""Newest finished runs of a flow from which rates are worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatistics:
+    """Of one task, lately. Rates are rows a second, from the beginning of the oldest run looked at until now."""
+
+    flow: str
+    task: str
+    priority: float
+    runs: int  # looked at
+    seconds: float | None  # of a run, on average; None: there was none
+    selectivity: float | None  # rows written for each row that changed or was read
+    input_rate: float | None
+    output_rate: float | None
+    queue: int  # blocks that it has not read yet
+
+
+def statistics(catalog: CatalogReader, status: Status) -> list[TaskStatistics]:
+    now = catalog.now()
+    priorities = {name: f.priority for name, f in catalog.facts().items()}
+    found: list[TaskStatistics] = []
+    for flow in status.flows:
+        runs = catalog.runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)
+        ended = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
+        found += (
+            _task(flow.name, t.name, priorities.get(flow.name, 1.0), ended, _queue(status, flow.name, t.name), now)
+            for t in flow.tasks
+        )
+    return found
+
+
+def _task(flow: str, task: str, priority: float, runs: Sequence[Run], queue: int, now: float) -> TaskStatistics:
+    stats = [r.stats["tasks"][task] for r in runs if task in r.stats["tasks"]]
+    if not stats:
+        return TaskStatistics(flow, task, priority, 0, None, None, None, None, queue)
+    read = sum(s["change"] or s["content"] for s in stats)
+    written = sum(s["rows_out"] for s in stats)
+    while_ = max(1e-6, now - min(r.started or r.created for r in runs))
+    seconds = sum(s["seconds"] for s in stats) / len(stats)
+    selectivity = written / read if read else None
+    return TaskStatistics(
+        flow, task, priority, len(stats), seconds, selectivity, read / while_, written / while_, queue
+    )
+
+
+def _queue(status: Status, flow: str, task: str) -> int:
+    consumers = (c for channel in status.channels for c in channel.consumers)
+    return max((c.behind for c in consumers if (c.flow, c.task) == (flow, task)), default=0)

@@ -1,0 +1,1 @@
+"""Maintenance: compaction, vacuum, and the ownership of the block store."""

@@ -1,0 +1,1 @@
+"""One-shot workflows: submissions, their actions, and the datasets that are kept."""

@@ -1,0 +1,1 @@
+"""Runs: inserts, claims, execution, and the server that starts them."""

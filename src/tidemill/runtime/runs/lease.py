@@ -1,0 +1,49 @@
+"""Keeping the right to execute a run while it is executed, and noticing when it is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from tidemill.errors import LeaseLost, TidemillError
+from tidemill.model.run import Run
+from tidemill.ports.catalog import CatalogWriter
+
+
+class Lease:
+    """Renews the lease of a run in the background; `lost` is set, and `on_loss` called, once that fails.
+
+    A renewal that fails for another reason, such as a catalog that cannot be reached, is tried again: the
+    fence, not this thread, is what keeps a run from committing after somebody else took it over.
+    """
+
+    def __init__(self, catalog: CatalogWriter, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:
+        self._catalog = catalog
+        self._run = run
+        self._seconds = seconds
+        self._on_loss = on_loss
+        self._done = threading.Event()
+        self.lost = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{run.id}", daemon=True)
+
+    def __enter__(self) -> Lease:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(timeout=self._seconds)
+
+    def _keep(self) -> None:
+        while not self._done.wait(self._seconds / 3):
+            try:
+                self._catalog.renew(self._run.id, self._run.fence, lease=self._seconds)
+            except LeaseLost:
+                self.lost.set()
+                self._on_loss()
+                return
+            except TidemillError:
+                continue

@@ -1,0 +1,93 @@
+"""Sources: each is held by one server at a time, under a lease, and by another as soon as that one is gone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from tidemill.errors import TidemillError
+from tidemill.ports.catalog import CatalogWriter
+
+log = logging.getLogger("tidemill.sources")
+
+Work = Callable[[Callable[[], bool]], None]
+"""Brings data in until what it is given says no, which it asks every few seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: str
+    work: Work
+
+
+class Sources:
+    """Brings in what comes from sources while it is entered."""
+
+    def __init__(self, catalog: CatalogWriter, owner: str, lease: float, stopping: threading.Event) -> None:
+        self._catalog = catalog
+        self._owner = owner
+        self._lease = lease
+        self._stopping = stopping
+        self._threads: list[threading.Thread] = []
+
+    def start(self, sources: Sequence[Source]) -> Sources:
+        for source in sources:
+            thread = threading.Thread(target=self._keep, args=(source,), name=f"source-{source.name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __enter__(self) -> Sources:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(self._lease)
+
+    def _keep(self, source: Source) -> None:
+        held = _Held(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
+        while not self._stopping.is_set():
+            try:
+                if held():
+                    source.work(held)
+                    held.let_go()
+            except Exception:
+                log.exception("source %s", source.name)
+            self._stopping.wait(self._lease / 3)
+
+
+class _Held:
+    """Says whether this process still holds something; asked often, it renews the lease now and then."""
+
+    def __init__(self, catalog: CatalogWriter, name: str, owner: str, lease: float, stopping: threading.Event) -> None:
+        self._catalog = catalog
+        self._name = name
+        self._owner = owner
+        self._lease = lease
+        self._stopping = stopping
+        self._renewed = float("-inf")
+
+    def __call__(self) -> bool:
+        if self._stopping.is_set():
+            return False
+        now = time.monotonic()
+        if now - self._renewed < self._lease / 3:
+            return True
+        try:
+            holds = self._catalog.hold(self._name, self._owner, lease=self._lease)
+        except TidemillError as error:
+            log.error("%s: cannot renew the lease: %s", self._name, error)
+            return now - self._renewed < self._lease
+        self._renewed = now if holds else float("-inf")
+        return holds
+
+    def let_go(self) -> None:
+        self._renewed = float("-inf")
+        self._catalog.let_go(self._name, self._owner)

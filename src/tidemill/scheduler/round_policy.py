@@ -1,0 +1,53 @@
+"""Policies that go in rounds: who has had its share waits for a later one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, insort
+
+from tidemill.scheduler.job import Job
+from tidemill.scheduler.sorted_policy import Entry, Sorted
+
+
+class InRounds(Sorted):
+    """Sorted within a round. The next round in which somebody is due begins when nobody is left in this one.
+
+    Those who are due in a round stand in order before it begins, so beginning it takes no time however many they are.
+    A job keeps its place however often it is said to be ready.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.round = 0
+        self._later: dict[int, list[Entry]] = {}
+        self._due: dict[str, int] = {}
+
+    @abstractmethod
+    def due(self, job: Job) -> int:
+        """The first round in which the job may run."""
+
+    def ready(self, job: Job, now: float) -> None:
+        name = job.name
+        if name in self._entry:
+            return
+        due = self.due(job)
+        self._due[name] = due
+        self._entry[name] = entry = (self.key(job), job.batches[0][0], name, job)
+        insort(self._entries if due <= self.round else self._later.setdefault(due, []), entry)
+
+    def taken(self, job: Job, now: float) -> None:
+        entry = self._entry.pop(job.name, None)
+        if entry is None:
+            return
+        due = self._due.pop(job.name)
+        queue = self._entries if due <= self.round else self._later[due]
+        del queue[bisect_left(queue, entry)]
+        if not queue:
+            self._later.pop(due, None)
+
+    def refill(self, now: float) -> bool:
+        if not self._later:
+            return False
+        self.round = min(self._later)
+        self._entries = self._later.pop(self.round)
+        return True

@@ -1,0 +1,57 @@
+"""What most policies are: a key, and the job with the least goes first."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from operator import itemgetter
+
+from tidemill.scheduler.job import Job
+from tidemill.scheduler.order import Plain
+
+Key = float | tuple[float, ...]
+
+Entry = tuple[Key, float, str, Job]
+"""Key, release and name: whoever has waited longer goes first among equals, and no two are equal."""
+
+_job = itemgetter(3)
+
+
+class Sorted(Plain, ABC):
+    """Ready jobs in one sorted list. A key may depend on the job and on what waits for it, but not on the time."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._entry: dict[str, Entry] = {}
+
+    @abstractmethod
+    def key(self, job: Job) -> Key:
+        """The least goes first."""
+
+    def ready(self, job: Job, now: float) -> None:
+        name = job.name
+        entry = (self.key(job), job.batches[0][0], name, job)
+        before = self._entry.get(name)
+        if before is not None:
+            if before[0] == entry[0] and before[1] == entry[1]:
+                return
+            self._drop(before)
+        self._entry[name] = entry
+        insort(self._entries, entry)
+
+    def taken(self, job: Job, now: float) -> None:
+        entry = self._entry.pop(job.name, None)
+        entries = self._entries
+        if entry is None:
+            return
+        if entries[0] is entry:  # as it is nearly always
+            del entries[0]
+        else:
+            self._drop(entry)
+
+    def ranked(self, now: float) -> Iterable[Job]:
+        return map(_job, self._entries)
+
+    def _drop(self, entry: Entry) -> None:
+        del self._entries[bisect_left(self._entries, entry)]

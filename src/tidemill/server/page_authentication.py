@@ -1,0 +1,101 @@
+"""The pages' door: a browser shows who looks by a cookie that it was given for a token.
+
+The cookie is the token, which scripts cannot read and other sites cannot make a browser send. What changes something is
+refused to foreign origins before (see `guard`), sockets included.
+"""
+
+from __future__ import annotations
+
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidemill.errors import TidemillError
+from tidemill.intake.sources.websub import PREFIX as HUBS
+from tidemill.server.access import Access, Caller
+from tidemill.server.authentication import PREFIX
+from tidemill.server.request_guard import HEALTH
+
+COOKIE = "tidemill_token"
+LOGIN, LOGOUT = "/login", "/logout"
+_MOST = 1000  # bytes of the form
+_REFUSED = 1008  # a policy was violated, as sockets say it
+
+_FORM = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Tidemill</title></head>
+<body><main><h1>Tidemill</h1><p role="alert">{said}</p>
+<form method="post" action="/login"><label>Token <input name="token" type="password" autocomplete="current-password"
+required autofocus></label> <button>Sign in</button></form></main></body></html>"""
+
+
+class Gate:
+    """Puts whoever looks into the request's state, and sends who is nobody to the form."""
+
+    def __init__(self, app: ASGIApp, *, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        # Hubs have no token: what they send is signed.
+        if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http" and path in (LOGIN, LOGOUT):
+            answer = await self._signing(Request(scope, receive))
+            await answer(scope, receive, send)
+        else:
+            await self._page(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._identify(scope, _cookie(scope))
+        except TidemillError:
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": _REFUSED})
+            else:
+                await RedirectResponse(LOGIN, 303)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, receive, send)
+
+    async def _identify(self, scope: Scope, token: str | None) -> Caller:
+        address = (scope.get("client") or ("",))[0]
+        return await self._access.identify(address, None if token is None else f"Bearer {token}")
+
+    async def _signing(self, request: Request) -> Response:
+        if request.url.path == LOGOUT:
+            answer: Response = RedirectResponse(LOGIN, 303)
+            answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+            return answer
+        if request.method != "POST":
+            return HTMLResponse(_FORM.format(said=""))
+        return await self._signed_in(request)
+
+    async def _signed_in(self, request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _MOST:
+                return HTMLResponse(_FORM.format(said="That is no token."), 413)
+        token = (parse_qs(body.decode("ascii", "replace")).get("token") or [""])[0].strip()
+        try:
+            await self._identify(request.scope, token)
+        except TidemillError:
+            return HTMLResponse(_FORM.format(said="The token is unknown, expired or revoked."), 401)
+        answer = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+
+def _cookie(scope: Scope) -> str | None:
+    try:
+        found = SimpleCookie(Headers(scope=scope).get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value

@@ -1,0 +1,120 @@
+"""The outermost layer: whom a request is made to, from which page, and what every answer carries.
+
+A page on another site can make a browser call this machine, and can give its own name this machine's address. The first
+is found by `Origin`, the second by `Host`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidemill.errors import TidemillError
+from tidemill.server import loopback
+from tidemill.server.error_handlers import Answers
+from tidemill.wire.refusals import Forbidden, Misdirected
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+HEALTH = frozenset({"/healthz", "/api/v1/healthz"})
+"""Where anyone may ask by any name whether the server is well."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Lets requests to this server through, adds the headers that nobody set, and answers whatever still fails."""
+
+    def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: Answers) -> None:
+        self._app = app
+        self._names = frozenset(n.lower() for n in (*loopback.NAMES, *names))
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = _Sending(send)
+        try:
+            self._check(scope)
+            await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            answer = self._answers(error)
+            if not sending.started:
+                await answer(scope, receive, sending)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A socket is refused before it is opened, with an answer that says why: browsers let any page open one."""
+        sending = _Sending(send)
+        try:
+            self._check(scope)
+            await self._app(scope, receive, sending)
+        except TidemillError as error:
+            if sending.started:  # it was opened
+                raise
+            await receive()
+            await self._answers(error)(scope, receive, sending)
+
+    def _check(self, scope: Scope) -> None:
+        if scope["path"] in HEALTH:
+            return
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if _name(host) not in self._names:
+            raise Misdirected("this server is not known by that name; name it in the settings of the API, if it is")
+        if scope.get("method") not in SAFE and _foreign(headers, host):
+            raise Forbidden("a page of another site made this request; such pages may change nothing here")
+
+
+def _name(host: str) -> str:
+    """The name in `name:port`.
+
+    >>> _name("LocalHost:80"), _name("[::1]:80"), _name("a:b:c"), _name("")
+    ('localhost', '::1', '', '')
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        return "" if parts.username is not None or parts.port == 0 else (parts.hostname or "")
+    except ValueError:
+        return ""
+
+
+def _foreign(headers: Headers, host: str) -> bool:
+    origin = headers.get("origin")
+    if origin is None:
+        return headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return urlsplit(origin).netloc.lower() != host.lower() if "://" in origin else True
+
+
+class _Sending:
+    """Sends, and knows whether an answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "websocket.accept":
+            self.started = True
+        elif message["type"] in ("http.response.start", "websocket.http.response.start"):
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)

@@ -1,0 +1,44 @@
+"""The process in which an archive of Spark's classes is made: `python -m tidemill.spark.class_archive_process FILE`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemill.spark import class_archive, session
+
+
+def main(made: Path) -> None:
+    spark = session.start("local[1]", {"spark.driver.extraJavaOptions": session.java(class_archive.recording(made))})
+    with TemporaryDirectory() as scratch:
+        _exercise(spark, Path(scratch))
+    _end(spark)
+
+
+def _exercise(spark: SparkSession, directory: Path) -> None:
+    """A little of everything that runs do, so that its classes are needed."""
+    rows = spark.range(100).selectExpr("id", "id % 7 AS k", "string(id) AS s")
+    rows.write.parquet(str(directory / "rows"))
+    stored = spark.read.schema(rows.schema).parquet(str(directory / "rows"))
+    stored.join(rows, "k").groupBy("k").agg(F.count("*"), F.count_distinct(stored["s"])).toArrow()
+    given = spark.createDataFrame(stored.toArrow())
+    given.selectExpr("row_number() OVER (PARTITION BY k ORDER BY id) AS n").collect()
+
+
+def _end(spark: SparkSession) -> None:
+    """Stop Spark and wait for its Java process, which makes the archive last of all."""
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

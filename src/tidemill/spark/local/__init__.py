@@ -1,0 +1,1 @@
+"""The driver's own execution of small steps, on Arrow."""

@@ -1,0 +1,50 @@
+"""When a lost session is started again: at once, then after longer and longer pauses, and not for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tidemill.ports.engine import HEALTHY, EngineHealth
+
+PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before each start, after so many losses in a row; after as many losses more it is given up."""
+
+STEADY = 60.0
+"""Seconds that a session must have lived for its loss to count as the first again."""
+
+
+class Restarts:
+    """The losses of a session in a row. A start that fails is a loss, too.
+
+    >>> restarts = Restarts(clock=lambda: 0.0)
+    >>> restarts.lose("gone")
+    >>> restarts.health()
+    EngineHealth(problem='gone', retry_in=0.0, gave_up=False)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._losses = 0
+        self._started: float | None = None
+        self._next = 0.0  # when the next start may begin
+        self._problem: str | None = None
+
+    def start(self) -> None:
+        """A session was started."""
+        self._started, self._problem = self._clock(), None
+
+    def lose(self, why: str) -> None:
+        """A session was lost, or did not start."""
+        now = self._clock()
+        if self._started is not None and now - self._started >= STEADY:
+            self._losses = 0
+        self._started, self._problem = None, why
+        self._next = now + PAUSES[min(self._losses, len(PAUSES) - 1)]
+        self._losses += 1
+
+    def health(self) -> EngineHealth:
+        if self._problem is None:
+            return HEALTHY
+        wait = max(0.0, self._next - self._clock())
+        return EngineHealth(self._problem, wait, gave_up=self._losses > len(PAUSES))

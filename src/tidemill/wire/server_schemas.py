@@ -1,0 +1,129 @@
+"""Documents about workflows, triggers and servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tidemill.wire.schemas import Moment, Shape, Wish
+
+_LARGEST = 2**31 - 1
+
+
+class Step(Shape):
+    action: str
+    what: str
+    name: str
+    detail: str
+
+
+class Steps(Shape):
+    steps: list[Step]
+
+
+class TaskStatistics(Shape):
+    """Of one task, lately; rates are rows a second."""
+
+    flow: str
+    task: str
+    priority: float
+    runs: int
+    seconds: float | None
+    selectivity: float | None
+    input_rate: float | None
+    output_rate: float | None
+    queue: int
+
+
+class Statistics(Shape):
+    tasks: list[TaskStatistics]
+
+
+class DispatchingWish(Wish):
+    """How all servers shall choose what runs first."""
+
+    policy: str | None = Field(default=None, max_length=100)
+    placement: str | None = Field(default=None, max_length=100)
+    inheritance: str | None = Field(default=None, max_length=100)
+    tracks: int | None = Field(default=None, ge=1, le=64)
+    backfill_tracks: int | None = Field(default=None, ge=1, le=64)
+    chop: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class Dispatching(Shape):
+    policy: str
+    placement: str
+    inheritance: str
+    tracks: int
+    backfill_tracks: int
+    chop: float
+    wished: dict[str, Any]
+
+
+class Plan(Steps):
+    """What `apply` would change, and promises that history says cannot be kept."""
+
+    doubts: list[str]
+
+
+class Workflow(Shape):
+    name: str
+    paused: bool
+    priority: int
+    changed: Moment
+
+
+class Workflows(Shape):
+    workflows: list[Workflow]
+
+
+class Priority(Wish):
+    """Runs of a workflow with a larger one go first."""
+
+    priority: int = Field(ge=-_LARGEST, le=_LARGEST)
+
+
+class Trigger(Shape):
+    id: int
+    flow: str
+    trigger: int
+    condition: dict[str, Any]
+    due: Moment | None
+    waiting_since: Moment | None
+    rows: int
+    bytes: int
+    missed: int
+    fired: Moment | None
+    paused: bool
+
+
+class Triggers(Shape):
+    triggers: list[Trigger]
+
+
+class Firing(Shape):
+    id: int
+    at: Moment
+    flow: str
+    trigger: dict[str, Any]
+    missed: int
+    run: int
+
+
+class Firings(Shape):
+    firings: list[Firing]
+
+
+class Server(Shape):
+    name: str
+    role: str
+    leader: bool
+    state: str
+    tracks: int
+    started: Moment
+    seen: Moment
+
+
+class Servers(Shape):
+    servers: list[Server]

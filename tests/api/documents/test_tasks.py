@@ -1,0 +1,145 @@
+"""Actions as tasks, and what they are recognised by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.api.documents.test_parser import WORKFLOW, edited
+
+from tidemill.api.documents import Sources, checked, nodes_of, parsed
+from tidemill.errors import WorkflowError
+from tidemill.model.task import Command, Function, Sql
+from tidemill.retention.memo import Named, named
+
+FILES = {"fetch": b"#!/bin/sh\n", "clean.py": b"import sys\n\nprint(sys.argv)  # shown\n"}
+
+
+def top(counts: Any, action_2: Any, n: int) -> Any:
+    return counts.limit(n)
+
+
+def names(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> dict[str, Named]:
+    nodes = nodes_of(parsed(json.dumps(data)), Sources(files.__getitem__, {"reports:top": top}.__getitem__))
+    return named(nodes, lambda _: None, {})
+
+
+def changed(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> set[str]:
+    """Which actions are no longer what they were."""
+    before, after = names(WORKFLOW), names(data, files)
+    return {i for i in before if before[i].identity != after[i].identity}
+
+
+def test_each_kind_of_action_becomes_a_task() -> None:
+    nodes = nodes_of(parsed(json.dumps(WORKFLOW)), Sources(FILES.__getitem__, lambda _: top))
+    codes = [n.task.variant.code for n in nodes]
+    assert [type(c) for c in codes] == [Command, Command, Sql, Function]
+    assert isinstance(codes[1], Command)
+    assert codes[1].argv == ("spark-submit", "clean.py")
+    assert [r.argument for r in nodes[3].task.reads] == ["counts", "action_2"]
+    assert nodes[3].task.retry.attempts == 3
+
+
+def test_what_does_not_matter_does_not() -> None:
+    assert changed(WORKFLOW) == set()
+    assert changed(edited("name", to="other")) == set()
+    assert changed(edited("actions", 0, "name", to="renamed")) == set()
+    assert changed(edited("actions", 3, "path", to="/elsewhere")) == set()
+    assert changed(WORKFLOW, FILES | {"clean.py": b"import sys\nprint( sys.argv )"}) == set()
+    query = "select word, COUNT(*) as n\nfrom words -- all\ngroup by word"
+    assert changed(edited("actions", 2, "query", to=query)) == set()
+
+
+def chain(name: str, query: str, command: str) -> dict[str, Any]:
+    """An action of that name, and two that read it."""
+    read = [{"id": 1}]
+    actions = [
+        {"id": 1, "name": name, "type": "command-line", "command": ["./fetch", "{output}"], "files": ["fetch"]},
+        {"id": 2, "name": "counts", "type": "spark-sql", "query": query, "parentActions": read},
+        {"id": 3, "name": "top", "type": "command-line", "command": ["top", command], "parentActions": read},
+    ]
+    return {"name": "words", "startActionId": 1, "endActionId": 3, "actions": actions}
+
+
+def identities(data: Mapping[str, Any]) -> list[str]:
+    return [n.identity for n in names(data).values()]
+
+
+def test_an_action_may_be_renamed_where_it_is_read_by_name() -> None:
+    before = chain("raw", "SELECT raw.x, count(*) AS n FROM raw GROUP BY raw.x", "{raw}/part")
+    after = chain("clean", "SELECT clean.x, count(*) AS n FROM `clean` GROUP BY clean.x", "{clean}/part")
+    assert identities(before) == identities(after)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT {0} FROM {0}",
+        "SELECT {0}.x FROM {0} AS t",
+        "SELECT {0}.x FROM (SELECT * FROM {0}) AS t",
+        "WITH {0} AS (SELECT 1 AS x) SELECT * FROM {0}",
+        "SELECT x AS {0} FROM {0}",
+        "SELECT struct(x AS {0}) AS s FROM {0}",
+        "SELECT '{0}' AS x FROM {0}",
+        "SELECT 1 AS input_0 FROM {0}",
+    ],
+)
+def test_a_name_that_may_mean_more_than_a_table_counts(query: str) -> None:
+    """The column `raw` is another one than the column `clean`."""
+    assert (
+        identities(chain("raw", query.format("raw"), "x"))[1]
+        != identities(chain("clean", query.format("clean"), "x"))[1]
+    )
+
+
+def test_inputs_are_told_apart_by_their_positions() -> None:
+    def of(first: int, second: int, query: str) -> str:
+        data = chain("raw", "SELECT * FROM raw", "{raw}")
+        data["actions"][2] |= {"type": "spark-sql", "query": query}
+        del data["actions"][2]["command"]
+        data["actions"][2]["parentActions"] = [{"id": first, "as": "a"}, {"id": second, "as": "b"}]
+        return names(data)["3"].identity
+
+    minus = "SELECT * FROM a EXCEPT SELECT * FROM b"
+    assert of(1, 2, minus) != of(2, 1, minus)
+    assert of(1, 2, minus) != of(1, 2, "SELECT * FROM b EXCEPT SELECT * FROM a")
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    """The form of one action, the rules, and files that are not there."""
+    data = edited("endActionId", to=9)
+    data["actions"][0] |= {"isManaged": False, "files": ["gone"]}
+    data["actions"][1] |= {"script": "gone.py", "parentActions": [{"id": 7}]}
+    data["actions"][2] |= {"isManaged": False, "path": "../data/top/./"}
+
+    def read(path: str) -> bytes:
+        raise WorkflowError([f"{path} cannot be read"])
+
+    with pytest.raises(WorkflowError) as refused:
+        checked(json.dumps(data), Sources(read, lambda _: top, lambda path: normpath(Path("/project") / path)))
+    places = [problem.partition(":")[0] for problem in refused.value.problems]
+    assert places == [
+        "/actions/0",  # no path
+        "/endActionId",
+        "/actions/1/parentActions/0/id",
+        "/actions/3/path",  # that of another output
+        "/actions/1",  # no script
+    ]
+
+
+def test_what_matters_changes_the_action_and_what_follows() -> None:
+    assert changed(WORKFLOW, FILES | {"fetch": b"#!/bin/bash\n"}) == {"1", "2", "3", "4"}
+    assert changed(WORKFLOW, FILES | {"clean.py": b"print(1)"}) == {"2", "3", "4"}
+    assert changed(edited("actions", 2, "query", to="SELECT * FROM words")) == {"3", "4"}
+    assert changed(edited("actions", 3, "parameters", to={"n": 11})) == {"4"}
+    assert changed(edited("actions", 2, "version", to="2")) == {"3", "4"}
+
+
+def test_force_makes_it_and_what_follows_new() -> None:
+    calm = edited("actions", 2, "forceComputation", to=False)
+    before, after = names(calm), names(WORKFLOW)
+    assert {i for i in before if before[i].identity != after[i].identity} == {"3", "4"}

@@ -1,0 +1,66 @@
+"""What a query makes of events is numbered in their waves; what cannot be is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.api.waves import carried_query
+
+
+def made(query: str) -> str:
+    """The query as it is carried, without what numbers its rows."""
+    carried = carried_query(query, "orders")
+    return carried.removeprefix("WITH _made AS (").partition("), _all AS")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "carried"),
+    [
+        ("SELECT number FROM orders", "SELECT number, orders.wave AS _from FROM orders"),
+        ("SELECT * FROM orders WHERE n > 1", "SELECT * EXCEPT (wave), orders.wave AS _from FROM orders WHERE n > 1"),
+        (
+            "SELECT o.*, s.place FROM orders o JOIN stock s USING (item)",
+            "SELECT o.* EXCEPT (wave), s.place, o.wave AS _from FROM orders AS o JOIN stock AS s USING (item)",
+        ),
+        (
+            "SELECT s.*, o.item FROM stock s JOIN orders AS o USING (item)",
+            "SELECT s.*, o.item, o.wave AS _from FROM stock AS s JOIN orders AS o USING (item)",
+        ),
+        (
+            "SELECT number, explode(items) AS item FROM orders",
+            "SELECT number, EXPLODE(items) AS item, orders.wave AS _from FROM orders",
+        ),
+    ],
+)
+def test_the_tag_rides_along(query: str, carried: str) -> None:
+    assert made(query) == carried
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT item, count(*) FROM orders GROUP BY item",
+        "SELECT sum(n) FROM orders",
+        "SELECT DISTINCT item FROM orders",
+        "SELECT item FROM orders LIMIT 1",
+        "SELECT item FROM orders UNION ALL SELECT item FROM orders",
+        "WITH o AS (SELECT * FROM orders) SELECT item FROM o",
+    ],
+)
+def test_what_brings_events_together_is_refused(query: str) -> None:
+    with pytest.raises(ValueError, match="a SELECT that makes each row of one event"):
+        carried_query(query, "orders")
+
+
+def test_a_query_that_selects_the_tag_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match="leave it out"):
+        carried_query("SELECT item, wave FROM orders", "orders")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT item FROM stock", "SELECT item FROM (SELECT * FROM orders)", "SELECT a.n FROM orders a JOIN orders b"],
+)
+def test_a_query_that_reads_the_events_elsewhere_is_refused(query: str) -> None:
+    with pytest.raises(ValueError, match="reads 'orders' once"):
+        carried_query(query, "orders")

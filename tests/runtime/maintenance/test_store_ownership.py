@@ -1,0 +1,193 @@
+"""Whose a store is: one without a marker, one of another catalog, one that is ahead of its catalog."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.acceptance.mill import WORKFLOW, Mill, batch, opened
+from tests.catalog.driver import AT_ONCE
+
+from tidemill.errors import ForeignStore, StorageError
+from tidemill.model.run import Demand, RunKind
+from tidemill.model.store import StoreMarker
+from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
+from tidemill.runtime.maintenance.vacuum import Janitor, Scanned
+from tidemill.storage.store import MARKER
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "blocks"
+
+
+def url_of(directory: Path, name: str = "catalog") -> str:
+    return f"sqlite:///{directory / name}.db"
+
+
+@pytest.fixture
+def filled(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
+    """A catalog and a store without a marker, as projects of before have: two inserts and a run."""
+    shutil.copy(sqlite_template, tmp_path / "catalog.db")
+    with opened(url_of(tmp_path), root) as mill:
+        mill.catalog.apply(WORKFLOW)
+        for number in range(2):
+            mill.insert(batch(tmp_path, number))
+        mill.run()
+    return tmp_path
+
+
+def marker_of(mill: Mill) -> StoreMarker:
+    found = mill.store.read_marker()
+    assert found is not None
+    return found
+
+
+def files_in(root: Path) -> set[Path]:
+    return set(root.rglob("*.parquet"))
+
+
+# -- without a marker ---------------------------------------------------------------------------------------------
+
+
+def test_an_empty_store_is_taken_by_who_comes_first(tmp_path: Path, root: Path) -> None:
+    with opened(url_of(tmp_path), root) as mill:
+        check_store(mill.catalog, mill.store)
+        assert marker_of(mill).catalog == mill.catalog.identify().id
+    with opened(url_of(tmp_path, "other"), root) as other, pytest.raises(ForeignStore, match="another catalog"):
+        check_store(other.catalog, other.store)
+
+
+def test_a_store_of_before_is_taken_by_the_catalog_that_names_its_files(filled: Path, root: Path) -> None:
+    with opened(url_of(filled), root) as mill:
+        check_store(mill.catalog, mill.store)
+        assert marker_of(mill) == check_store(mill.catalog, mill.store)
+
+
+def test_a_store_of_before_is_refused_to_an_empty_catalog(filled: Path, root: Path) -> None:
+    before = files_in(root)
+    with opened(url_of(filled, "empty"), root) as mill:
+        with pytest.raises(ForeignStore, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
+            check_store(mill.catalog, mill.store)
+        with pytest.raises(ForeignStore):
+            Janitor(mill.executor, grace=AT_ONCE).scan()
+        assert mill.store.read_marker() is None
+    assert files_in(root) == before
+
+
+def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
+    with opened(url_of(filled, "other"), tmp_path / "other blocks") as other:
+        other.catalog.apply(WORKFLOW)
+        for number in range(5):
+            other.insert(batch(tmp_path, number))
+    with opened(url_of(filled, "other"), root) as mixed:
+        with pytest.raises(ForeignStore, match=r"nothing says .*TIDEMILL_STORAGE_URL.*adopt-store"):
+            check_store(mixed.catalog, mixed.store)
+        assert mixed.store.read_marker() is None
+
+
+def test_a_catalog_with_blocks_does_not_take_an_empty_store(filled: Path, tmp_path: Path) -> None:
+    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(ForeignStore, match="nothing says"):
+        check_store(mill.catalog, mill.store)
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
+    with opened(url_of(tmp_path), root) as mill:
+        mill.catalog.apply(WORKFLOW)
+        run = mill.catalog.request(RunKind.COMPACTION, "events")
+        claim = mill.catalog.claim(run.id, Demand(), owner="dead", lease=30)
+        mill.store.stage(f"{claim.directory}/0")
+        check_store(mill.catalog, mill.store)
+        assert marker_of(mill).catalog == mill.catalog.identify().id
+    with opened(url_of(tmp_path, "other"), root) as other:
+        other.catalog.apply(WORKFLOW)
+        other.catalog.request(RunKind.COMPACTION, "events")
+        (root / MARKER).unlink()
+        with pytest.raises(ForeignStore, match="nothing says"):
+            check_store(other.catalog, other.store)
+
+
+# -- a catalog that went back -------------------------------------------------------------------------------------
+
+
+def test_a_catalog_that_went_back_is_refused_and_keeps_what_is_newer(filled: Path, root: Path) -> None:
+    with opened(url_of(filled), root) as mill:
+        check_store(mill.catalog, mill.store)
+    shutil.copy(filled / "catalog.db", filled / "backup.db")
+    with opened(url_of(filled), root) as mill:
+        mill.insert(batch(filled, 2))
+        advance_marker(mill.catalog, mill.store)
+    newer = files_in(root)
+    with opened(url_of(filled, "backup"), root) as old:
+        for use in (check_store, advance_marker):
+            with pytest.raises(ForeignStore, match=r"older than its block store .*come to \d{4}-.*Restore a newer"):
+                use(old.catalog, old.store)
+    assert files_in(root) == newer
+
+
+def test_what_is_marked_is_not_removed_once_the_store_is_anothers(filled: Path, root: Path) -> None:
+    """A server that runs on after its store was given to another catalog."""
+    with opened(url_of(filled), root) as mill, opened(url_of(filled, "other"), root) as other:
+        check_store(mill.catalog, mill.store)
+        mill.compact("events")
+        adopt_store(other.catalog, other.store)
+        before = files_in(root)
+        with pytest.raises(ForeignStore, match="another catalog"):
+            mill.collect()
+        (problem,) = mill.tidy("events").problems
+        assert problem.startswith("files were not removed: the block store")
+        assert files_in(root) == before
+        assert mill.catalog.list_marked(), "it stays marked"
+
+
+def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> None:
+    with opened(url_of(filled), root) as mill:
+        created = check_store(mill.catalog, mill.store).created
+        for number in range(2, 4):
+            mill.insert(batch(filled, number))
+            advance_marker(mill.catalog, mill.store)
+            assert marker_of(mill).clock == mill.catalog.identify().clock
+        assert marker_of(mill).created == created
+
+
+# -- adopting -----------------------------------------------------------------------------------------------------
+
+
+def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) -> None:
+    with opened(url_of(filled), root) as mill:
+        first = check_store(mill.catalog, mill.store)
+    before = files_in(root)
+    with opened(url_of(filled, "other"), root) as other:
+        assert adopt_store(other.catalog, other.store) == first
+        check_store(other.catalog, other.store)
+        (event,) = other.catalog.events()
+        assert (event.kind, event.detail) == ("store.adopted", {"before": first.catalog})
+        other.catalog.apply(WORKFLOW)
+        for number in range(2):
+            other.insert(batch(filled, number))
+        mine = files_in(root) - before
+        found = Janitor(other.executor, grace=AT_ONCE)
+        assert found.scan() == Scanned(attempts=5, marked=0, unknown=3)
+        found.collect()
+        other.store.stage("runs/4/1")
+        with pytest.raises(ForeignStore, match="its newest run is 2, .* up to run 4"):
+            found.scan()  # the newest that it inherited was the third
+    assert files_in(root) >= before | mine
+
+
+def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) -> None:
+    (root / MARKER).write_text("")
+    with opened(url_of(filled), root) as mill:
+        with pytest.raises(ForeignStore, match="does not say to which catalog"):
+            check_store(mill.catalog, mill.store)
+        assert adopt_store(mill.catalog, mill.store) is None
+        check_store(mill.catalog, mill.store)
+
+
+def test_a_store_of_a_newer_tidemill_is_not_adopted(filled: Path, root: Path) -> None:
+    with opened(url_of(filled), root) as mill:
+        mill.store.write_marker(StoreMarker("other", 1, 1.0, format=99))
+        with pytest.raises(StorageError, match="newer Tidemill"):
+            adopt_store(mill.catalog, mill.store)

@@ -1,0 +1,86 @@
+"""A user's own tables: what a file can say, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemill.errors import ConfigError
+from tidemill.scheduler.hierarchy import Inheritance
+from tidemill.scheduler.job import Cost
+from tidemill.sim.staleness.sizing import sized
+from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload_file import described
+
+TABLES: dict[str, Any] = {
+    "orders": {"period": "1 minute", "cost": {"start": "2s", "rate": 0.1}, "priority": 10},
+    "clicks": {"period": 300, "cost": 20},
+    "report": {"cost": "5 s", "parents": ["orders", "clicks"]},
+}
+
+
+def test_all_that_can_be_said() -> None:
+    found = described(
+        {"tracks": 3, "policy": "edf", "placement": "single", "inheritance": "sum", "chop": 3, "patience": 5,
+         "tables": TABLES}
+    )  # fmt: skip
+    tables = {t.name: t for t in found.workload.tables}
+    assert found.workload.tracks == 3
+    assert tables["orders"].cost == Cost(2.0, 0.1)
+    assert (tables["clicks"].period, tables["clicks"].cost, tables["clicks"].priority) == (300.0, Cost(20.0, 0.0), 1.0)
+    assert tables["report"].period == 300.0
+    way = found.way
+    assert (way.policy, way.placement, way.inheritance) == ("edf", "single", Inheritance.SUM)
+    assert (way.chop, way.patience) == (3.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "expected tables, found none"),
+        ({"tables": {"a": 5}}, "table a: expected a period and a cost, found 5"),
+        ({"tables": {"a": {"cost": 1}}}, "table a: period: expected a time above 0 .* found None"),
+        ({"tables": {"a": {"period": "soon", "cost": 1}}}, "table a: period: .* found 'soon'"),
+        ({"tables": {"a": {"period": -1, "cost": 1}}}, "table a: period: .* found -1"),
+        ({"tables": {"a": {"period": 1, "cost": True}}}, "table a: cost: .* found True"),
+        ({"tables": {"a": {"period": 1, "cost": {"start": 1, "rate": -2}}}}, "cost.rate: expected a number from 0 on"),
+        ({"tables": {"a": {"period": 1, "cost": {"slope": 1}}}}, "table a: cost: expected start, rate, found slope"),
+        ({"tables": {"a": {"period": 1, "cost": 1, "prio": 2}}}, "table a: expected period, .* found prio"),
+        ({"tables": {"a": {"period": 1, "cost": 1, "parents": ["b"]}}}, "expected parents among the tables, found b"),
+        ({"tables": TABLES, "policy": "best"}, "policy: expected one of max-benefit, .* found 'best'"),
+        ({"tables": TABLES, "tracks": 0}, "tracks: expected a number from 1 on, found 0"),
+        ({"tables": TABLES, "chop": 0.5}, "chop: expected a number from 1 on, found 0.5"),
+        ({"tables": TABLES, "track": 2}, "the workload: expected tracks, .* found track"),
+    ],
+)
+def test_what_is_wrong_is_named(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        described(document)
+
+
+def test_more_tracks_make_tables_less_late() -> None:
+    found = sized(described({"tracks": 2, "tables": {f"t{i}": {"period": 60, "cost": 15} for i in range(7)}}), 4000)
+    assert list(found.lateness) == [1, 2, 3, 4]
+    assert found.lateness[1] > found.lateness[2] > found.lateness[4] >= 1.0
+    document = found.to_json()
+    assert document["load"] == pytest.approx(7 * 15 / 60 / 2)
+    assert all(t["staleness"] >= t["best"] * 0.99 for t in document["tables"])
+
+
+def test_tracks_on_which_the_jobs_do_not_fit_are_left_out() -> None:
+    tables = {f"t{i}": {"period": 60, "cost": 15} for i in range(6)}
+    found = sized(described({"tracks": 2, "placement": "partitioned", "tables": tables}), 1000)
+    assert list(found.lateness) == [2, 3, 4]
+
+
+def test_the_guide_shows_a_workload_that_can_be_used() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "dispatching.md").read_text(encoding="utf-8")
+    shown = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
+    assert shown is not None
+    found = described(tomllib.loads(shown[1]))
+    assert found.way == Way(placement="proportional", chop=3.0, patience=10.0)
+    assert [t.name for t in found.workload.tables] == ["orders", "catalogue", "report"]

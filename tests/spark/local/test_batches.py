@@ -1,0 +1,84 @@
+"""Small blocks as the driver reads them, against the same files as Spark reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.spark.local import batches
+
+TYPES = {
+    "`a.b` BOOLEAN": "true",
+    "tiny TINYINT": "7Y",
+    "small SMALLINT": "-7S",
+    "whole INT": "70000",
+    "big BIGINT": "9000000000",
+    "single FLOAT": "CAST('NaN' AS FLOAT)",
+    "twice DOUBLE": "CAST('-0.0' AS DOUBLE)",
+    "money DECIMAL(12, 2)": "12.34BD",
+    "huge DECIMAL(38, 10)": "1234567890123456789.0123456789BD",
+    "text STRING": "'grüße'",
+    "raw BINARY": "X'00FF10'",
+    "day DATE": "DATE'1582-10-04'",
+    "moment TIMESTAMP": "TIMESTAMP'1969-12-31 23:59:59.123456+09:00'",
+    "wall TIMESTAMP_NTZ": "TIMESTAMP_NTZ'2024-03-10 02:30:00'",
+    "many ARRAY<INT>": "array(1, NULL, 3)",
+    "box STRUCT<x: INT, y: ARRAY<STRING>>": "named_struct('x', 1, 'y', array('a', NULL))",
+    "lookup MAP<STRING, BIGINT>": "map('a', 1L, 'b', NULL)",
+}
+
+
+@pytest.fixture
+def written(spark: SparkSession, tmp_path: Path) -> list[str]:
+    """A row of every type and one of NULLs, in two files."""
+    columns = [declared.split(" ", 1) for declared in TYPES]
+    for number, values in enumerate((TYPES.values(), ["NULL"] * len(TYPES))):
+        items = [f"CAST({v} AS {kind}) AS {name}" for (name, kind), v in zip(columns, values, strict=True)]
+        spark.sql(f"SELECT {', '.join(items)}").coalesce(1).write.parquet(str(tmp_path / str(number)))
+    return [str(next((tmp_path / str(number)).glob("*.parquet"))) for number in range(2)]
+
+
+def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, written: list[str]) -> None:
+    ddl = ", ".join(TYPES)
+    found = batches.read(spark, [written], ddl)
+    expected = spark.read.schema(ddl).parquet(*written)
+    assert found is not None
+    assert found.schema == expected.schema
+    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+
+
+def test_groups_of_files_are_numbered_in_their_order(spark: SparkSession, written: list[str]) -> None:
+    found = batches.read(spark, [[written[1]], [written[0]]], "`a.b` BOOLEAN", order="n")
+    assert found is not None
+    assert [tuple(r) for r in found.collect()] == [(None, 1), (True, 2)]
+
+
+def test_a_column_that_a_file_does_not_have_is_null(spark: SparkSession, written: list[str]) -> None:
+    found = batches.read(spark, [[written[0]]], "whole INT, newer STRING")
+    assert found is not None
+    assert [tuple(r) for r in found.collect()] == [(70000, None)]
+
+
+def test_what_cannot_be_read_here_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 no more")
+    assert batches.read(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
+    assert batches.read(spark, [[str(broken)]], "a INT") is None
+
+
+def test_no_rows_in_no_chunks_are_a_local_relation(spark: SparkSession, tmp_path: Path) -> None:
+    struct = batches.schema_of("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
+    nothing = pa.table([pa.chunked_array([], f.type) for f in batches.arrow_schema(struct)], struct.names)
+    frame = batches.Hand(spark, tmp_path).frame(batches.Held(nothing, struct))
+    assert (frame.collect(), frame.schema) == ([], struct)
+
+
+def test_a_chunk_without_rows_is_not_the_end(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pa.table({"a": pa.chunked_array([[1], [], [2, 3]], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
+    assert [batch.num_rows for batch in rows.to_batches()] == [1, 0, 2]
+    frame = batches.Hand(spark, tmp_path).frame(batches.Held(rows, batches.schema_of("a INT, b INT")))
+    assert [tuple(r) for r in frame.collect()] == [(1, 4), (2, 5), (3, 6)]
+    assert batches.given(spark, rows).toArrow().to_pylist() == rows.to_pylist()

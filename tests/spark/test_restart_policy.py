@@ -1,0 +1,118 @@
+"""When a lost session is started again, and when no longer."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from tidemill.errors import EngineError, EngineLost, RunFailed
+from tidemill.spark.engine import SparkEngine
+from tidemill.spark.restart_policy import PAUSES, STEADY, Restarts
+from tidemill.spark.session_loss import _says_gone
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_each_loss_in_a_row_waits_longer_until_it_is_given_up(clock: Clock) -> None:
+    restarts = Restarts(clock)
+    waits = []
+    for _ in PAUSES:
+        restarts.start()
+        restarts.lose("gone")
+        waits.append(restarts.health().retry_in)
+        assert not restarts.health().gave_up
+    assert tuple(waits) == PAUSES
+    restarts.lose("it did not start")
+    assert restarts.health().gave_up
+    assert restarts.health().problem == "it did not start"
+
+
+def test_a_session_that_lived_long_enough_starts_the_count_anew(clock: Clock) -> None:
+    restarts = Restarts(clock)
+    for _ in range(20):
+        restarts.start()
+        clock.now += STEADY
+        restarts.lose("gone")
+        assert restarts.health().retry_in == 0.0
+    assert not restarts.health().gave_up
+
+
+def test_the_wait_passes(clock: Clock) -> None:
+    restarts = Restarts(clock)
+    for _ in range(3):
+        restarts.lose("gone")
+    assert restarts.health().retry_in == PAUSES[2]
+    clock.now += PAUSES[2] - 0.5
+    assert restarts.health().retry_in == 0.5
+    restarts.start()
+    assert restarts.health().problem is None
+
+
+def test_an_engine_that_does_not_start_again_is_not_tried_all_the_time(clock: Clock) -> None:
+    tried = []
+
+    def start() -> None:
+        tried.append(clock.now)
+        raise EngineError("no memory")
+
+    engine = SparkEngine(start, str)  # type: ignore[arg-type]
+    engine._restarts = Restarts(clock)
+    with pytest.raises(EngineError, match="starting Spark: no memory"):
+        engine.start()  # it never ran: that is for its user to mend
+    assert engine.health().problem is None
+    engine._restarts.lose("gone")
+    for _ in range(100):
+        with pytest.raises(EngineError):
+            engine.start()
+        clock.now += 1.0
+    assert len(tried) == 1 + len(PAUSES)
+    with pytest.raises(EngineLost, match="not started again: no memory"):
+        engine.start()
+
+
+class Code:
+    """A status of gRPC's, whose own classes only those have who use Spark Connect."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Remote(PySparkException):
+    """An error as the client of Spark Connect raises it."""
+
+    __module__ = "pyspark.errors.exceptions.connect"
+
+    def __init__(self, message: str, condition: str | None = None, code: str = "UNKNOWN") -> None:
+        super().__init__(message=message)
+        self._errorClass = condition
+        self._code = Code(code)
+
+    def getGrpcStatusCode(self) -> Code:  # noqa: N802 - as Spark calls it
+        return self._code
+
+
+@pytest.mark.parametrize(
+    ("error", "gone"),
+    [
+        (Remote("failed to connect to all addresses", code="UNAVAILABLE"), True),
+        (Remote("[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid."), True),
+        (Remote("x", "INVALID_HANDLE.SESSION_CLOSED"), True),
+        (Remote("[INVALID_HANDLE.OPERATION_NOT_FOUND] x"), False),
+        (Remote("no such column", code="INTERNAL"), False),
+        (ConnectionRefusedError("a task's own service is UNAVAILABLE"), False),
+        (RunFailed("NO_ACTIVE_SESSION"), False),
+    ],
+)
+def test_what_says_that_a_remote_session_is_gone(error: Exception, gone: bool) -> None:
+    assert _says_gone(error) is gone
