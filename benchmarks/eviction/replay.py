@@ -1,7 +1,8 @@
 """A history lived through under a budget: what has to be computed, and computed again.
 
-Submissions come one after the other. What each needs and does not find is computed, as `retention/preparation.py` says. Then,
-if intermediate datasets hold more than the budget, an algorithm chooses which go. Leaves do not count and never go.
+Submissions come one after the other. What each needs and does not find is computed, as `retention/preparation.py`
+says. Then, if intermediate datasets hold more than the budget, an algorithm chooses which go. Leaves do not count and
+never go.
 """
 
 from __future__ import annotations

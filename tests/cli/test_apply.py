@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 def test_plan_shows_what_apply_would_do(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     steps = tidemill.json("plan")["steps"]
     assert [(s["action"], s["what"], s["name"]) for s in steps] == [
         ("add", "channel", "orders"),
@@ -32,14 +32,14 @@ def test_plan_shows_what_apply_would_do(tidemill: Program) -> None:
 
 
 def test_plan_can_tell_a_script_that_there_are_changes(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     assert tidemill("plan", "--exit-code").code == 2
     tidemill.well("apply", "--yes")
     assert tidemill.well("plan", "--exit-code").out == "nothing to change\n"
 
 
 def test_apply_does_what_plan_showed(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     planned = tidemill.json("plan")
     assert tidemill.json("apply")["steps"] == planned["steps"]
     assert tidemill.json("plan") == {"steps": [], "doubts": []}
@@ -47,7 +47,7 @@ def test_apply_does_what_plan_showed(tidemill: Program) -> None:
 
 
 def test_apply_shows_the_difference_where_nobody_can_be_asked(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     out = tidemill.well("apply").out
     assert "add   flow" in out
     assert out.endswith("applied 4 changes\n")
@@ -57,7 +57,7 @@ def test_apply_shows_the_difference_where_nobody_can_be_asked(tidemill: Program)
 def test_apply_asks_at_a_terminal(
     tidemill: Program, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: int
 ) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     assert tidemill("apply").code == code
     assert len(tidemill.json("plan")["steps"]) == left
@@ -79,7 +79,7 @@ def test_a_mistake_in_the_workflow_names_file_and_line(started: Program) -> None
 
 
 def test_apply_tells_what_plan_doubts(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     monkeypatch.setattr("tidemill.app.wiring.doubts", lambda _catalog, _workflow: iter(["it cannot be kept"]))
     assert "doubtful: it cannot be kept" in tidemill.well("plan").out
     assert "doubtful: it cannot be kept" in tidemill.well("apply", "--yes").out
@@ -108,8 +108,8 @@ def copied(orders: tm.New) -> tm.Delta:
     ],
 )
 def test_a_trigger_that_never_fires_is_refused_with_the_users_line(tidemill: Program, trigger: str, said: str) -> None:
-    tidemill.well("init", tidemill.app.project)
-    file = tidemill.app.project / "workflow.py"
+    tidemill.well("init", tidemill.project)
+    file = tidemill.project / "workflow.py"
     file.write_text(TRIGGERED.replace("{triggers}", f'tm.on("orders"), {trigger}'))
     for command in ("plan", "apply"):
         refused = tidemill(command)
@@ -119,9 +119,9 @@ def test_a_trigger_that_never_fires_is_refused_with_the_users_line(tidemill: Pro
 
 
 def test_a_trigger_may_wait_for_what_another_workflow_has_declared(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     tidemill.well("apply", "--yes")
-    file = tidemill.app.project / "workflow.py"
+    file = tidemill.project / "workflow.py"
     text = TRIGGERED.replace('"shop"', '"other"').replace("orders", "others")
     file.write_text(text.replace("{triggers}", 'tm.on("city_totals"), tm.after("report")'))
     tidemill.well("apply", "--yes")

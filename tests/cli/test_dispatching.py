@@ -6,7 +6,7 @@ from tests.cli.program import Program
 
 
 def test_a_policy_is_changed_while_servers_run(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     assert tidemill.json("dispatching")["policy"] == "max-benefit"
     changed = tidemill.json("dispatching", "--policy", "edf", "--tracks", "3")
     assert (changed["policy"], changed["tracks"], changed["wished"]) == ("edf", 3, {"policy": "edf", "tracks": 3})
@@ -19,7 +19,7 @@ def test_a_policy_is_changed_while_servers_run(tidemill: Program) -> None:
 
 
 def test_statistics_name_every_task(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     tidemill.well("apply", "--yes")
     found = tidemill.json("statistics")["tasks"]
     assert found
@@ -27,7 +27,7 @@ def test_statistics_name_every_task(tidemill: Program) -> None:
 
 
 def test_where_nothing_ran_there_is_nothing_to_replay(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     tidemill.well("apply", "--yes")
     refused = tidemill("sim", "policies")
     assert (refused.code != 0, "nothing to replay" in refused.err) == (True, True)

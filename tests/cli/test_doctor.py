@@ -53,7 +53,7 @@ def test_servers_that_lost_spark_are_reported(started: Program) -> None:
 
 
 def test_without_a_project_the_machine_is_checked(tidemill: Program) -> None:
-    tidemill.app.project.mkdir()
+    tidemill.project.mkdir()
     ended = tidemill("doctor", "--no-spark", "--json")
     assert ended.code == 1
     assert list(problems(ended.document)) == ["settings"]

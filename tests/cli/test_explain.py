@@ -75,8 +75,8 @@ def test_a_programmed_task_shows_its_modes(shop: Program) -> None:
 
 
 def test_before_apply_no_variant_is_chosen(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
-    (tidemill.app.project / "workflow.py").write_text(WORKFLOW)
+    tidemill.well("init", tidemill.project)
+    (tidemill.project / "workflow.py").write_text(WORKFLOW)
     assert set(_verdicts(tidemill, "totals").values()) == {"known after apply"}
 
 
@@ -143,8 +143,8 @@ def test_state_channels_are_listed_only_with_all(shop: Program) -> None:
 
 
 def test_plan_names_how_tables_are_refreshed(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
-    (tidemill.app.project / "workflow.py").write_text(WORKFLOW)
+    tidemill.well("init", tidemill.project)
+    (tidemill.project / "workflow.py").write_text(WORKFLOW)
     details = {s["name"]: s["detail"] for s in tidemill.json("plan")["steps"] if s["what"] == "flow"}
     assert details == {
         "totals": "tasks totals (refresh incremental)",

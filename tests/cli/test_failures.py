@@ -7,7 +7,7 @@ from tests.cli.program import Program
 
 
 def test_no_project(tidemill: Program) -> None:
-    tidemill.app.project.mkdir()
+    tidemill.project.mkdir()
     ended = tidemill("status")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: no tidemill.toml in ")

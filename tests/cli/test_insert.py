@@ -54,7 +54,7 @@ def test_an_interrupted_insert_is_cancelled(started: Program, monkeypatch: pytes
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidemill.app.wiring.load", interrupted)
+    monkeypatch.setattr("tidemill.app.wiring.load_file", interrupted)
     ended = started("insert", "orders", started.project / "orders.csv")
     assert ended.code == 130
     assert ended.err == "error: interrupted; nothing of it is visible\n"

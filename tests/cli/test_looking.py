@@ -28,7 +28,7 @@ def channel(program: Program, name: str) -> Any:
 
 
 def test_status_of_a_project_that_was_never_applied(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.app.project)
+    tidemill.well("init", tidemill.project)
     assert tidemill.json("status") == {"channels": [], "flows": [], "active": []}
     assert "channels: none; tidemill apply registers them" in tidemill.well("status").out
 

@@ -71,7 +71,7 @@ def test_everything_that_is_said_is_read() -> None:
 
 
 def test_the_example_of_the_documentation_is_valid() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reuse.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reuse.md").read_text()
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     assert [a.name for a in parsed(example).in_order()] == ["raw", "words", "counts"]
 

@@ -15,7 +15,7 @@ from tests.api.documents.test_parser import WORKFLOW
 from tidemill.api.documents.form import schema
 from tidemill.api.documents.parser import _form_problems
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas" / "one-shot-workflow.json"
+PUBLISHED = Path(__file__).parents[3] / "docs" / "schemas" / "one-shot-workflow.json"
 VALIDATOR = jsonschema_rs.validator_for(schema())
 
 
