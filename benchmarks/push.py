@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import push_producer
 from tidemill.app.wiring import Tidemill
-from tidemill.runtime.inspect.subscription import following
+from tidemill.runtime.inspect.change_feed import following
 from tidemill.wire.client_sockets import address_of
 
 CHANNEL = "events"

@@ -19,9 +19,9 @@ from benchmarks.eviction.histories.edits import edits
 from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unlimited
 from benchmarks.eviction.submission import Submission
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
-from tidemill.retention.eviction.clairvoyant import Clairvoyant
 from tidemill.retention.eviction.history import History
 from tidemill.retention.eviction.store import Algorithm, Store, figures
+from tidemill.retention.eviction.two_sided import Clairvoyant
 
 BUDGETS = (5, 10, 20, 50)
 """Per cent of what all intermediate datasets hold together."""

@@ -13,8 +13,8 @@ from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unli
 from benchmarks.eviction.submission import Submission
 
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
-from tidemill.retention.eviction.clairvoyant import Clairvoyant
 from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.two_sided import Clairvoyant
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -24,7 +24,7 @@ from tidemill.model.provenance import applied
 from tidemill.planner.block_inventory import Stock
 from tidemill.planner.graph_index import Layout
 from tidemill.planner.planner import DynamicProgram, too_stale
-from tidemill.planner.search_rules import ALL, NONE, Rules
+from tidemill.planner.search import ALL, NONE, Rules
 from tidemill.planner.steps import Plan
 from tidemill.planner.vector import unpacked
 

@@ -8,7 +8,7 @@ from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import PARTS, Stock, chained
 from tidemill.planner.graph import Block, Bounds, Channel, Graph, Shape, Size, Task
 from tidemill.planner.graph_index import Layout
-from tidemill.planner.search_rules import Rules
+from tidemill.planner.search import Rules
 from tidemill.planner.vector import Clock, Vector
 
 ACCEPTED = frozenset([B, D])

@@ -26,7 +26,7 @@ from tidemill.planner.graph import (
 )
 from tidemill.planner.graph_index import Layout
 from tidemill.planner.planner import DynamicProgram, due_at, too_stale
-from tidemill.planner.search_rules import ALL, Rules, ladder
+from tidemill.planner.search import ALL, Rules, ladder
 from tidemill.planner.steps import Answer, Estimate, Reason
 from tidemill.planner.vector import Vector
 

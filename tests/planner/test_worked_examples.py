@@ -12,7 +12,7 @@ from tidemill.planner.bounds import apart
 from tidemill.planner.graph import NOTHING, Block, Bounds, Channel, Graph, Shape, Size, Take, Task, Variant
 from tidemill.planner.graph_index import Layout
 from tidemill.planner.planner import DynamicProgram
-from tidemill.planner.search_rules import ALL, Rules
+from tidemill.planner.search import ALL, Rules
 from tidemill.planner.steps import Estimate, Plan
 from tidemill.planner.vector import Clock, Vector, end, start
 

@@ -289,7 +289,7 @@ def test_a_dataset_is_not_charged_for_the_start_of_the_engine(mill: Bench, monke
             now += 46.0
         now += 7.0
 
-    monkeypatch.setattr("tidemill.runtime.runs.timing.monotonic", lambda: now)
+    monkeypatch.setattr("tidemill.runtime.runs.supervision.monotonic", lambda: now)
     mill.engine.before = work
     made = mill.run(chain("a", "b"))
     assert [mill.dataset(made, key).seconds for key in (1, 2)] == [7.0, 7.0]

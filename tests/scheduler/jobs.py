@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from tidemill.scheduler.dispatcher import Dispatcher, Limits
 from tidemill.scheduler.job import Cost, Job, Profile
 from tidemill.scheduler.order import Order
-from tidemill.scheduler.tracks.lane import Placement
-from tidemill.scheduler.tracks.single import SingleQueue
+from tidemill.scheduler.tracks.lane import Placement, SingleQueue
 
 
 def profile(name: str, period: float = 10.0, cost: float = 1.0, priority: float = 1.0, *parents: str) -> Profile:

@@ -7,12 +7,10 @@ from tests.scheduler.jobs import arrived, dispatcher, job, profile
 
 from tidemill.errors import ConfigError, Infeasible
 from tidemill.scheduler.dispatcher import Dispatcher
-from tidemill.scheduler.job import Cost, Job, Profile
-from tidemill.scheduler.policies.benefit import MaxBenefit
-from tidemill.scheduler.policies.first_come import FirstCome
+from tidemill.scheduler.job import Cost, Job, Profile, State
+from tidemill.scheduler.policies.basic import FirstCome, MaxBenefit
 from tidemill.scheduler.policies.quantum import QuantumPriority
 from tidemill.scheduler.policies.rate import RateBased
-from tidemill.scheduler.state import State
 from tidemill.scheduler.tracks.partitioned import Partitioned
 from tidemill.scheduler.tracks.proportional import Proportional
 

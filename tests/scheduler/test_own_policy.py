@@ -8,9 +8,8 @@ from typing import Any
 
 from tests.scheduler.jobs import arrived, job, told
 
-from tidemill.scheduler.job import Job
+from tidemill.scheduler.job import Job, State
 from tidemill.scheduler.sorted_policy import Sorted
-from tidemill.scheduler.state import State
 
 GUIDE = Path(__file__).parents[2] / "docs" / "dispatching.md"
 

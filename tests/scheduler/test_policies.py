@@ -12,14 +12,16 @@ from tidemill.errors import ConfigError
 from tidemill.scheduler.job import Cost, Job, Profile
 from tidemill.scheduler.order import Order
 from tidemill.scheduler.policies import POLICIES
-from tidemill.scheduler.policies.benefit import MaxBenefit
-from tidemill.scheduler.policies.chance import Chance
-from tidemill.scheduler.policies.edf import EarliestDeadline
-from tidemill.scheduler.policies.first_come import FirstCome
-from tidemill.scheduler.policies.prioritised import PrioritisedDeadline
+from tidemill.scheduler.policies.basic import (
+    Chance,
+    EarliestDeadline,
+    FirstCome,
+    MaxBenefit,
+    PrioritisedDeadline,
+    RoundRobin,
+)
 from tidemill.scheduler.policies.quantum import QuantumPriority, level, quantum
 from tidemill.scheduler.policies.rate import RateBased
-from tidemill.scheduler.policies.round_robin import RoundRobin
 
 
 def three() -> list[Job]:

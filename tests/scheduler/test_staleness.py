@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.scheduler.jobs import arrived, dispatcher, job
 
-from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.job import Cost, Job, Profile, area
 from tidemill.scheduler.order import Order
-from tidemill.scheduler.policies.benefit import MaxBenefit
+from tidemill.scheduler.policies.basic import MaxBenefit
 from tidemill.scheduler.policies.lookahead import LookAhead
-from tidemill.scheduler.staleness import area
 
 
 def test_figure_2() -> None:

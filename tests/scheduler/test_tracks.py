@@ -10,10 +10,9 @@ from tests.scheduler.jobs import profile
 from tidemill.errors import Infeasible
 from tidemill.scheduler.job import Profile
 from tidemill.scheduler.tracks import PLACEMENTS
-from tidemill.scheduler.tracks.lane import Lane, Placement
+from tidemill.scheduler.tracks.lane import Lane, Placement, SingleQueue
 from tidemill.scheduler.tracks.partitioned import Partitioned
 from tidemill.scheduler.tracks.proportional import Alike, Proportional, clusters
-from tidemill.scheduler.tracks.single import SingleQueue
 
 
 def lanes_of(placement: Placement, profiles: Sequence[Profile], tracks: int) -> dict[str, Lane]:

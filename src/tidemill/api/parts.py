@@ -13,13 +13,13 @@ from tidemill.api.waves import carried_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates, Upsert
-from tidemill.model.duration import seconds
 from tidemill.model.flow import Flow as FlowModel
 from tidemill.model.freshness_target import EVERY, Form, Promise
 from tidemill.model.location import Location
 from tidemill.model.schema import Schema
 from tidemill.model.task import Mode, Read, Retry, Write
 from tidemill.model.trigger import Trigger
+from tidemill.model.units import seconds
 
 
 def schema(channel: str, ddl: str | None, where: Location) -> Schema | None:

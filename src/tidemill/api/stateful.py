@@ -11,8 +11,7 @@ from tidemill.model.block import Kind
 from tidemill.model.change import Upsert
 from tidemill.model.location import Location
 from tidemill.model.schema import Schema
-from tidemill.model.state_rows import Kept
-from tidemill.model.stateful import Keyed, Operated, Stateful, Windowed
+from tidemill.model.stateful import Kept, Keyed, Operated, Stateful, Windowed
 from tidemill.model.task import Mode, Read, Retry, Task, Variant, Write
 from tidemill.model.wave_steps import Ended, Started, Synched, ended_of
 from tidemill.model.window import Between, Window

@@ -19,8 +19,7 @@ from tidemill.api.stateful import (
 from tidemill.model.freshness_target import NONE as NO_PROMISE
 from tidemill.model.freshness_target import Promise
 from tidemill.model.location import Location, caller
-from tidemill.model.state_rows import Kept
-from tidemill.model.stateful import Windowed
+from tidemill.model.stateful import Kept, Windowed
 from tidemill.model.task import Read, Task
 from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from tidemill.errors import WorkflowError
-from tidemill.model.duration import seconds
 from tidemill.model.location import Location, caller
 from tidemill.model.trigger import After, AllOf, Cron, Data, Every, Reached, Trigger
+from tidemill.model.units import seconds
 
 
 def every(duration: str | float) -> Trigger:

@@ -15,7 +15,6 @@ from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
 from tidemill.model.block import Kind
 from tidemill.model.change import Append, Updates
 from tidemill.model.channel import Channel, Role
-from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding
 from tidemill.model.freshness_target import Promise
 from tidemill.model.location import Location, caller
@@ -24,6 +23,7 @@ from tidemill.model.refresh_group import together as one_flow
 from tidemill.model.targeted_workflow import misplaced, with_promises
 from tidemill.model.task import Function, Mode, Read, Task, Variant, Write
 from tidemill.model.trigger import Trigger
+from tidemill.model.units import seconds
 from tidemill.model.workflow import Workflow as WorkflowModel
 from tidemill.model.workflow import in_order
 

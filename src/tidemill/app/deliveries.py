@@ -10,7 +10,7 @@ from tidemill.app.settings import ChannelDelivery, DeliverySettings, MailDeliver
 from tidemill.encoding.block_rows import Selection, pieces
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.publish import BlockHook, BlockMail, Delivery, Part, Postbox, Takes
-from tidemill.runtime.inspect.subscription import following
+from tidemill.runtime.inspect.change_feed import following
 from tidemill.runtime.runs.insert_batcher import Gatherer, Small
 
 Opens = Callable[[str], BinaryIO]

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tidemill.errors import ConfigError
-from tidemill.model.duration import seconds
 from tidemill.model.notice import NoticeKind
-from tidemill.model.size import bytes_in
+from tidemill.model.units import bytes_in, seconds
 
 FILE = "tidemill.toml"
 HOME = ".tidemill"

@@ -41,13 +41,12 @@ from tidemill.intake import insert_batch, is_table, load_file, load_table
 from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
 from tidemill.model.block import Block, Kind, Position, to_kind
 from tidemill.model.change import Updates
-from tidemill.model.duration import seconds
 from tidemill.model.flow import Binding
 from tidemill.model.registration import Step, difference
 from tidemill.model.run import Run, RunKind
-from tidemill.model.size import bytes_in
 from tidemill.model.store import Grace, StoreMarker
 from tidemill.model.timestamps import microseconds, parse_instant, shown
+from tidemill.model.units import bytes_in, seconds
 from tidemill.model.view import Snapshot
 from tidemill.model.workflow import Workflow, vain_triggers
 from tidemill.planner.explanation import Explanation

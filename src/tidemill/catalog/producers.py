@@ -1,4 +1,4 @@
-"""Producers: who pushes into which channel, and how far each has come.
+"""Producers and consumers: the last number of each producer on a channel, and the offset of each consumer.
 
 A producer numbers its messages 1, 2, 3, …; its number moves in the commit of the block that holds them. So what is sent
 again is known again, however often, to whichever server and after whatever crash.
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.queries import channel_ids, find_channel
-from tidemill.catalog.tables import producers
+from tidemill.catalog.tables import places, producers
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.run import CONTENT, Advance
@@ -51,3 +51,18 @@ def _advance(tx: Transaction, channel: int, move: Advance) -> None:
         )
     new = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
     tx.connection.execute(insert(producers).values(new))
+
+
+def find_offset(connection: Connection, name: str) -> int | None:
+    found: int | None = connection.execute(select(places.c.event).where(places.c.name == name)).scalar()
+    return found
+
+
+def move_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
+    """From where it is; None: from nowhere."""
+    if since is None and find(tx.connection, name) is None:
+        tx.connection.execute(insert(places).values(name=name, event=upto))
+        return
+    from_there = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)
+    if not tx.connection.execute(from_there).rowcount:
+        raise Conflict(f"{name} is no longer at {since}: another server goes on with it")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, or_, select
 
-from tidemill.catalog import consumer_offsets, flow_facts, merge_costs, pins, producers, registration, removals
+from tidemill.catalog import flow_facts, merge_costs, pins, producers, registration, removals
 from tidemill.catalog.engine import for_reading, time_of, translated
 from tidemill.catalog.queries import BLOCKS, blocks_of_run, find_block, find_channel, find_run, load_blocks
 from tidemill.catalog.row_counts import count_rows
@@ -299,7 +299,7 @@ class SqlCatalogReader:
 
     def place(self, name: str) -> int | None:
         with self._read() as connection:
-            return consumer_offsets.find(connection, name)
+            return producers.find_offset(connection, name)
 
     def producers(self, channel: str, names: Collection[str]) -> dict[str, int]:
         with self._read() as connection:

@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 from tidemill.catalog import (
     claims,
     commits,
-    consumer_offsets,
     flow_facts,
     garbage_collection,
     merge_costs,
@@ -154,7 +153,7 @@ class SqlCatalog(SqlCatalogReader):
         self.transact(lambda tx: servers.let_go(tx, name, owner))
 
     def move_place(self, name: str, since: int | None, upto: int) -> None:
-        self.transact(lambda tx: consumer_offsets.move(tx, name, since, upto))
+        self.transact(lambda tx: producers.move_offset(tx, name, since, upto))
 
     def forget_producers(self, age: float) -> int:
         return self.transact(lambda tx: producers.forget(tx, age))

@@ -12,8 +12,8 @@ from tidemill.cli.options import AsJson, opened
 from tidemill.cli.output import show, table
 from tidemill.errors import BadInput
 from tidemill.model.access import Role, Token
-from tidemill.model.duration import seconds
 from tidemill.model.timestamps import iso
+from tidemill.model.units import seconds
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill

@@ -14,8 +14,8 @@ from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import show, table
 from tidemill.errors import BadInput, CannotFree
 from tidemill.model.block import Block
-from tidemill.model.size import bytes_in
 from tidemill.model.submission import StoredDataset
+from tidemill.model.units import bytes_in
 from tidemill.runtime.maintenance import pins
 from tidemill.runtime.oneshot.storage_report import Kept, Share, Storage
 

@@ -50,7 +50,7 @@ def java_problem() -> str | None:
 
 
 def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:
-    from tidemill.demo.run import demonstrate  # noqa: PLC0415
+    from tidemill.demo.story import demonstrate  # noqa: PLC0415
 
     return demonstrate(directory, batches=batches, size=size, tell=tell)
 

@@ -10,7 +10,7 @@ from fastapi import Request
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import Role
 from tidemill.server.access import Access, Caller
-from tidemill.server.audit import recorded
+from tidemill.server.authentication import recorded
 from tidemill.server.http_server import Listener
 from tidemill.server.wiring import access_of, application
 from tidemill.ui.page import mount

@@ -1,4 +1,4 @@
-"""The demonstration as it is played: batches arrive, flows run, and the result is proved."""
+"""The demonstration: batches arrive, flows run, and the result is compared with recomputation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidemill.app.project import load_project
+from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.demo.articles import batches, write
 from tidemill.demo.recompute import unique_articles
@@ -84,3 +86,10 @@ def _prove(mill: Tidemill, report: Report, tell: Tell) -> None:
     report.equal_to_recompute = kept == unique_articles(mill)
     report.took("proof", began)
     tell("recomputed from scratch with the templates that each block's provenance names")
+
+
+def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:
+    """Play the demonstration in a directory that holds no project yet."""
+    project = load_project(Path(__file__).parent, ["workflow.py"])
+    with Tidemill(directory, Settings(), project) as mill:
+        return play(mill, directory, count=batches, size=size, tell=tell)

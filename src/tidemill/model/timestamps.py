@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from tidemill.errors import BadInput
-from tidemill.model.duration import seconds
 from tidemill.model.time import Version
+from tidemill.model.units import seconds
 
 
 def microseconds(moment: float) -> Version:

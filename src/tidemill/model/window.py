@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tidemill.model.duration import seconds
+from tidemill.model.units import seconds
 
 MICROSECONDS = 1_000_000
 

@@ -8,7 +8,7 @@ from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import Stock
 from tidemill.planner.graph_index import Layout
 from tidemill.planner.planner import Scopes
-from tidemill.planner.search_rules import Rules
+from tidemill.planner.search import Rules
 from tidemill.planner.steps import Answer, Costs, Plan
 
 RULES = Rules(overkill=False, long_term=False, loose_ends=False)

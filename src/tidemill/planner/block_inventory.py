@@ -18,7 +18,7 @@ from operator import ge
 
 from tidemill.planner.graph import Block, Shape
 from tidemill.planner.graph_index import Layout
-from tidemill.planner.search_rules import ALL, Rules
+from tidemill.planner.search import ALL, Rules
 from tidemill.planner.vector import NEVER, Clock, Ends, Vector, applied, later_of
 
 Shelf = dict[Block, Block]

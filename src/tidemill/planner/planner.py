@@ -13,8 +13,7 @@ from tidemill.planner.block_inventory import Stock
 from tidemill.planner.bounds import Limit, declared, own, propagated
 from tidemill.planner.expansion import Uses
 from tidemill.planner.graph_index import Layout
-from tidemill.planner.search import Search
-from tidemill.planner.search_rules import ALL, Rules, ladder
+from tidemill.planner.search import ALL, Rules, Search, ladder
 from tidemill.planner.steps import Answer, Costs, Plan
 from tidemill.planner.vector import Clock
 

@@ -9,7 +9,7 @@ from tidemill.planner.block_inventory import Stock
 from tidemill.planner.bounds import Limit, apart
 from tidemill.planner.candidates import Found
 from tidemill.planner.graph import Block, Shape
-from tidemill.planner.search_rules import Rules
+from tidemill.planner.search import Rules
 from tidemill.planner.steps import Reason
 from tidemill.planner.vector import Clock, Ends, Vector, advances, applied, legal, precedes
 

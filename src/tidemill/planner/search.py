@@ -1,5 +1,7 @@
 """The dynamic program: Dijkstra's algorithm with blocks for vertices and steps for edges.
 
+Two act on what exists, before any search: `old_blocks` and `chains` (`stock`). The others act on what could be made.
+
 The cheapest block that can be had is taken from a queue; everything that can be made of it, together with blocks that
 were taken before, is put into the queue; the first block that would do as the goal is the cheapest. A block that is
 polled can no longer be had for less, because no step has a negative cost.
@@ -11,7 +13,8 @@ and the best if every use were paid for, and is the best where no two needs shar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from tidemill.planner.block_inventory import Stock
@@ -21,9 +24,33 @@ from tidemill.planner.expansion import Expansion, Offer, Uses
 from tidemill.planner.graph import Block
 from tidemill.planner.graph_index import Maker
 from tidemill.planner.pruning import Judge
-from tidemill.planner.search_rules import Rules
 from tidemill.planner.steps import Costs, Plan, Reason, Rejected, Step
 from tidemill.planner.vector import Clock, Ends
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which rules are in force."""
+
+    old_blocks: bool = True  # what lies before the last base that everybody has passed is let go
+    chains: bool = True  # deltas that nobody tells apart any more are one
+    propagation: bool = True  # bounds downstream hold upstream, as far as they concern what is there
+    overkill: bool = True  # nothing newer is made where something new enough exists
+    long_term: bool = True  # of two blocks that could be made, the later one: it lasts longer
+    loose_ends: bool = True  # no delta is made that starts where nothing ends and nobody stands
+
+
+ALL = Rules()
+NONE = Rules(False, False, False, False, False, False)
+
+
+def ladder(rules: Rules) -> Iterator[Rules]:
+    """The rules, then fewer and fewer of those that can hide a plan that exists."""
+    yield rules
+    for name in ("overkill", "long_term", "propagation", "loose_ends", "chains"):
+        if getattr(rules, name):
+            rules = replace(rules, **{name: False})
+            yield rules
 
 
 class Search:

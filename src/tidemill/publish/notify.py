@@ -1,16 +1,40 @@
-"""Delivering notices: each to every receiver, again and again until it takes it or was tried often enough."""
+"""Delivery of notices: each to every receiver, repeated until it is accepted or has failed too often."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from tidemill.model.notice import Notice
+from tidemill.model.notice import Notice, NoticeKind
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.publish.mail import Mail
-from tidemill.publish.receiver import Log, Receiver
 from tidemill.publish.webhook import Webhook
+
+
+class Receiver(Protocol):
+    """Takes notices, or raises."""
+
+    @property
+    def name(self) -> str: ...
+    def wants(self, kind: NoticeKind) -> bool: ...
+    def take(self, notice: Notice) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The server's own log."""
+
+    name: str = "log"
+
+    def wants(self, kind: NoticeKind) -> bool:
+        return True
+
+    def take(self, notice: Notice) -> None:
+        serious = notice.kind is NoticeKind.RUN_FAILED
+        logging.getLogger("tidemill.notices").log(logging.ERROR if serious else logging.INFO, "%s", notice.text)
+
 
 log = logging.getLogger("tidemill.notices")
 

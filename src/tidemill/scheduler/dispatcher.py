@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from tidemill.scheduler.job import Job, Profile, by_name
+from tidemill.scheduler.job import Job, Profile, State, by_name
 from tidemill.scheduler.order import Order
 from tidemill.scheduler.starvation_guard import Guard
-from tidemill.scheduler.state import State
 from tidemill.scheduler.track_table import Seats, astray
 from tidemill.scheduler.tracks.lane import Placement
 

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import takewhile
 
-from tidemill.scheduler.staleness import area
+
+class State(StrEnum):
+    ACTIVE = "active"  # data wait, and the policy lets it run as soon as there is a track
+    WAITING = "waiting"  # data wait, and the policy lets it wait for another round
+    INACTIVE = "inactive"  # no data wait
+    RUNNING = "running"
+
+
+def area(since: float, until: float, fresh: float) -> float:
+    """The integral of staleness over a stretch of time in which freshness stood still."""
+    return (until - since) * ((since + until) / 2 - fresh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.catalog.access import Accounts
 from tidemill.model.access import Role
-from tidemill.server.loopback import is_loopback
+from tidemill.server.request_guard import is_loopback
 from tidemill.server.throttle import Throttle
 from tidemill.wire.refusals import Forbidden, Unidentified
 

@@ -18,11 +18,9 @@ from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Wanted
 from tidemill.server.access import Access
 from tidemill.server.authentication import Identify
 from tidemill.server.batching import Batches, Size
-from tidemill.server.body_limit import SmallBodies
-from tidemill.server.error_handlers import Answers
-from tidemill.server.error_responses import ANYWHERE, answers, referred
+from tidemill.server.body_limit import Room, SmallBodies
+from tidemill.server.error_handlers import ANYWHERE, Answers, answers, referred
 from tidemill.server.feed import PAGE, Feed
-from tidemill.server.memory_budget import Room
 from tidemill.server.options import Options
 from tidemill.server.page_authentication import Gate
 from tidemill.server.request_guard import Guard

@@ -1,19 +1,36 @@
-"""Who calls is found before anything of the request is read, and written down before anything is changed."""
+"""Authentication before anything of a request is read, and the audit of what it did."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemill.catalog.access import Began, Ended
+from tidemill.catalog.access import Accounts, Began, Ended
 from tidemill.errors import TidemillError
 from tidemill.server.access import Access, Caller
 from tidemill.server.batching import Batches
 from tidemill.server.request_guard import HEALTH, SAFE
 from tidemill.wire.http_status import status_of
+
+_DONE = 200
+
+
+@contextmanager
+def recorded(accounts: Accounts, caller: Caller, action: str) -> Iterator[None]:
+    """Written down before it is done: a change without an entry cannot be."""
+    (entry,) = accounts.write([Began(caller.name, caller.token, caller.address, f"PAGE {action}")])
+    try:
+        yield
+    except Exception as error:
+        accounts.write([Ended(entry, status_of(type(error)))])
+        raise
+    accounts.write([Ended(entry, _DONE)])
+
 
 log = logging.getLogger("tidemill.server.access")
 

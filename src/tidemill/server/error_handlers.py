@@ -1,4 +1,4 @@
-"""Errors as answers. Nothing of the server's inside shows: paths, addresses and statements stay in its log."""
+"""Errors as HTTP responses. Paths, addresses and statements of the server never appear in them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,38 @@ from starlette.exceptions import HTTPException
 from tidemill.errors import BadInput, CatalogError, Collected, EngineError, NotFound, StorageError, TidemillError
 from tidemill.wire.http_status import status_of
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified
+from tidemill.wire.schemas import Failed
+
+_SAID = {
+    400: "What was sent cannot be used",
+    401: "No token that can be used",
+    403: "The caller may not do this",
+    404: "Nothing has this name or number",
+    409: "Somebody else changed this first, or it cannot be changed now",
+    410: "What was there then is no longer kept",
+    413: "More than is taken",
+    415: "No format that is read",
+    421: "Not a name of this server",
+    422: "A parameter, a setting or a workflow cannot be used",
+    429: "Too many wrong tokens",
+    500: "A fault in Tidemill",
+    503: "The catalog, the block store or Spark cannot be used just now",
+}
+
+ANYWHERE = (401, 403, 421, 422, 429, 500, 503)
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+def answers(*statuses: int) -> Responses:
+    return {status: {"model": Failed, "description": _SAID[status]} for status in statuses}
+
+
+def referred(*statuses: int) -> Responses:
+    """The same for a route whose success is no JSON: what is not said to be JSON is taken for what the success is."""
+    schema = {"schema": {"$ref": f"#/components/schemas/{Failed.__name__}"}}
+    return {s: {"description": _SAID[s], "content": {"application/json": schema}} for s in statuses}
+
 
 log = logging.getLogger("tidemill.server")
 

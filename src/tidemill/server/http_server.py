@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from tidemill.errors import ConfigError
 from tidemill.server.access import Access
-from tidemill.server.loopback import is_loopback
+from tidemill.server.request_guard import is_loopback
 
 _PATIENCE = 5  # seconds that answers under way are given when the server ends
 _STALLED = 120.0  # seconds without a sign of life after which a socket is given up; it may be we who do not read

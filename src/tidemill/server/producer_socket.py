@@ -18,8 +18,8 @@ from tidemill.model.codec import Json
 from tidemill.runtime.runs.insert_batcher import Taken, Wanted
 from tidemill.runtime.runs.push import Message
 from tidemill.server.batching import Batches, Size
+from tidemill.server.body_limit import Room
 from tidemill.server.error_handlers import Answers
-from tidemill.server.memory_budget import Room
 from tidemill.server.options import Options
 from tidemill.wire.push_messages import COME_BACK, FAULT, REFUSED, parsed
 

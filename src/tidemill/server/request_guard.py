@@ -1,4 +1,4 @@
-"""The outermost layer: whom a request is made to, from which page, and what every answer carries.
+"""The outermost layer: host and origin of a request, and the headers of every response.
 
 A page on another site can make a browser call this machine, and can give its own name this machine's address. The first
 is found by `Origin`, the second by `Host`.
@@ -6,6 +6,7 @@ is found by `Origin`, the second by `Host`.
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,9 +14,26 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
-from tidemill.server import loopback
 from tidemill.server.error_handlers import Answers
 from tidemill.wire.refusals import Forbidden, Misdirected
+
+NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
+
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
@@ -38,7 +56,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: Answers) -> None:
         self._app = app
-        self._names = frozenset(n.lower() for n in (*loopback.NAMES, *names))
+        self._names = frozenset(n.lower() for n in (*NAMES, *names))
         self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding.block_rows import Selection, pieces
-from tidemill.runtime.inspect.subscription import following
+from tidemill.runtime.inspect.change_feed import following
 from tidemill.server.batching import Batches
 from tidemill.server.options import Options
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tidemill.model.run import Run
 from tidemill.runtime.inspect.status import ChannelStatus, Status
+from tidemill.ui.elements import channel_url, flow_url
 from tidemill.ui.formatting import ago, count, moment, plural, took
 from tidemill.ui.graph import Graph, Node
 from tidemill.ui.health import Judgement, Standing, Standings
 from tidemill.ui.snapshot import Snapshot
-from tidemill.ui.urls import channel_url, flow_url
 
 _UNKNOWN = Judgement(Standing.EMPTY, "")
 

@@ -1,14 +1,40 @@
-"""The few elements that pages are made of. Whatever they are given they show as text, and never parse as HTML."""
+"""The few elements that pages are made of, and the addresses of pages."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
+from tidemill.model.run import Run, RunKind
 from tidemill.ui.health import Judgement, Standing
+
+
+def channel_url(name: str) -> str:
+    """
+    >>> channel_url("news.tagged")
+    '/channels/news.tagged'
+    """
+    return f"/channels/{quote(name, safe='')}"
+
+
+def flow_url(name: str) -> str:
+    return f"/flows/{quote(name, safe='')}"
+
+
+def run_url(run: int) -> str:
+    return f"/runs/{run}"
+
+
+def subject_url(run: Run) -> str:
+    """What a run is about: a bound flow, or the channel inserted into or compacted; of an action, the run itself."""
+    if run.kind is RunKind.ACTION:
+        return run_url(run.id)
+    return flow_url(run.subject) if run.kind is RunKind.FLOW else channel_url(run.subject)
+
 
 Act = Callable[[], Awaitable[None]]
 

@@ -23,9 +23,8 @@ from tidemill.ui.home import home
 from tidemill.ui.policy import Policy
 from tidemill.ui.run import run
 from tidemill.ui.runs import runs
-from tidemill.ui.servers import servers
 from tidemill.ui.storage import storage
-from tidemill.ui.triggers import triggers
+from tidemill.ui.triggers import servers, triggers
 from tidemill.ui.viewer import Who, anyone
 
 FAVICON = (

@@ -10,10 +10,10 @@ from tidemill.model.schema import Schema
 from tidemill.planner.explanation import Weighed, Written
 from tidemill.ports.records import Event, Firing, Reading, RegisteredTrigger, Server
 from tidemill.runtime.inspect.status import Consumer, Reflected, TaskStatus
+from tidemill.ui.elements import channel_url, flow_url, run_url, subject_url
 from tidemill.ui.formatting import NONE, ago, cell, clock, count, first_line, moment, size, span, took
 from tidemill.ui.health import overdue
 from tidemill.ui.table import Cell, Row
-from tidemill.ui.urls import channel_url, flow_url, run_url, subject_url
 
 SILENT = 30.0
 """Seconds after which a server that serves and was not seen is probably dead."""

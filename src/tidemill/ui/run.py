@@ -11,12 +11,11 @@ from tidemill.ports.records import Reading
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.context import Desk
-from tidemill.ui.elements import Badge, Button, Facts, Log, Text, box, link, section
+from tidemill.ui.elements import Badge, Button, Facts, Log, Text, box, link, section, subject_url
 from tidemill.ui.formatting import NONE, clock, took
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.urls import subject_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
 from tidemill.ui.context import Desk
-from tidemill.ui.elements import Text, box, link, section
+from tidemill.ui.elements import Text, box, link, run_url, section
 from tidemill.ui.formatting import took
 from tidemill.ui.page_frame import frame
-from tidemill.ui.run_lanes import Bar, Lane, strip
+from tidemill.ui.run_lanes import WINDOWS, Bar, Lane, marks, strip, window
 from tidemill.ui.snapshot import RUNS
 from tidemill.ui.table import Cell, Row, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.urls import run_url
-from tidemill.ui.window import WINDOWS, marks, window
 
 SHOWN = 100
 

@@ -9,12 +9,11 @@ from tidemill.model.submission import StoredDataset
 from tidemill.runtime.oneshot.storage_report import Going, Kept, Share
 from tidemill.ui.actions import Actions
 from tidemill.ui.context import Desk
-from tidemill.ui.elements import Text, section
+from tidemill.ui.elements import Text, run_url, section
 from tidemill.ui.formatting import NONE, ago, plural, size, span
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Cell, Row, Table
 from tidemill.ui.threads import off_loop
-from tidemill.ui.urls import run_url
 
 SHOWN = 200
 SHARE = ("datasets of", ">held", ">budget", ">evicts from")

@@ -1,9 +1,11 @@
-"""`/triggers`: what makes flows run, and what did."""
+"""`/triggers` and `/servers`: what makes flows run, what fired, and who executes it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from tidemill.model.run import UNDER_WAY
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
@@ -52,3 +54,19 @@ class _Triggers:
     def _act(self, value: RegisteredWorkflow) -> Callable[[], Awaitable[None]]:
         actions = Actions(self._desk)
         return (lambda: actions.resume(value.name)) if value.paused else (lambda: actions.pause(value.name))
+
+
+async def servers(desk: Desk) -> None:
+    with frame(desk, "/servers", "Servers"):
+        Text("Servers", "h1")
+        with section("On this catalog"):
+            table = Table("Servers", rows.SERVER, empty="no server yet; start one with: tidemill up")
+
+        async def show() -> None:
+            snapshot = await desk.feed.snapshot()
+            found = await off_loop(desk.mill.catalog.servers)
+            busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY and not r.backfill)
+            now = await off_loop(desk.mill.catalog.now)
+            table.show([rows.of_server(s, busy[s.name], now) for s in found])
+
+        await desk.keep(show)

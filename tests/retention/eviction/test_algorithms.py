@@ -12,11 +12,9 @@ from tests.retention.eviction.worlds import worlds
 
 from tidemill.errors import CannotFree
 from tidemill.retention.eviction import ALGORITHMS
-from tidemill.retention.eviction.clairvoyant import Clairvoyant
 from tidemill.retention.eviction.history import History, Made
-from tidemill.retention.eviction.rates import reuse_rates
 from tidemill.retention.eviction.store import Algorithm, Store, figures
-from tidemill.retention.eviction.two_sided import TwoSided, cheapest
+from tidemill.retention.eviction.two_sided import Clairvoyant, TwoSided, cheapest, reuse_rates
 
 World = tuple[History, Store]
 

@@ -9,7 +9,7 @@ from benchmarks.eviction.histories import HISTORIES
 from benchmarks.eviction.replay import demands
 
 from tidemill.retention.eviction.history import HALF_LIFE, History, Made
-from tidemill.retention.eviction.rates import reuse_rates
+from tidemill.retention.eviction.two_sided import reuse_rates
 
 
 def made(name: str, *parents: str, kind: str = "k") -> Made:

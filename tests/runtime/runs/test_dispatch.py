@@ -20,7 +20,7 @@ from tidemill.model.task import Mode
 from tidemill.model.trigger import Every
 from tidemill.model.workflow import Workflow
 from tidemill.ports.records import FlowFacts, Pace, Server
-from tidemill.runtime.freshness.data_time import paces
+from tidemill.runtime.freshness.watermarks import paces
 from tidemill.runtime.runs.dispatch import Dispatch, Started, Way
 from tidemill.runtime.runs.requests import ask, ask_again
 from tidemill.runtime.runs.server import Loop, Rhythm

@@ -23,7 +23,7 @@ from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.planning import Errand, Outlook
 from tidemill.runtime.runs.execution import Executor, Upto
 from tidemill.runtime.runs.log import RunLog
-from tidemill.runtime.runs.timing import Timer
+from tidemill.runtime.runs.supervision import Timer
 
 LATER = 60.0
 """Seconds after which a plan is looked for again where there was none."""

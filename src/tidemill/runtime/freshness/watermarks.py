@@ -1,4 +1,4 @@
-"""How fresh channels with event time are: up to their safe trailing edges.
+"""Watermarks: how fresh channels with event time are, and the data time that flows reach.
 
 An edge is recorded with every block of a channel that `wf.settled` writes. Whatever is made of such a channel is as
 fresh as the channel was where it was read, which provenance tells: each version of an input that a table reflects by
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.time import Version
 from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import RegisteredBinding
+from tidemill.ports.records import FlowFacts, Pace, RegisteredBinding
 
 BLOCKS = 200
 """Newest blocks of a channel that are looked at."""
@@ -86,3 +86,25 @@ def _settled(bindings: Iterable[RegisteredBinding]) -> Iterator[str]:
 def _marks(catalog: CatalogReader, channel: str) -> list[Mark]:
     blocks = sorted(catalog.blocks(channel, BLOCKS), key=lambda b: b.seq)
     return [Mark(newest_of(b.reached), b.edge) for b in blocks if b.reached]
+
+
+Paces = Mapping[str, tuple[Pace, ...]]
+"""By flow, of the event time that it reflects; none if it reflects what has come."""
+
+
+def paces(known: Mapping[str, FlowFacts]) -> Paces:
+    found: dict[str, tuple[Pace, ...]] = {}
+
+    def of(flow: str) -> tuple[Pace, ...]:
+        if flow not in found:
+            facts, found[flow] = known[flow], ()  # flows may read of each other
+            above = {pace: None for parent in facts.parents for pace in of(parent)}
+            found[flow] = tuple(above) if facts.pace is None else (facts.pace,)
+        return found[flow]
+
+    return {flow: of(flow) for flow in known} if any(f.pace for f in known.values()) else {}
+
+
+def data_time(of: Iterable[Pace], moment: float) -> float:
+    """Up to where a flow gets that loads all that came by a moment: the earliest edge of all that it reflects."""
+    return min((pace.edge_at(moment) for pace in of), default=moment)

@@ -1,4 +1,4 @@
-"""A tap: what is new on a channel, for somebody who looks from outside the workflow."""
+"""Change feeds: which block comes after a position, and its rows for a reader outside the workflow."""
 
 from __future__ import annotations
 
@@ -6,10 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.errors import Collected
+from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.engine import Engine
 from tidemill.runtime.runs.views import Views
+
+_AT_ONCE = 100  # sequence numbers that are looked at first
+
+
+def following(catalog: CatalogReader, channel: str, at: int, head: int) -> Block:
+    """The block that leads on from `at`, the smallest there is; where none does, the newest whole content after it."""
+    for upto in sorted({min(at + _AT_ONCE, head), head}):
+        next_ones = [b for b in catalog.deltas(channel, at, upto) if b.since == at]
+        if next_ones:
+            return min(next_ones, key=lambda b: b.seq)
+    base = catalog.base_and_after(channel, head)[:1]
+    if not base or base[0].seq <= at:
+        raise Collected(
+            f"what came into channel {channel} after {at} was collected; read its content, and follow it from {head} on"
+        )
+    return base[0]
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.flow import directory_of, tag_of
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
-from tidemill.runtime.runs.timing import Timer
+from tidemill.runtime.runs.supervision import Timer
 from tidemill.runtime.runs.views import Views
 
 REWRITING = Terms(start=0.3, change=3e-6, content=1.4e-6, byte=1.2e-8)

@@ -24,8 +24,7 @@ from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.flow import tag_of
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
-from tidemill.runtime.runs.supervision import supervised
-from tidemill.runtime.runs.timing import Timer
+from tidemill.runtime.runs.supervision import Timer, supervised
 
 _NOT_CODE = ("inputs", "generation", "collision")
 """Parts of a description that no look at the action's code can change."""

@@ -17,8 +17,8 @@ from tidemill.ports.storage import BlockStore
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT, Algorithm
 from tidemill.retention.eviction.budgets import Want, choose
 from tidemill.retention.eviction.history import History, Made
-from tidemill.retention.eviction.recovery_cost import seconds_back, seconds_for_all
 from tidemill.retention.eviction.store import Store, figures
+from tidemill.retention.eviction.two_sided import seconds_back, seconds_for_all
 from tidemill.runtime.oneshot.dataset_catalog import Ledger
 from tidemill.runtime.oneshot.storage_report import Budgets, Going, Kept, Share, Shares, Storage, shares, why_kept
 

@@ -19,12 +19,11 @@ from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowFacts
 from tidemill.runtime.freshness.catch_up import Portion
-from tidemill.runtime.freshness.data_time import Paces, data_time, paces
+from tidemill.runtime.freshness.watermarks import Paces, data_time, paces
 from tidemill.scheduler.dispatcher import LIMITS, Dispatcher
 from tidemill.scheduler.hierarchy import Inheritance, jobs_of
-from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.job import Cost, Job, Profile, State
 from tidemill.scheduler.policies import POLICIES
-from tidemill.scheduler.state import State
 from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.scheduler.tracks.lane import Placement
 

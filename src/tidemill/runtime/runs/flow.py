@@ -45,8 +45,7 @@ from tidemill.retention.compaction import merging
 from tidemill.runtime.freshness.refresh_mode import size_of
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
-from tidemill.runtime.runs.supervision import supervised
-from tidemill.runtime.runs.timing import Timer
+from tidemill.runtime.runs.supervision import Timer, supervised
 from tidemill.runtime.runs.views import Views
 
 Told = Mapping[str, Any]

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.policies.benefit import MaxBenefit
+from tidemill.scheduler.policies.basic import MaxBenefit
 
 FILLERS = 6
 """How many jobs may fill the time until a better one comes: all sets of them are tried."""

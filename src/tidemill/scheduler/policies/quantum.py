@@ -7,7 +7,7 @@ from math import floor, log2
 
 from tidemill.errors import ConfigError
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.policies.allowance import within
+from tidemill.scheduler.policies.basic import within
 from tidemill.scheduler.round_policy import InRounds
 
 LEVELS = 40

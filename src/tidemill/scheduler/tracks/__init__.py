@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.scheduler.tracks.lane import Placement
+from tidemill.scheduler.tracks.lane import Placement, SingleQueue
 from tidemill.scheduler.tracks.partitioned import Partitioned
 from tidemill.scheduler.tracks.proportional import Proportional
-from tidemill.scheduler.tracks.single import SingleQueue
 
 PLACEMENTS: Mapping[str, Placement] = {
     "single": SingleQueue(),

@@ -1,4 +1,4 @@
-"""The second of two interfaces: where may a job run?
+"""The second of two interfaces: on which track a job may run; and one queue for all tracks.
 
 The answer is data: lanes, and who runs in each of them. Jobs with equal lanes are treated alike. Whoever dispatches
 reads lanes and knows nothing of how they came about.
@@ -33,3 +33,11 @@ class Placement(Protocol):
     def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
         """Each job has one lane; tracks are numbered from 0."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SingleQueue:
+    """Every job may run anywhere."""
+
+    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
+        return [(Lane(tuple(range(tracks))), profiles)]

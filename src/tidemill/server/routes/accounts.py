@@ -7,10 +7,9 @@ from fastapi import APIRouter, Response
 from tidemill.model.access import Entry, Role, Token, User
 from tidemill.model.codec import Json
 from tidemill.model.timestamps import iso
-from tidemill.server.dependencies import TheAccess, TheCaller, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import Before, Limit, TokenId, WorkflowName
-from tidemill.server.parameters import User as Named
+from tidemill.server.dependencies import Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName, needs
+from tidemill.server.dependencies import User as Named
+from tidemill.server.error_handlers import answers
 from tidemill.wire import account_schemas
 
 mine = APIRouter(tags=["access"], dependencies=[needs(Role.VIEWER)])

@@ -8,9 +8,8 @@ from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.runtime.maintenance import pins
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import Limit, Number
+from tidemill.server.dependencies import Limit, Mill, Number, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import schemas
 
 _ADMIN = [needs(Role.ADMIN)]

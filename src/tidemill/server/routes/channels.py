@@ -14,9 +14,8 @@ from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
 from tidemill.runtime.inspect.status import ChannelStatus, reflected, status, without_states
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import AsOf, Every, Limit, Name, WaveTag
+from tidemill.server.dependencies import AsOf, Every, Limit, Mill, Name, WaveTag, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import explain_schemas, schemas
 
 router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)], responses=answers(404))

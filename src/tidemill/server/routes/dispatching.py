@@ -15,7 +15,7 @@ from tidemill.runtime.inspect.statistics import statistics as figures
 from tidemill.runtime.inspect.status import status
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.server.dependencies import Mill, Wake, needs
-from tidemill.server.error_responses import answers
+from tidemill.server.error_handlers import answers
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["dispatching"])

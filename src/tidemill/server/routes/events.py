@@ -15,10 +15,9 @@ from tidemill.app import serialization
 from tidemill.catalog.pagination import last_event, newest_events
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, TheFeed, TheOptions, needs
-from tidemill.server.error_responses import Answers
+from tidemill.server.dependencies import After, Limit, Mill, TheFeed, TheOptions, needs
+from tidemill.server.error_handlers import Responses
 from tidemill.server.feed import Feed
-from tidemill.server.parameters import After, Limit
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
@@ -30,7 +29,7 @@ _SENT: Json = {
     "type": "object",
     "properties": {"data": _TEXT, "event": _TEXT, "id": _TEXT, "retry": {"type": "integer"}},
 }
-_STREAM: Answers = {200: {"description": "Each event, as JSON in `data`", "content": {_MEDIA: {"itemSchema": _SENT}}}}
+_STREAM: Responses = {200: {"description": "Each event, as JSON in `data`", "content": {_MEDIA: {"itemSchema": _SENT}}}}
 _RETRY = 1000  # milliseconds after which a browser comes back
 
 

@@ -14,9 +14,8 @@ from tidemill.model.channel import Role as ChannelRole
 from tidemill.model.codec import Json
 from tidemill.runtime.inspect.status import FlowStatus, status
 from tidemill.runtime.runs.requests import ask
-from tidemill.server.dependencies import Mill, Wake, flows_workflow, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import FlowName
+from tidemill.server.dependencies import FlowName, Mill, Wake, flows_workflow, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import explain_schemas, schemas
 
 router = APIRouter(tags=["flows"], responses=answers(404))

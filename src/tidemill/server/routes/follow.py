@@ -12,8 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from tidemill.encoding.block_rows import Selection
 from tidemill.model.access import Role
-from tidemill.server.dependencies import Mill, TheOptions, needs
-from tidemill.server.parameters import Name
+from tidemill.server.dependencies import Mill, Name, TheOptions, needs
 from tidemill.server.subscriber_socket import Following
 from tidemill.wire.push_messages import COME_BACK, FAULT
 

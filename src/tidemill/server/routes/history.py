@@ -13,7 +13,7 @@ from tidemill.model.timestamps import moment
 from tidemill.model.usage import Period
 from tidemill.retention.usage_history import Resolution, Split
 from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_responses import answers
+from tidemill.server.error_handlers import answers
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["history"])

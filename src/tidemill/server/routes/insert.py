@@ -19,10 +19,9 @@ from tidemill.runtime.runs.insert import LOOK, Inserted
 from tidemill.runtime.runs.insert_batcher import Small, Taken, Wanted
 from tidemill.server import upload, upload_loading
 from tidemill.server.batching import Batches
-from tidemill.server.dependencies import Mill, Smalls, TheOptions, Wake, channels_workflow, needs
-from tidemill.server.error_responses import Answers, answers
+from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, Wake, channels_workflow, needs
+from tidemill.server.error_handlers import Responses, answers
 from tidemill.server.options import Options
-from tidemill.server.parameters import Name
 from tidemill.server.upload import Format
 from tidemill.wire import schemas
 
@@ -45,7 +44,7 @@ _BODY: dict[str, Any] = {
     }
 }
 
-_REPEATED: Answers = {200: {"model": schemas.Inserted, "description": "Inserted before under this key"}}
+_REPEATED: Responses = {200: {"model": schemas.Inserted, "description": "Inserted before under this key"}}
 
 
 @router.post(

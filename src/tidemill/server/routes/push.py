@@ -12,9 +12,8 @@ from tidemill.model.codec import Json
 from tidemill.runtime.runs.push import Message, Repeated
 from tidemill.server import upload
 from tidemill.server.batching import Size
-from tidemill.server.dependencies import Mill, Smalls, TheOptions, channels_workflow, needs
-from tidemill.server.error_responses import Answers, answers
-from tidemill.server.parameters import Name
+from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, channels_workflow, needs
+from tidemill.server.error_handlers import Responses, answers
 from tidemill.server.producer_socket import Pushing
 from tidemill.server.upload import Format
 from tidemill.wire.push_messages import Pushed
@@ -42,7 +41,7 @@ _BODY: dict[str, Any] = {
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_REPEATED: Answers = {200: {"model": Pushed, "description": "It was in the channel already"}}
+_REPEATED: Responses = {200: {"model": Pushed, "description": "It was in the channel already"}}
 
 
 @router.post(

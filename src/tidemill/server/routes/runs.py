@@ -12,9 +12,8 @@ from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.runs.requests import ask_again
-from tidemill.server.dependencies import Mill, Wake, needs, runs_workflow
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import Before, Limit, Number, OfSubject
+from tidemill.server.dependencies import Before, Limit, Mill, Number, OfSubject, Wake, needs, runs_workflow
+from tidemill.server.error_handlers import answers
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["runs"])

@@ -12,9 +12,8 @@ from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.runtime.freshness.staleness import Measure
 from tidemill.runtime.inspect import status as standing
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import Every
+from tidemill.server.dependencies import Every, Mill, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["status"])

@@ -10,7 +10,7 @@ from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
 from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_responses import answers
+from tidemill.server.error_handlers import answers
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["datasets"])

@@ -13,9 +13,8 @@ from fastapi import APIRouter, Body, Path
 from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, TheCaller, Wake, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import Before, Limit, Number
+from tidemill.server.dependencies import Before, Limit, Mill, Number, TheCaller, Wake, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["one-shot workflows"])

@@ -7,8 +7,7 @@ from fastapi import APIRouter
 from tidemill.app import serialization
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.parameters import Limit, OfFlow
+from tidemill.server.dependencies import Limit, Mill, OfFlow, needs
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["triggers"], dependencies=[needs(Role.VIEWER)])

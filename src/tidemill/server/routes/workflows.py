@@ -9,9 +9,8 @@ from tidemill.app.registry import WorkflowDocument
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import Role
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, Wake, documents_workflow, itself, needs
-from tidemill.server.error_responses import answers
-from tidemill.server.parameters import WorkflowName
+from tidemill.server.dependencies import Mill, Wake, WorkflowName, documents_workflow, itself, needs
+from tidemill.server.error_handlers import answers
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["workflows"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tidemill.errors import ConfigError
-from tidemill.model.duration import seconds
+from tidemill.model.units import seconds
 from tidemill.scheduler.hierarchy import Inheritance, with_periods
 from tidemill.scheduler.job import Cost, Profile
 from tidemill.scheduler.policies import POLICIES
