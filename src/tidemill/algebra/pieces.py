@@ -1,10 +1,10 @@
-"""Pieces of derived operators: what several rules of `derive` are made of."""
+"""Pieces of derived operators: what several rules of `derive` are made of, and upserts as operators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemill.algebra.expression import column, literal, quoted
+from tidemill.algebra.expression import Expression, column, expression, literal, quoted
 from tidemill.algebra.operators import (
     Filter,
     Fold,
@@ -18,10 +18,13 @@ from tidemill.algebra.operators import (
     Union,
     extend,
     rename,
+    select,
     walk,
 )
 from tidemill.algebra.properties import Key
+from tidemill.algebra.restrict import without
 from tidemill.algebra.states import GroupState, there
+from tidemill.model.change import COUNT, DELETED
 
 NEW, OLD, ADDED = "new.", "old.", "added."
 """In front of a column: as it is now, as it was, and what was added to it."""
@@ -101,3 +104,34 @@ def padded(rows: Operator, lacking: Operator) -> Operator:
 def mirrored(op: Join) -> Join:
     swapped = tuple((r, c) for c, r in op.keys)
     return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.safe)
+
+
+_LAST = "_last"
+
+
+def upserted(base: Operator, changes: Operator, key: Key) -> Operator:
+    """The content: `changes` has the base's columns, then whether a row is a deletion, then its order, from 1 on."""
+    kept = without(base, select(changes, key), tuple((k, k) for k in key))
+    return Union((kept, live(latest(changes, key, changes.columns[-1]))))
+
+
+def replaced(before: Operator, touched: Operator) -> Operator:
+    """A change in signed rows: what its keys have now, unless they are deleted, and what they had `before`."""
+    now = extend(live(touched), Named(COUNT, literal("1L")))
+    return Union((now, extend(before, Named(COUNT, literal("-1L")))))
+
+
+def latest(rows: Operator, key: Key, order: str) -> Operator:
+    """Of each key the row that is last in the order, which is left out."""
+    names = tuple(c for c in rows.columns if c != order)
+    rest = [c for c in names if c not in key]
+    row = expression(f"STRUCT({', '.join(map(quoted, rest))})")
+    picked = Group(rows, key, (Fold(_LAST, "max_by", (row, column(order))),))
+    fields = {n: Expression(f"{quoted(_LAST)}.{quoted(n)}", frozenset([_LAST])) for n in rest}
+    return Project(picked, tuple(Named(n, fields.get(n, column(n))) for n in names))
+
+
+def live(rows: Operator) -> Operator:
+    """The rows that are no deletions."""
+    kept = Filter(rows, expression(f"NOT COALESCE({DELETED}, FALSE)"))
+    return Project(kept, tuple(Named(c, column(c)) for c in rows.columns if c != DELETED))

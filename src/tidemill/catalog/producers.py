@@ -60,7 +60,7 @@ def find_offset(connection: Connection, name: str) -> int | None:
 
 def move_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
     """From where it is; None: from nowhere."""
-    if since is None and find(tx.connection, name) is None:
+    if since is None and find_offset(tx.connection, name) is None:
         tx.connection.execute(insert(places).values(name=name, event=upto))
         return
     from_there = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)

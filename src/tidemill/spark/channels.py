@@ -11,9 +11,9 @@ from pyspark.sql.types import LongType, StructField
 
 from tidemill.algebra.declare import CHANGE, NEW, OLD
 from tidemill.algebra.operators import At, Join, JoinKind, Operator, Scan, rebuilt, select
+from tidemill.algebra.pieces import replaced, upserted
 from tidemill.algebra.program import Query
 from tidemill.algebra.restrict import restrict
-from tidemill.algebra.upserts import replaced, upserted
 from tidemill.errors import RunFailed
 from tidemill.model.change import COUNT, DELETED, Append, Signed, Updates, Upsert
 from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of

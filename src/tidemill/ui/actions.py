@@ -14,9 +14,8 @@ from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.maintenance import pins
 from tidemill.runtime.runs.requests import ask, workflow_of, workflow_of_flow
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Button, Text, box
-from tidemill.ui.threads import off_loop
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Facts, Heading, box, section
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.formatting import NONE, ago, clock, count, moment, size
@@ -23,7 +23,6 @@ from tidemill.ui.newest import Newest, newest
 from tidemill.ui.page_frame import frame
 from tidemill.ui.sample import sample
 from tidemill.ui.table import Cell, Table
-from tidemill.ui.threads import off_loop
 
 BLOCKS = 50
 """Newest blocks that are shown."""

@@ -1,20 +1,32 @@
-"""What every page works with."""
+"""The context of every page: the project, the viewer, and blocking work done beside the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
-from nicegui import ui
+from nicegui import run, ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 from tidemill.ui.elements import Text, link
 from tidemill.ui.feed import Feed
-from tidemill.ui.threads import off_loop
 from tidemill.ui.viewer import Viewer, Who
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do something that blocks, in a thread. Cancelled, like everything else, when the server stops."""
+    done = await run.io_bound(lambda: (work(*args, **kwargs),))
+    if done is None:  # so NiceGUI says, until its version 4, that it is stopping
+        raise asyncio.CancelledError
+    return done[0]
+
 
 PATIENCE = 5.0
 """Seconds after which a page is shown anew though nothing happened: ages grow, and triggers become overdue."""

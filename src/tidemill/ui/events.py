@@ -8,11 +8,10 @@ from nicegui import ui
 
 from tidemill.ports.records import Event
 from tidemill.ui import rows
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, section
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
-from tidemill.ui.threads import off_loop
 
 SHOWN = 100
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from tidemill.errors import TidemillError
 from tidemill.planner.explanation import Explanation, Plan, Written
 from tidemill.ui import rows
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, box, flow_url, link, section
 from tidemill.ui.table import Table
-from tidemill.ui.threads import off_loop
 
 
 class ExplanationView:

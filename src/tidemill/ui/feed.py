@@ -14,8 +14,8 @@ from nicegui import background_tasks
 from tidemill.errors import TidemillError
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Event
+from tidemill.ui.context import off_loop
 from tidemill.ui.snapshot import Snapshot, take
-from tidemill.ui.threads import off_loop
 
 log = logging.getLogger("tidemill.ui")
 

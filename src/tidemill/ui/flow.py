@@ -11,13 +11,12 @@ from tidemill.ports.records import Firing
 from tidemill.runtime.inspect.status import FlowStatus
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Button, Heading, Log, section
 from tidemill.ui.health import judged
 from tidemill.ui.page_frame import frame
 from tidemill.ui.snapshot import Snapshot
 from tidemill.ui.table import Table
-from tidemill.ui.threads import off_loop
 
 RUNS = 50
 FIRINGS = 20

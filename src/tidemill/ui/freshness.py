@@ -8,13 +8,12 @@ from nicegui import ui
 
 from tidemill.runtime.freshness.staleness import Curve, History, Measure, curves, measured, total
 from tidemill.runtime.freshness.visibility import history
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, box, channel_url, link, section
 from tidemill.ui.formatting import NONE, span
 from tidemill.ui.page_frame import frame
 from tidemill.ui.run_lanes import window
 from tidemill.ui.table import Cell, Row, Table
-from tidemill.ui.threads import off_loop
 
 MEANING = {
     Measure.STALENESS: "how long ago the first version came that a table does not reflect yet; "

@@ -9,12 +9,11 @@ from tidemill.model.usage import Period
 from tidemill.retention.usage_history import Figures, Resolution, Split, without_gaps
 from tidemill.runtime.oneshot.service import Workshop
 from tidemill.ui.bars import Bars, Part, counted, sized, timed
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, box, link, section
 from tidemill.ui.formatting import clock, count, size, span
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Row, Table
-from tidemill.ui.threads import off_loop
 
 PERIODS = 48
 """So many of the newest are drawn and listed."""

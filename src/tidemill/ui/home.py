@@ -7,14 +7,13 @@ from collections import Counter
 from nicegui import ui
 
 from tidemill.ui.card import Card, cards, waiting_edges
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Badge, Text, box, link
 from tidemill.ui.graph import Graph, graph
 from tidemill.ui.health import Standing, judged
 from tidemill.ui.layout import GAP, Edge, Layout, Place, layout
 from tidemill.ui.page_frame import frame
 from tidemill.ui.snapshot import Snapshot
-from tidemill.ui.threads import off_loop
 
 COLUMN, CARD = 100.0, 80.0
 """The width of a column, and what of it a card takes; the drawing is stretched to the page."""

@@ -10,12 +10,11 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Reading
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Badge, Button, Facts, Log, Text, box, link, section, subject_url
 from tidemill.ui.formatting import NONE, clock, took
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Table
-from tidemill.ui.threads import off_loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,13 @@ from nicegui import ui
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, box, link, run_url, section
 from tidemill.ui.formatting import took
 from tidemill.ui.page_frame import frame
 from tidemill.ui.run_lanes import WINDOWS, Bar, Lane, marks, strip, window
 from tidemill.ui.snapshot import RUNS
 from tidemill.ui.table import Cell, Row, Table
-from tidemill.ui.threads import off_loop
 
 SHOWN = 100
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Button, Text, box
 from tidemill.ui.formatting import cell
 from tidemill.ui.table import Table
-from tidemill.ui.threads import off_loop
 
 ROWS = 20
 

@@ -8,12 +8,11 @@ from functools import partial
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.oneshot.storage_report import Going, Kept, Share
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, run_url, section
 from tidemill.ui.formatting import NONE, ago, plural, size, span
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Cell, Row, Table
-from tidemill.ui.threads import off_loop
 
 SHOWN = 200
 SHARE = ("datasets of", ">held", ">budget", ">evicts from")

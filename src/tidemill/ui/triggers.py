@@ -9,12 +9,11 @@ from tidemill.model.run import UNDER_WAY
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk
+from tidemill.ui.context import Desk, off_loop
 from tidemill.ui.elements import Text, section
 from tidemill.ui.formatting import ago
 from tidemill.ui.page_frame import frame
 from tidemill.ui.table import Cell, Row, Table
-from tidemill.ui.threads import off_loop
 
 FIRINGS = 50
 

@@ -37,8 +37,8 @@ from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expression import Expression, column, expression, literal
 from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, One, Operator, Ref, Scan, Top, Union, walk
+from tidemill.algebra.pieces import latest
 from tidemill.algebra.program import Program
-from tidemill.algebra.upserts import latest
 from tidemill.model.change import Rows
 from tidemill.spark.local import operators as by_hands
 from tidemill.spark.local.batches import Held, arrow_schema

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.operators import Operator, Ref, repeated
+from tidemill.algebra.pieces import latest
 from tidemill.algebra.states import net
-from tidemill.algebra.upserts import latest
 from tidemill.model.block import Block
 from tidemill.model.change import COUNT, Append, Signed, Upsert
 from tidemill.model.schema import Schema
