@@ -12,7 +12,7 @@ from benchmarks import commands
 from benchmarks.figures.command import figures
 from benchmarks.linear_road.command import linear_road, linear_road_kernel
 from benchmarks.workflows.command import workflows
-from tidemill.cli.failures import Failures
+from tidemill.cli.failures import FailureReporter
 
 
 def program() -> typer.Typer:
@@ -29,9 +29,11 @@ def program() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; ends the process with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    failures = Failures(as_json="--json" in given, debug="--debug" in given)
+    failures = FailureReporter(as_json="--json" in given, debug="--debug" in given)
     command = get_command(program())
-    sys.exit(failures.guard(lambda: command([a for a in given if a != "--debug"], "benchmarks", standalone_mode=False)))
+    sys.exit(
+        failures.run_command(lambda: command([a for a in given if a != "--debug"], "benchmarks", standalone_mode=False))
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tidemill as tm
 from benchmarks.cost import measured
 from benchmarks.refresh import project, refresh
 from tidemill.app.wiring import Tidemill
-from tidemill.planner.refresh_mode import Choice
+from tidemill.planner.refresh_mode import RefreshChoice
 
 QUERIES: Mapping[str, str] = {
     "filter": "SELECT id, k, v * 2 AS w FROM events WHERE v > 500",
@@ -139,7 +139,7 @@ class _Sweep:
 
     def point(self, share: float) -> dict[str, Any]:
         self._add(max(1, round(self._rows * share)))
-        told: list[Choice] = []
+        told: list[RefreshChoice] = []
         took = measured(lambda: self._mill.run("chosen", tell=lambda choices: told.extend(choices.values())))
         chosen = told[0].way
         other = "batch" if chosen == "incremental" else "incremental"
@@ -161,7 +161,7 @@ class _Sweep:
         self._rows += count
 
     def _tidy(self) -> None:
-        for known in self._mill.catalog.channels():
+        for known in self._mill.catalog.list_channels():
             self._mill.compact(known.channel.name)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import typer
 
-from tidemill.cli.output import tell
+from tidemill.cli.output import print_message
 
 M = TypeVar("M")
 """What is measured in one set-up."""
@@ -109,6 +109,6 @@ class Judgement:
 def report_changes(judgement: Judgement, *, as_declared: bool) -> None:
     """Fail if a verdict is not the declared one. Another set-up than the declared one is told, and proves nothing."""
     for change in judgement.unexpected:
-        tell(f"not as declared: {change}")
+        print_message(f"not as declared: {change}")
     if judgement.unexpected and as_declared:
         raise typer.Exit(1)

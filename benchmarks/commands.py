@@ -28,8 +28,8 @@ from benchmarks.tick import measure as measure_tick
 from benchmarks.together import measure as measure_together
 from benchmarks.windows import measure as measure_windows
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, table, tell, write
-from tidemill.spark.session import start
+from tidemill.cli.output import build_table, print_message, show_answer, write_output
+from tidemill.spark.session import start_session
 
 Rounds = Annotated[int, typer.Option(min=1, help="How often each way is timed; medians are compared.")]
 
@@ -45,7 +45,9 @@ def overhead(
 ) -> None:
     """A Tidemill run against the same PySpark code by hand."""
     with scratch() as directory:
-        point = measure_overhead(directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=tell)
+        point = measure_overhead(
+            directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=print_message
+        )
     _print(as_json, point, [point])
 
 
@@ -57,7 +59,7 @@ def together(
 ) -> None:
     """One run for several tables against a run for each."""
     with scratch() as directory:
-        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, tell=tell)
+        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, tell=print_message)
     _print(as_json, point, [point])
 
 
@@ -68,7 +70,7 @@ def tick(
 ) -> None:
     """A server's look at a catalog in which nothing is due."""
     with scratch() as directory:
-        point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=tell)
+        point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=print_message)
     _print(as_json, point, [point])
 
 
@@ -80,7 +82,7 @@ def load(
 ) -> None:
     """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
     with scratch() as directory:
-        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=tell)
+        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=print_message)
     _print(as_json, point, [point])
 
 
@@ -93,7 +95,7 @@ def push(
 ) -> None:
     """Small events over websockets at a steady rate: how long until each is durable, whether any is lost or twice."""
     with scratch() as directory:
-        point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=tell)
+        point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=print_message)
     _print(as_json, point, [point])
 
 
@@ -105,7 +107,7 @@ def modes(
 ) -> None:
     """A live server keeping ranked pages fresh in four modes: how stale they are, and what it costs."""
     with scratch() as directory:
-        document = measure_modes(directory, pages=pages, share=share, days=days, tell=tell)
+        document = measure_modes(directory, pages=pages, share=share, days=days, tell=print_message)
     _print(as_json, document, document["points"])
 
 
@@ -118,13 +120,15 @@ def staleness(
 ) -> None:
     """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""
     with scratch() as directory:
-        document = measure_staleness(directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=tell)
+        document = measure_staleness(
+            directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=print_message
+        )
     _print(as_json, document, document["points"])
     if not as_json:
         judged = ("points", "parameters", "claims")
-        write("".join(f"{name}: {value}\n" for name, value in document.items() if name not in judged))
-        write("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
-        write("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
+        write_output("".join(f"{name}: {value}\n" for name, value in document.items() if name not in judged))
+        write_output("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
+        write_output("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
 
 
 def choices(
@@ -134,19 +138,21 @@ def choices(
 ) -> None:
     """Whether the way that is chosen is the faster one, over queries and sizes of change."""
     with scratch() as directory:
-        document = measure_choices(directory, rows=rows, rounds=rounds, tell=tell)
+        document = measure_choices(directory, rows=rows, rounds=rounds, tell=print_message)
     _print(as_json, document, document["points"])
     if not as_json:
-        write(f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n")
+        write_output(
+            f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n"
+        )
 
 
 def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
     """What planning itself costs: a call as channels and arrivals grow (`sim workflows` has ten weeks of calls)."""
-    document = measure_planner(rounds=rounds, tell=tell)
+    document = measure_planner(rounds=rounds, tell=print_message)
     if as_json:
-        write(json.dumps(document) + "\n")
+        write_output(json.dumps(document) + "\n")
         return
-    write(_markdown(document["by_channels"]) + "\n" + _markdown(document["by_blocks"]))
+    write_output(_markdown(document["by_channels"]) + "\n" + _markdown(document["by_blocks"]))
 
 
 def dispatch(
@@ -156,11 +162,11 @@ def dispatch(
     as_json: AsJson = False,
 ) -> None:
     """What dispatching itself costs: a simulation of many events, and one decision among many tables."""
-    document = measure_dispatch(events=events, tables=tables, rounds=rounds, tell=tell)
+    document = measure_dispatch(events=events, tables=tables, rounds=rounds, tell=print_message)
     if as_json:
-        write(json.dumps(document) + "\n")
+        write_output(json.dumps(document) + "\n")
         return
-    write(_markdown(document["simulations"]) + "\n" + _markdown(document["decisions"]))
+    write_output(_markdown(document["simulations"]) + "\n" + _markdown(document["decisions"]))
 
 
 def merge(
@@ -171,7 +177,7 @@ def merge(
 ) -> None:
     """Loading and storing one compacted block, against merging 1 to 20 blocks in two ways."""
     with scratch() as directory:
-        points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=tell)
+        points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=print_message)
     _print(as_json, {"points": points}, points)
 
 
@@ -186,7 +192,7 @@ def incremental(
     """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
     with scratch() as directory:
         point = measure_incremental(
-            directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=tell
+            directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=print_message
         )
     _print(as_json, point, [point])
 
@@ -198,10 +204,10 @@ def join(
 ) -> None:
     """An incremental join against a full one, from 0.1% to 100% new data."""
     with scratch() as directory:
-        document = measure_join(directory, rows=rows, rounds=rounds, tell=tell)
+        document = measure_join(directory, rows=rows, rounds=rounds, tell=print_message)
     _print(as_json, document, document["points"])
     if not as_json:
-        write(f"\n{_crossing(document['crossover'])}\n")
+        write_output(f"\n{_crossing(document['crossover'])}\n")
 
 
 def queries(
@@ -218,9 +224,9 @@ def queries(
     chosen = _numbers(only) if only else range(1, 23)
     with scratch() as directory:
         document = measure_queries(
-            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, tell=tell
+            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, tell=print_message
         )
-    write(json.dumps(document) + "\n" if as_json else _markdown(document["points"]))
+    write_output(json.dumps(document) + "\n" if as_json else _markdown(document["points"]))
 
 
 def growth(
@@ -229,11 +235,11 @@ def growth(
 ) -> None:
     """Whether refresh time, files, disk use or catalog grow over many small refreshes."""
     with scratch() as directory:
-        document = measure_growth(directory, refreshes=refreshes, tell=tell)
+        document = measure_growth(directory, refreshes=refreshes, tell=print_message)
     _print(as_json, document, document["along"])
     if not as_json:
-        write(_markdown(document["measures"]))
-        write("".join(f"{name}: {value}\n" for name, value in _scalars(document).items()))
+        write_output(_markdown(document["measures"]))
+        write_output("".join(f"{name}: {value}\n" for name, value in _scalars(document).items()))
 
 
 def storage(
@@ -244,11 +250,11 @@ def storage(
 ) -> None:
     """Computing time under small budgets for storage, as a multiple of that with unlimited storage."""
     many = range(1, seeds + 1)
-    document = measure_storage(submissions=submissions, seeds=many, datasets=datasets, tell=tell)
+    document = measure_storage(submissions=submissions, seeds=many, datasets=datasets, tell=print_message)
     points = [{"algorithm": name} | _scalars(found) for name, found in document["algorithms"].items()]
     _print(as_json, document, points)
     if not as_json:
-        write("".join(f"{name}: {value}\n" for name, value in _scalars(document["default"] | document).items()))
+        write_output("".join(f"{name}: {value}\n" for name, value in _scalars(document["default"] | document).items()))
 
 
 def windows(as_json: AsJson = False) -> None:
@@ -264,7 +270,7 @@ def keyed(
 ) -> None:
     """A batch of a keyed task in the driver and in Spark's Python workers."""
     sizes = [int(part) for part in rows.split(",")]
-    spark = start("local[2]")
+    spark = start_session("local[2]")
     try:
         with scratch() as directory:
             points = measure_keyed(directory, spark, sizes=sizes, rounds=rounds)
@@ -304,7 +310,7 @@ def _markdown(points: Sequence[Mapping[str, Any]]) -> str:
 
 def _print(as_json: bool, document: Any, points: list[dict[str, Any]]) -> None:
     if as_json:
-        write(json.dumps(document) + "\n")
+        write_output(json.dumps(document) + "\n")
     else:
         headings = [f">{name}" for name in points[0]]
-        show(False, document, table("", headings, [list(map(str, p.values())) for p in points]))
+        show_answer(False, document, build_table("", headings, [list(map(str, p.values())) for p in points]))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from tidemill.app.project import Project
-from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.settings import MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
 
@@ -59,7 +59,9 @@ def measure(directory: Path, *, refreshes: int, tell: Callable[[str], None]) -> 
 
     Nobody tidies, and there is no server that would: runs alone have upkeep done.
     """
-    mill = Tidemill(directory, Settings(upkeep=UpkeepSettings(history=HISTORY)), Project((_workflow().declared(),)))
+    mill = Tidemill(
+        directory, Settings(upkeep=MaintenanceSettings(history=HISTORY)), Project((_workflow().declared(),))
+    )
     try:
         mill.apply()
         points = []
@@ -105,7 +107,7 @@ def _refreshed(mill: Tidemill, directory: Path, refreshes: int) -> Iterator[Poin
             mill.run(flow)
             mill.upkeep.finish()
         taken = time.perf_counter() - began
-        newest = mill.catalog.runs(limit=HISTORY)
+        newest = mill.catalog.list_runs(limit=HISTORY)
         compactions = sum(r.id > seen and r.kind is RunKind.COMPACTION for r in newest)
         seen = newest[0].id
         yield Point(number, taken, *_on_disk(directory), _catalog_bytes(directory), compactions)

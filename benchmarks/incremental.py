@@ -155,7 +155,7 @@ class _Bench:
 
     def _compact(self) -> None:
         """So that every round starts from bases, however many rounds there were before."""
-        for known in self.mill.catalog.channels():
+        for known in self.mill.catalog.list_channels():
             self.mill.compact(known.channel.name)
 
     def _scratch(self, name: str) -> Path:

@@ -29,21 +29,23 @@ def measure(directory: Path, spark: SparkSession, *, sizes: Sequence[int], round
 
 
 def _point(directory: Path, spark: SparkSession, function: Function, size: int, rounds: int) -> dict[str, Any]:
-    def driver(state: keyed.State, events: pa.Table) -> object:
-        return keyed.in_driver(state, function, events, list)
+    def driver(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
+        return keyed.run_in_driver(state, function, events, list)
 
-    def workers(state: keyed.State, events: pa.Table) -> object:
-        return keyed.in_workers(spark, state, function, events, (), PARTITIONS)
+    def workers(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
+        return keyed.run_in_workers(spark, state, function, events, (), PARTITIONS)
 
     ways = {"driver": driver, "workers": workers}
     return {"rows": size} | {f"{n}_ms": _timed(directory / f"{n}-{size}", way, size, rounds) for n, way in ways.items()}
 
 
-def _timed(directory: Path, way: Callable[[keyed.State, pa.Table], object], size: int, rounds: int) -> float:
+def _timed(
+    directory: Path, way: Callable[[keyed.KeyedStateLocation, pa.Table], object], size: int, rounds: int
+) -> float:
     taken = []
     for version in range(rounds + 2):  # the first ones make the state, and wake the workers
         events = _reports(size, version)
-        state = keyed.State(LAYOUT, "vehicles", version, version + 1, str(directory))
+        state = keyed.KeyedStateLocation(LAYOUT, "vehicles", version, version + 1, str(directory))
         began = time.perf_counter()
         way(state, events)
         taken.append(time.perf_counter() - began)

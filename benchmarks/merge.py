@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.timing import alternately
-from tidemill.model.block import Block, File, Kind
+from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.session import start
-from tidemill.spark.view_reader import Reader
+from tidemill.spark.session import start_session
+from tidemill.spark.view_reader import ViewReader
 
-SCHEMA = Schema.parse("key bigint, name string, text string")
+SCHEMA = Schema.from_ddl("key bigint, name string, text string")
 UPDATES = Upsert(("key",))
 COUNTS = (1, 2, 5, 10, 20)
 SHARES = (0.01, 0.1, 0.5, 1.0)
@@ -33,7 +33,7 @@ def measure(
     Keys are disjoint, so that every way reads and writes the same rows. "touched" leaves the rows whose keys no
     delta touches where they are; "shuffle" groups everything by key.
     """
-    spark = start()
+    spark = start_session()
     points = []
     for size, rows in sizes.items():
         blocks = [_block(spark, directory / size, number, rows) for number in range(max(COUNTS))]
@@ -49,11 +49,11 @@ def measure(
 
 def _change_point(spark: SparkSession, directory: Path, rows: int, share: float, rounds: int) -> dict[str, Any]:
     """A base and one delta that updates every n-th of its keys."""
-    base = _written(_rows(spark, 0, rows), directory / f"base-{share}", 0, Kind.BASE, rows)
+    base = _written(_rows(spark, 0, rows), directory / f"base-{share}", 0, BlockKind.BASE, rows)
     touched = (
         _rows(spark, 0, rows).where(f"key % {round(1 / share)} = 0").withColumn(DELETED, F.lit(None).cast("boolean"))
     )
-    delta = _written(touched, directory / f"change-{share}", 1, Kind.DELTA, int(rows * share))
+    delta = _written(touched, directory / f"change-{share}", 1, BlockKind.DELTA, int(rows * share))
     return _point(spark, directory, f"change {share:.0%}", rows, [base, delta], rounds, whole=rows)
 
 
@@ -70,14 +70,14 @@ def _point(
     merged = Snapshot("c", SCHEMA, blocks[-1].seq, blocks[0], tuple(blocks[1:]))
     output = directory / "output"
 
-    def storing(reader: Reader, view: Snapshot) -> Callable[[], None]:
+    def storing(reader: ViewReader, view: Snapshot) -> Callable[[], None]:
         def store() -> None:
             shutil.rmtree(output, ignore_errors=True)
-            reader.frame(view).write.parquet(str(output))
+            reader.read_frame(view).write.parquet(str(output))
 
         return store
 
-    touched, shuffle = Reader(spark, str, lambda *_: True), Reader(spark, str, lambda *_: False)
+    touched, shuffle = ViewReader(spark, str, lambda *_: True), ViewReader(spark, str, lambda *_: False)
     times = alternately(
         {
             "compacted": storing(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),
@@ -105,7 +105,7 @@ def _rows(spark: SparkSession, first: int, count: int) -> DataFrame:
 
 def _block(spark: SparkSession, directory: Path, number: int, rows: int) -> Block:
     frame = _rows(spark, number * rows, rows)
-    kind = Kind.DELTA if number else Kind.BASE
+    kind = BlockKind.DELTA if number else BlockKind.BASE
     return _written(_as_delta(frame) if number else frame, directory / str(number), number, kind, rows)
 
 
@@ -115,12 +115,12 @@ def _as_delta(frame: DataFrame) -> DataFrame:
 
 def _compacted(spark: SparkSession, directory: Path, blocks: list[Block], rows: int) -> Block:
     shutil.rmtree(directory, ignore_errors=True)
-    return _written(_rows(spark, 0, rows), directory, blocks[-1].seq, Kind.BASE, rows)
+    return _written(_rows(spark, 0, rows), directory, blocks[-1].seq, BlockKind.BASE, rows)
 
 
-def _written(frame: DataFrame, directory: Path, number: int, kind: Kind, rows: int) -> Block:
+def _written(frame: DataFrame, directory: Path, number: int, kind: BlockKind, rows: int) -> Block:
     frame.coalesce(1).write.parquet(str(directory))
     paths = sorted(directory.glob("*.parquet"))
-    files = tuple(File(str(p), rows // len(paths), p.stat().st_size) for p in paths)
-    since = number - 1 if kind is Kind.DELTA else None
+    files = tuple(DataFile(str(p), rows // len(paths), p.stat().st_size) for p in paths)
+    since = number - 1 if kind is BlockKind.DELTA else None
     return Block(number, "c", number, kind, SCHEMA, since, UPDATES, files)

@@ -66,7 +66,7 @@ class Load:
         for number in range(ROUNDS):
             for name in inputs():
                 self.insert(name, self.heavy if name.startswith("logs") and not number else FEW)
-            took = {flow: self._seconds(flow) for flow in self.mill.catalog.facts()}
+            took = {flow: self._seconds(flow) for flow in self.mill.catalog.read_flow_statistics()}
         seldom = sum(seconds for flow, seconds in took.items() if flow.startswith("pairs"))
         often = sum(took.values()) - seldom
         self.period = (often + seldom / SELDOM) / (CALM * self.tracks)
@@ -111,8 +111,8 @@ class Load:
         quiet = 0
         while quiet < 15:
             catalog = self.mill.catalog
-            under_way = any(not run.finished for run in catalog.runs(limit=20))
-            quiet = 0 if under_way or catalog.due_triggers() or catalog.runnable() else quiet + 1
+            under_way = any(not run.finished for run in catalog.list_runs(limit=20))
+            quiet = 0 if under_way or catalog.list_due_triggers() or catalog.list_runnable_runs() else quiet + 1
             time.sleep(0.2)
 
     def _seconds(self, flow: str) -> float:

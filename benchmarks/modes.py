@@ -23,7 +23,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.time import Timeline
-from tidemill.planner.catalog_state import kept
+from tidemill.planner.catalog_state import compute_target_status
 from tidemill.ports.catalog import CatalogReader
 
 DAY = 60.0
@@ -73,7 +73,7 @@ def _live(directory: Path, mode: str, pages: int, share: float, arrivals: int, d
             _arrive(mill, web.batch(number))
             mill.run("ranked")
         arriving = [_crawled(mill.directory, web, _WARM_UP + number) for number in range(arrivals)]
-        first = mill.catalog.channel("ranked").head.seq
+        first = mill.catalog.read_channel("ranked").head.seq
 
         def day_after_day() -> None:
             with served(mill, 1):
@@ -103,8 +103,8 @@ def _arrive(mill: Tidemill, batch: Mapping[str, Any]) -> None:
 def _settle(mill: Tidemill) -> None:
     """Wait until nothing is under way and all pages are ranked."""
     deadline = time.monotonic() + _PATIENCE
-    newest = mill.catalog.versions("pages", 0)[-1]
-    while newest not in mill.catalog.channel("ranked").head.reached[_PATHWAY]:
+    newest = mill.catalog.list_versions("pages", 0)[-1]
+    while newest not in mill.catalog.read_channel("ranked").head.reached[_PATHWAY]:
         if time.monotonic() > deadline:
             return
         time.sleep(0.1)
@@ -112,16 +112,16 @@ def _settle(mill: Tidemill) -> None:
 
 def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
     """From the catalog, after the fact: how long each crawl waited, and whether any block broke a promise."""
-    crawls = mill.catalog.versions("pages", 0)[_WARM_UP:]
-    made = mill.catalog.slots("ranked", since, mill.catalog.channel("ranked").head.seq)
-    ended = {b.seq: mill.catalog.run(b.run).finished for b in made if b.run is not None}
+    crawls = mill.catalog.list_versions("pages", 0)[_WARM_UP:]
+    made = mill.catalog.list_visible_blocks("ranked", since, mill.catalog.read_channel("ranked").head.seq)
+    ended = {b.seq: mill.catalog.read_run(b.run).finished for b in made if b.run is not None}
     waits = []
     for version in crawls:
         first = next((b for b in made if min(b.reached[_PATHWAY], default=0) >= version), None)
         moment = None if first is None else ended.get(first.seq)
         if moment is not None:
             waits.append(moment - version / 1_000_000)
-    runs = [r for r in mill.catalog.runs(limit=10_000) if r.kind is RunKind.FLOW and r.state is RunState.FINISHED]
+    runs = [r for r in mill.catalog.list_runs(limit=10_000) if r.kind is RunKind.FLOW and r.state is RunState.FINISHED]
     return {
         "lag": round(median(waits), 2),
         "worst_lag": round(max(waits), 2),
@@ -134,9 +134,9 @@ def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
 
 def broken(catalog: CatalogReader, channel: str, since: int = 0) -> list[Block]:
     """From the catalog, after the fact: the blocks of a channel that broke its bound on inconsistency."""
-    known = catalog.channel(channel)
-    made = catalog.slots(channel, since, known.head.seq)
-    arrivals = {p[0]: catalog.versions(p[0], 0) for b in made for p in b.reached.pathways}
+    known = catalog.read_channel(channel)
+    made = catalog.list_visible_blocks(channel, since, known.head.seq)
+    arrivals = {p[0]: catalog.list_versions(p[0], 0) for b in made for p in b.reached.pathways}
     newest = max((versions[-1] for versions in arrivals.values()), default=0)
     timeline = Timeline(arrivals, newest + 1)
-    return [b for b in made if kept(known.channel.promise, b.reached, timeline).inconsistent]
+    return [b for b in made if compute_target_status(known.channel.promise, b.reached, timeline).is_inconsistent]

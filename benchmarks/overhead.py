@@ -17,7 +17,7 @@ from benchmarks.timing import Timed, alternately
 from tidemill.app.project import Project
 from tidemill.app.settings import CatalogSettings, Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.bulk_load import lay_history
+from tidemill.catalog.bulk_load import append_history
 
 SCHEMA = "user bigint, site string, url string, at bigint"
 
@@ -40,7 +40,7 @@ def measure(
     try:
         mill.apply()
         tell(f"laying a history of {blocks} blocks into the catalog")
-        lay_history(mill.catalog, "history", blocks)
+        append_history(mill.catalog, "history", blocks)
         tell(f"inserting {rows} rows")
         mill.insert("clicks", _clicks(mill, rows))
         return _compare(mill, directory, rows, blocks, rounds, tell)
@@ -73,7 +73,7 @@ def _compare(
     mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     spark = mill.engine.spark
-    paths = [mill.store.locate(f.path) for b in mill.catalog.blocks("clicks") for f in b.files]
+    paths = [mill.store.locate_file(f.path) for b in mill.catalog.list_blocks("clicks") for f in b.files]
     output = directory / "by-hand"
     catalog = Timed(mill.catalog)
     mill.executor = replace(mill.executor, catalog=catalog)  # type: ignore[arg-type]

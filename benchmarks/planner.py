@@ -17,27 +17,38 @@ from statistics import median
 from typing import Any
 
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.graph import APPLY, Block, Bounds, Channel, Graph, Shape, Size, Take, Task, Variant
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.planner import DynamicProgram
-from tidemill.planner.steps import Answer, Estimate
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.graph import (
+    APPLY,
+    BlockNode,
+    BlockShape,
+    ChannelBounds,
+    ChannelNode,
+    DataSize,
+    PlanningGraph,
+    PortRequirement,
+    TaskNode,
+    VariantNode,
+)
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.planner import DynamicProgrammingPlanner
+from tidemill.planner.steps import CostEstimate, PlanResult
 from tidemill.planner.vector import Vector
 
 CHANNELS = (10, 30, 100, 300, 1000)
 BLOCKS = (1, 10, 100, 1000)
 CACHES = 48 * 1024 * 1024
 """Bytes to write so that nothing is left in the processor's caches of what was there."""
-ACCEPTED = frozenset([Shape.BASE, Shape.STRONG])
+ACCEPTED = frozenset([BlockShape.BASE, BlockShape.STRONG])
 
-BASE, DELTA = Take(Shape.BASE), Take(Shape.STRONG)
-WITH_OLD = Take(Shape.STRONG, old=True)
-MAP = (Variant("batch", (BASE,), (Shape.BASE,)), Variant("new", (DELTA,), (Shape.STRONG,)))
+BASE, DELTA = PortRequirement(BlockShape.BASE), PortRequirement(BlockShape.STRONG)
+WITH_OLD = PortRequirement(BlockShape.STRONG, old=True)
+MAP = (VariantNode("batch", (BASE,), (BlockShape.BASE,)), VariantNode("new", (DELTA,), (BlockShape.STRONG,)))
 JOIN = (
-    Variant("batch", (BASE, BASE), (Shape.BASE,)),
-    Variant("both", (WITH_OLD, WITH_OLD), (Shape.STRONG,)),
-    Variant("left", (DELTA, BASE), (Shape.STRONG,)),
-    Variant("right", (BASE, DELTA), (Shape.STRONG,)),
+    VariantNode("batch", (BASE, BASE), (BlockShape.BASE,)),
+    VariantNode("both", (WITH_OLD, WITH_OLD), (BlockShape.STRONG,)),
+    VariantNode("left", (DELTA, BASE), (BlockShape.STRONG,)),
+    VariantNode("right", (BASE, DELTA), (BlockShape.STRONG,)),
 )
 
 
@@ -55,70 +66,75 @@ def measure(*, rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
     return {"by_channels": by_channels, "by_blocks": by_blocks}
 
 
-def line(channels: int, arrivals: int = 1) -> Stock:
+def line(channels: int, arrivals: int = 1) -> BlockInventory:
     """A line in which all content is at 1, and deltas have arrived since."""
     names = [f"c{i}" for i in range(channels)]
-    tasks = tuple(Task(f"to {b}", (a,), (b,), MAP) for a, b in pairwise(names))
+    tasks = tuple(TaskNode(f"to {b}", (a,), (b,), MAP) for a, b in pairwise(names))
     return _after(names, tasks, arrivals)
 
 
-def tree(channels: int) -> Stock:
+def tree(channels: int) -> BlockInventory:
     """A tree of joins; half of the channels are inputs."""
     leaves = [f"i{i}" for i in range((channels + 1) // 2)]
     names, level = list(leaves), leaves
-    tasks: list[Task] = []
+    tasks: list[TaskNode] = []
     while len(level) > 1:
         joined = [f"{a}+{len(tasks) + k}" for k, a in enumerate(level[0:-1:2])]
-        tasks += [Task(f"to {j}", (a, b), (j,), JOIN) for j, a, b in zip(joined, level[::2], level[1::2], strict=False)]
+        tasks += [
+            TaskNode(f"to {j}", (a, b), (j,), JOIN) for j, a, b in zip(joined, level[::2], level[1::2], strict=False)
+        ]
         names += joined
         level = joined + level[len(level) - len(level) % 2 :]
     return _after(names, tuple(tasks), 1)
 
 
-def _after(names: list[str], tasks: tuple[Task, ...], arrivals: int) -> Stock:
+def _after(names: list[str], tasks: tuple[TaskNode, ...], arrivals: int) -> BlockInventory:
     """Everything has been processed at 1, and the first channel got so many deltas since."""
     first, output = names[0], names[-1]
-    pathways = Layout(Graph(tuple(map(Channel, names)), tasks)).pathways
-    fresh = Bounds(dict.fromkeys(pathways[output], 0))
-    channels = [Channel(name, conversions=(APPLY,)) for name in names[:-1]]
-    layout = Layout(Graph((*channels, Channel(output, fresh, ACCEPTED)), tasks))
-    stock = Stock(layout)
+    pathways = GraphIndex(PlanningGraph(tuple(map(ChannelNode, names)), tasks)).pathways
+    fresh = ChannelBounds(dict.fromkeys(pathways[output], 0))
+    channels = [ChannelNode(name, conversions=(APPLY,)) for name in names[:-1]]
+    layout = GraphIndex(PlanningGraph((*channels, ChannelNode(output, fresh, ACCEPTED)), tasks))
+    stock = BlockInventory(layout)
     for name in names:
-        stock.add(Block(name, Shape.BASE, None, ((1,),) * len(pathways[name]), Size(1e6, 1e8)))
-    stock.deliver(Block(output, Shape.BASE, None, ((1,),) * len(pathways[output])))
+        stock.add_block(BlockNode(name, BlockShape.BASE, None, ((1,),) * len(pathways[name]), DataSize(1e6, 1e8)))
+    stock.deliver_block(BlockNode(output, BlockShape.BASE, None, ((1,),) * len(pathways[output])))
     for block in _deltas(first, arrivals):
-        stock.add(block)
+        stock.add_block(block)
     return stock
 
 
-def _deltas(channel: str, count: int) -> list[Block]:
+def _deltas(channel: str, count: int) -> list[BlockNode]:
     """One change in so many blocks: as large in all, so that what is worth weighing is the same."""
 
     def at(version: int) -> Vector:
         return ((version,),)
 
-    return [Block(channel, Shape.STRONG, at(v), at(v + 1), Size(1e3 / count, 1e5 / count)) for v in range(1, count + 1)]
+    return [
+        BlockNode(channel, BlockShape.STRONG, at(v), at(v + 1), DataSize(1e3 / count, 1e5 / count))
+        for v in range(1, count + 1)
+    ]
 
 
-def _costs(_task: str, _variant: str, reads: Sequence[Block]) -> Estimate:
+def _costs(_task: str, _variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
     read = sum(b.size.bytes for b in reads)
-    return Estimate(1.0 + read, (Size(read / 100, read),))
+    return CostEstimate(1.0 + read, (DataSize(read / 100, read),))
 
 
-def _call(stock: Stock, rounds: int) -> dict[str, float]:
+def _call(stock: BlockInventory, rounds: int) -> dict[str, float]:
     """Blocks weighed, and milliseconds to plan for the last channel.
 
     The first call, which also looks at the workflow, does not count.
     """
     output = stock.layout.graph.outputs[0]
-    newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.blocks(c))
+    newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.list_blocks(c))
     inputs = {p[0] for p in stock.layout.pathways[output]}
     arrived = next(iter(stock.layout.channels))
     versions = {name: list(range(1, newest + 1)) if name == arrived else [1] for name in inputs}
-    planner = DynamicProgram(stock.layout, _costs)
+    planner = DynamicProgrammingPlanner(stock.layout, _costs)
 
-    def plan() -> Answer:
-        return planner.plan(stock, output, Timeline(versions, newest + 1))
+    def plan() -> PlanResult:
+        return planner.find_plan(stock, output, Timeline(versions, newest + 1))
 
     answer = plan()
     if answer.plan is None:
@@ -133,7 +149,7 @@ def _added(blocks: int, rounds: int) -> float:
 
     def add() -> None:
         for block in deltas:
-            stock.add(block)
+            stock.add_block(block)
 
     taken = []
     for _ in range(rounds):

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from benchmarks import push_producer
 from tidemill.app.wiring import Tidemill
-from tidemill.runtime.inspect.change_feed import following
-from tidemill.wire.client_sockets import address_of
+from tidemill.runtime.inspect.change_feed import find_next_block
+from tidemill.wire.client_sockets import format_address
 
 CHANNEL = "events"
 _LEASE = 3  # seconds after which a killed server's slots are given up
@@ -72,7 +72,7 @@ class Stage:
 
     def produce(self, number: int) -> None:
         name = f"p{number}"
-        url = address_of(f"http://127.0.0.1:{self.port}", "channels", CHANNEL, "push", producer=name)
+        url = format_address(f"http://127.0.0.1:{self.port}", "channels", CHANNEL, "push", producer=name)
         wanted = [
             str(number),
             str(self.rate / self.producers),
@@ -196,14 +196,16 @@ def _stored(directory: Path) -> tuple[pa.Table, int]:
     """Every event that is visible in the end, and in how many blocks."""
     with Tidemill.open(directory) as mill:
         deadline = time.monotonic() + _PATIENCE
-        while mill.catalog.channel(CHANNEL).reserved and time.monotonic() < deadline:  # by servers that were killed
-            mill.catalog.reclaim()
+        while (
+            mill.catalog.read_channel(CHANNEL).reserved and time.monotonic() < deadline
+        ):  # by servers that were killed
+            mill.catalog.reclaim_expired_runs()
             time.sleep(_LOOK)
-        at, head, found, blocks = 0, mill.catalog.channel(CHANNEL).head.seq, list[pa.Table](), 0
+        at, head, found, blocks = 0, mill.catalog.read_channel(CHANNEL).head.seq, list[pa.Table](), 0
         while at < head:
-            block = following(mill.catalog, CHANNEL, at, head)
+            block = find_next_block(mill.catalog, CHANNEL, at, head)
             for file in block.files:
-                with mill.store.open(file.path) as source:
+                with mill.store.open_file(file.path) as source:
                     found.append(pq.read_table(source, columns=["producer", "n"]))
             at, blocks = block.seq, blocks + 1
     return pa.concat_tables(found), blocks

@@ -8,18 +8,20 @@ from pathlib import Path
 
 from tidemill.app.wiring import Tidemill
 from tidemill.ports.records import Server
-from tidemill.runtime.runs.server import Loop, Rhythm
-from tidemill.server.http_server import Listener
-from tidemill.server.wiring import access_of, application
+from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
+from tidemill.server.http_server import HttpListener
+from tidemill.server.wiring import build_access, build_application
 
 
 def main(directory: str) -> None:
     with Tidemill.open(Path(directory)) as mill:
         mill.apply()
-        loop = Loop(mill.catalog, Server(mill.executor.owner, "up", 1), mill.execute, (), Rhythm(lead=2.0))
+        loop = ServerLoop(
+            mill.catalog, Server(mill.executor.owner, "up", 1), mill.execute, (), ServerIntervals(lead=2.0)
+        )
         signal.signal(signal.SIGTERM, lambda *_: loop.drain())
-        access = access_of(mill)
-        with Listener(application(mill, access, loop.wake), access, port=mill.settings.api.port):
+        access = build_access(mill)
+        with HttpListener(build_application(mill, access, loop.wake), access, port=mill.settings.api.port):
             loop.run()
 
 

@@ -21,7 +21,7 @@ from benchmarks.refresh import looked_at, project, refresh
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.spark.session import start
+from tidemill.spark.session import start_session
 
 REFRESHED = 0.001
 """The share of orders that a refresh inserts or deletes, as the specification has it."""
@@ -64,7 +64,7 @@ def measure(
 ) -> dict[str, Any]:
     """A point for each query: medians over rounds, each of which inserts orders, then deletes others."""
     chosen = settings or Settings()
-    spark = start(chosen.spark.master, chosen.spark.settings)
+    spark = start_session(chosen.spark.master, chosen.spark.settings)
     tell(f"making the tables at scale {scale:g}")
     tables = tpch.stored(spark, tpch.generate(directory / "tables", scale))
     queries = tpch.names(only) | (tpch.names(only, _FORCED) if forced else {})

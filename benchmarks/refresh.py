@@ -32,7 +32,7 @@ def refresh(mill: Tidemill, table: str, variant: str | None = None) -> str:
 
 def looked_at(mill: Tidemill, channel: str) -> DataFrame:
     """What a channel holds, for the benchmark's own ends: Tidemill is not to think that anybody reads it."""
-    frame: DataFrame = mill.engine.frame(mill.content(channel))
+    frame: DataFrame = mill.engine.read_frame(mill.content(channel))
     return frame
 
 

@@ -19,15 +19,15 @@ from benchmarks.refresh import project, served
 from tidemill.app.settings import ServerSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
-from tidemill.runtime.freshness.staleness import Measure, curves
-from tidemill.runtime.inspect.replay_record import recorded
+from tidemill.runtime.freshness.staleness import StalenessMeasure, compute_curves
+from tidemill.runtime.inspect.replay_record import build_replay_records
 from tidemill.scheduler.dispatcher import LIMITS
-from tidemill.sim.staleness.replay import Recorded, replayed
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.replay import RecordedTable, replay_policies
+from tidemill.sim.staleness.workload import SimulationConfig
 
 PLACEMENT = "proportional"
 FIRST, SECOND = "first-come", "max-benefit"
-WAYS = {policy: Way(policy, PLACEMENT, patience=LIMITS.patience) for policy in (FIRST, SECOND)}
+WAYS = {policy: SimulationConfig(policy, PLACEMENT, patience=LIMITS.patience) for policy in (FIRST, SECOND)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _in_turns(turns: int) -> list[str]:
 
 
 def _phase(mill: Tidemill, load: Load, policy: str, seconds: float) -> Phase:
-    mill.catalog.wish({"policy": policy, "placement": PLACEMENT})
+    mill.catalog.override_settings({"policy": policy, "placement": PLACEMENT})
     load.settle()
     began, ended = load.bring(seconds)
     staleness = _weighted(mill, began, ended)
@@ -106,29 +106,31 @@ def _phase(mill: Tidemill, load: Load, policy: str, seconds: float) -> Phase:
 
 def _busy(mill: Tidemill, began: float, ended: float) -> list[float]:
     """For how long each run of a phase ran in it."""
-    runs = (r for r in mill.catalog.runs(limit=1000) if r.kind is RunKind.FLOW and r.started is not None)
+    runs = (r for r in mill.catalog.list_runs(limit=1000) if r.kind is RunKind.FLOW and r.started is not None)
     times = ((max(began, r.started or began), min(ended, r.finished or ended)) for r in runs)
     return [end - start for start, end in times if end > start]
 
 
 def _weighted(mill: Tidemill, since: float, until: float) -> float:
-    priorities = {name: f.priority for name, f in mill.catalog.facts().items()}
-    drawn = curves(mill.history(), Measure.AGE, since, until)
+    priorities = {name: f.priority for name, f in mill.catalog.read_flow_statistics().items()}
+    drawn = compute_curves(mill.history(), StalenessMeasure.AGE, since, until)
     return sum(priorities.get(c.table, 0.0) * c.integral for c in drawn) / (until - since)
 
 
 def _predicted(mill: Tidemill, phases: Sequence[Phase], load: Load) -> dict[str, float]:
     """Weighted staleness by policy, if the arrivals of every phase had been dispatched so."""
-    known = recorded(mill.catalog, phases[0].began - load.lead)
+    known = build_replay_records(mill.catalog, phases[0].began - load.lead)
     replays = [
         replay
         for p in phases
-        for replay in replayed(_within(known, p.began - load.lead, p.ended), load.tracks, WAYS, (p.began, p.ended))
+        for replay in replay_policies(
+            _within(known, p.began - load.lead, p.ended), load.tracks, WAYS, (p.began, p.ended)
+        )
     ]
     return {policy: fmean(r.staleness for r in replays if r.name == policy) for policy in WAYS}
 
 
-def _within(known: Mapping[str, Recorded], since: float, until: float) -> dict[str, Recorded]:
+def _within(known: Mapping[str, RecordedTable], since: float, until: float) -> dict[str, RecordedTable]:
     return {name: replace(of, batches=[b for b in of.batches if since <= b[0] <= until]) for name, of in known.items()}
 
 

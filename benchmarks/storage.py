@@ -19,9 +19,9 @@ from benchmarks.eviction.histories.edits import edits
 from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unlimited
 from benchmarks.eviction.submission import Submission
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
-from tidemill.retention.eviction.history import History
-from tidemill.retention.eviction.store import Algorithm, Store, figures
-from tidemill.retention.eviction.two_sided import Clairvoyant
+from tidemill.retention.eviction.history import SubmissionHistory
+from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.two_sided import ClairvoyantEviction
 
 BUDGETS = (5, 10, 20, 50)
 """Per cent of what all intermediate datasets hold together."""
@@ -65,8 +65,8 @@ def _lived(history: str, submissions: Sequence[Submission]) -> Figures:
     }
 
 
-def _all(future: Mapping[str, Sequence[int]]) -> dict[str, Algorithm]:
-    return {name: make() for name, make in ALGORITHMS.items()} | {BOUND: Clairvoyant(future)}
+def _all(future: Mapping[str, Sequence[int]]) -> dict[str, EvictionAlgorithm]:
+    return {name: make() for name, make in ALGORITHMS.items()} | {BOUND: ClairvoyantEviction(future)}
 
 
 def _summary(found: Figures, name: str) -> dict[str, Any]:
@@ -99,21 +99,22 @@ def decision_seconds(datasets: int, rounds: int = 5) -> float:
     history, store = _full(datasets)
     amount = FREED * float(store.bytes[store.movable].sum())
     return round(
-        median(_seconds(lambda: ALGORITHMS[DEFAULT]().choose(history, store, amount)) for _ in range(rounds)), 3
+        median(_seconds(lambda: ALGORITHMS[DEFAULT]().choose_datasets(history, store, amount)) for _ in range(rounds)),
+        3,
     )
 
 
-def _full(datasets: int) -> tuple[History, Store]:
+def _full(datasets: int) -> tuple[SubmissionHistory, DatasetStore]:
     """So many stored intermediate datasets of edited pipelines; half as many again have been deleted."""
-    history, random = History(), Random(1)
+    history, random = SubmissionHistory(), Random(1)
     for submission in edits(random, datasets * 3 // 5):
-        history.submit(submission.series, submission.graph)
+        history.record_submission(submission.series, submission.graph)
     inner = [number for number, children in enumerate(history.children) if children]
     movable = np.array(sorted(random.sample(inner, min(datasets, len(inner) * 2 // 3))))
     stored = np.ones(len(history), dtype=np.bool_)
     stored[inner] = False
     stored[movable] = True
-    return history, Store(stored, movable, figures(history.seconds), figures(history.bytes))
+    return history, DatasetStore(stored, movable, to_figures(history.seconds), to_figures(history.bytes))
 
 
 def _seconds(action: Callable[[], object]) -> float:

@@ -9,19 +9,19 @@ from statistics import median
 from typing import Any
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.statement_count import counted
-from tidemill.model.block import Kind
-from tidemill.model.channel import Channel, Role
-from tidemill.model.flow import Binding
-from tidemill.model.run import Demand, Outcome, Run, RunKind
+from tidemill.catalog.statement_count import count_statements
+from tidemill.model.block import BlockKind
+from tidemill.model.channel import Channel, ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import ClaimRequest, Run, RunKind, RunOutcome
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
-from tidemill.model.trigger import Cron, Data, Every, Trigger
-from tidemill.model.workflow import Workflow
+from tidemill.model.task import ReadMode, Sql, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.trigger import CronTrigger, DataTrigger, IntervalTrigger, Trigger
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.records import Server
-from tidemill.runtime.freshness.catch_up import Portion
-from tidemill.runtime.runs.dispatch import Dispatch, Way
-from tidemill.runtime.runs.server import Loop, Rhythm
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
+from tidemill.runtime.runs.dispatch import DispatchConfig, RunDispatcher
+from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 
 TICKS = 50
 LOOKS = 20  # in a round, each after the run of another flow
@@ -29,7 +29,7 @@ ROUNDS = 2  # until all is learnt, and as many afterwards
 A_RUN = 5.0  # seconds
 A_WORKFLOW = 500  # tables; that many are registered in one transaction
 _DAY = 86400.0
-_SCHEMA = Schema.parse("a int")
+_SCHEMA = Schema.from_ddl("a int")
 
 
 class _Clock:
@@ -58,12 +58,12 @@ def measure(
 
 def _ticked(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
     """Every tick is a leader's, with the word that it is there."""
-    loop = Loop(catalog, Server("bench", "work", 2), _nothing, [], Rhythm(lead=1e-9))
+    loop = ServerLoop(catalog, Server("bench", "work", 2), _nothing, [], ServerIntervals(lead=1e-9))
     loop.tick()
     taken, asked = [], set()
     for _ in range(ticks):
         began = time.perf_counter()
-        with counted(catalog) as statements:
+        with count_statements(catalog) as statements:
             loop.tick()
         taken.append(time.perf_counter() - began)
         asked.add(statements.count)
@@ -82,17 +82,17 @@ def _looked(catalog: SqlCatalog, clock: _Clock, tables: int) -> dict[str, Any]:
 
     In the first rounds it learns how long each of them takes and how often it is due, and has to place all flows anew.
     """
-    dispatch = Dispatch(catalog, Way(), often=0.0)
+    dispatch = RunDispatcher(catalog, DispatchConfig(), often=0.0)
     taken = []
     for number in range(2 * ROUNDS * LOOKS):
-        run = catalog.request(RunKind.FLOW, f"t{number % min(LOOKS, tables)}")
+        run = catalog.request_run(RunKind.FLOW, f"t{number % min(LOOKS, tables)}")
         began = time.perf_counter()
-        (started,) = dispatch.starts([run], clock())
+        (started,) = dispatch.start_runs([run], clock())
         taken.append(1000 * (time.perf_counter() - began))
-        claim = catalog.claim(run.id, Demand(), owner="bench", lease=60.0)
+        claim = catalog.claim_run(run.id, ClaimRequest(), owner="bench", lease=60.0)
         clock.now += A_RUN
-        catalog.commit(claim, Outcome((), stats={"tasks": {run.subject: {}}}))
-        dispatch.ended(started, clock())
+        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {run.subject: {}}}))
+        dispatch.finish_run(started, clock())
     middle = ROUNDS * LOOKS
     return {
         "first_look_ms": round(taken[0], 2),
@@ -105,18 +105,23 @@ def _register(catalog: SqlCatalog, tables: int) -> None:
     for first in range(0, tables, A_WORKFLOW):
         numbers = range(first, min(first + A_WORKFLOW, tables))
         source = f"in{first}"
-        inputs = Channel(source, Role.INPUT, _SCHEMA)
-        outputs = tuple(Channel(f"t{n}", Role.DERIVED, _SCHEMA) for n in numbers)
+        inputs = Channel(source, ChannelRole.INPUT, _SCHEMA)
+        outputs = tuple(Channel(f"t{n}", ChannelRole.DERIVED, _SCHEMA) for n in numbers)
         bindings = tuple(_binding(n, source) for n in numbers)
-        catalog.apply(Workflow(f"w{first}", (inputs, *outputs), bindings))
+        catalog.apply_workflow(WorkflowSpec(f"w{first}", (inputs, *outputs), bindings))
 
 
-def _binding(number: int, source: str) -> Binding:
+def _binding(number: int, source: str) -> BoundFlow:
     name = f"t{number}"
-    variant = Variant("only", (Read(source, source, Mode.ALL),), (Write(name, name, Kind.BASE),), Sql("SELECT 1 AS a"))
-    kinds: tuple[Trigger, ...] = (Data(source), Every(_DAY), Cron("0 3 * * *", "Europe/Berlin"))
-    return Binding(name, (Task(name, (variant,)),), triggers=(kinds[number % len(kinds)],))
+    variant = Variant(
+        "only",
+        (TaskInput(source, source, ReadMode.ALL),),
+        (TaskOutput(name, name, BlockKind.BASE),),
+        Sql("SELECT 1 AS a"),
+    )
+    kinds: tuple[Trigger, ...] = (DataTrigger(source), IntervalTrigger(_DAY), CronTrigger("0 3 * * *", "Europe/Berlin"))
+    return BoundFlow(name, (Task(name, (variant,)),), triggers=(kinds[number % len(kinds)],))
 
 
-def _nothing(_run: Run, _portion: Portion | None) -> None:
+def _nothing(_run: Run, _portion: CatchUpLimit | None) -> None:
     raise AssertionError("nothing is due")

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from tidemill.model.window import Extent, Unit, Window
-from tidemill.stream.windows.former import Entry
-from tidemill.stream.windows.operator import Windows
+from tidemill.stream.windows.former import QueueEntry
+from tidemill.stream.windows.operator import WindowQueues
 
 BATCH = 1_000  # events
 _WAVE = 5  # events of each wave
@@ -21,7 +21,7 @@ def measure(*, events: int = 50_000, groups: int = 1_000) -> list[dict[str, Any]
 
 
 def _point(step: Unit, size: Unit, events: int, groups: int) -> dict[str, Any]:
-    windows = Windows(Window(Extent(size, _AMOUNTS[size][1] * _scale(size, groups)), _step(step, groups)))
+    windows = WindowQueues(Window(Extent(size, _AMOUNTS[size][1] * _scale(size, groups)), _step(step, groups)))
     formed, began = 0, time.process_time()
     for first in range(0, events, BATCH):
         batch = [_event(number, groups) for number in range(first, first + BATCH)]
@@ -40,8 +40,8 @@ def _scale(unit: Unit, groups: int) -> int:
     return groups if unit is Unit.TIME else 1
 
 
-def _event(number: int, groups: int) -> tuple[int, Entry]:
+def _event(number: int, groups: int) -> tuple[int, QueueEntry]:
     """Groups take turns; each has waves of so many events, one after the other."""
     turn = number // groups
     last = turn % _WAVE == _WAVE - 1
-    return number % groups, Entry(number, number * 1_000, number * 1_000, turn // _WAVE, closes=last)
+    return number % groups, QueueEntry(number, number * 1_000, number * 1_000, turn // _WAVE, closes=last)

@@ -47,6 +47,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    running = session.start("local[2]", quick, str(tmp_path_factory.mktemp("spark")))
+    running = session.start_session("local[2]", quick, str(tmp_path_factory.mktemp("spark")))
     yield running
     running.stop()

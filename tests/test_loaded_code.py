@@ -48,9 +48,9 @@ def test_a_memo_and_a_model_that_is_loaded_late_change_no_flow(tmp_path: Path, m
         module_of(mill).MEMO["x"] = 1
         module_of(mill).MODEL = object()
         walks: list[object] = []
-        monkeypatch.setattr(code, "_walk", walks.append)
+        monkeypatch.setattr(code, "_trace_callable", walks.append)
         assert mill.plan() == ()
-        assert mill._applied("scored").name == "scored"
+        assert mill._get_applied_binding("scored").name == "scored"
         assert walks == [], "later looks compare what is known"
 
 
@@ -59,7 +59,7 @@ def test_a_changed_constant_changes_the_flow_when_code_is_loaded_anew(tmp_path: 
         mill.apply()
     with opened(tmp_path, WORKFLOW.replace("FACTOR = 2", "FACTOR = 30")) as mill:
         with pytest.raises(ConfigError, match="was changed since it was registered"):
-            mill._applied("scored")
+            mill._get_applied_binding("scored")
         assert [(step.action, step.name) for step in mill.plan()] == [("change", "scored")]
     with opened(tmp_path, WORKFLOW) as mill:
         assert mill.plan() == ()

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from tidemill.api.documents import Sources
-from tidemill.app.project import located, sources_of
+from tidemill.api.documents import SourceResolver
+from tidemill.app.project import build_source_resolver, locate_program
 from tidemill.errors import WorkflowError
 
 
@@ -20,30 +20,32 @@ def shipped() -> list[ModuleType]:
 
 
 @pytest.fixture
-def sources(tmp_path: Path, shipped: list[ModuleType], monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
+def sources(tmp_path: Path, shipped: list[ModuleType], monkeypatch: pytest.MonkeyPatch) -> Iterator[SourceResolver]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "sources_helper.py").write_text("LEAST = 1\n")
     (tmp_path / "sources_report.py").write_text("from sources_helper import LEAST\n\ndef least(): return LEAST\n")
-    yield sources_of(tmp_path, shipped.append)
+    yield build_source_resolver(tmp_path, shipped.append)
     for name in ("sources_helper", "sources_report"):
         sys.modules.pop(name, None)
 
 
-def test_functions_are_found_and_their_modules_shipped_once(sources: Sources, shipped: list[ModuleType]) -> None:
+def test_functions_are_found_and_their_modules_shipped_once(sources: SourceResolver, shipped: list[ModuleType]) -> None:
     assert sources.find("sources_report:least")() == 1
     sources.find("sources_report:least")
     assert sorted(m.__name__ for m in shipped) == ["sources_helper", "sources_report"]
     assert sources.find("os.path:join")("a", "b") == "a/b"
 
 
-def test_a_helper_that_changed_is_imported_again_with_all_that_took_from_it(sources: Sources, tmp_path: Path) -> None:
+def test_a_helper_that_changed_is_imported_again_with_all_that_took_from_it(
+    sources: SourceResolver, tmp_path: Path
+) -> None:
     before = sources.find("sources_report:least")
     assert sources.find("sources_report:least") is before
     (tmp_path / "sources_helper.py").write_text("LEAST = 1000\n")
     assert sources.find("sources_report:least")() == 1000
 
 
-def test_what_is_not_there_is_said(sources: Sources) -> None:
+def test_what_is_not_there_is_said(sources: SourceResolver) -> None:
     with pytest.raises(WorkflowError, match="has no function 'most'; write it as module:name"):
         sources.find("sources_report:most")
     with pytest.raises(WorkflowError, match="'sources_nowhere' cannot be imported: ModuleNotFoundError"):
@@ -54,5 +56,5 @@ def test_what_is_not_there_is_said(sources: Sources) -> None:
 
 def test_programs_are_looked_for_in_the_project_first(tmp_path: Path) -> None:
     (tmp_path / "fetch").write_text("")
-    assert located(tmp_path, "./fetch") == str(tmp_path / "fetch")
-    assert located(tmp_path, "no-such-program") == "no-such-program"
+    assert locate_program(tmp_path, "./fetch") == str(tmp_path / "fetch")
+    assert locate_program(tmp_path, "no-such-program") == "no-such-program"

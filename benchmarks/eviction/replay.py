@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.eviction.submission import Submission
 from tidemill.model.identity import Identity
 from tidemill.model.states import Dataset, DatasetState
-from tidemill.retention.eviction.history import History
-from tidemill.retention.eviction.store import Algorithm, Store, figures
-from tidemill.retention.preparation import Wanted, prepare
+from tidemill.retention.eviction.history import SubmissionHistory
+from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.preparation import RequestedAction, prepare_submission
 
 STORED = Dataset(DatasetState.STORED)
 
@@ -26,11 +26,11 @@ STORED = Dataset(DatasetState.STORED)
 class Replay:
     """What came of it: seconds of computing, and datasets deleted."""
 
-    algorithm: Algorithm
+    algorithm: EvictionAlgorithm
     budget: float
     seconds: float = 0.0
     evicted: int = 0
-    history: History = field(default_factory=History)
+    history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _present: dict[Identity, Dataset] = field(default_factory=dict)
     _leaves: set[Identity] = field(default_factory=set)
     _held: float = 0.0
@@ -47,17 +47,17 @@ class Replay:
         return frozenset(self._present)
 
     def _submit(self, submission: Submission) -> None:
-        self.history.submit(submission.series, submission.graph)
+        self.history.record_submission(submission.series, submission.graph)
         self._keep(submission.sinks())
         graph = {m.identity: m for m in submission.graph}
-        plan = prepare([Wanted(m.identity, m.parents) for m in submission.graph], self._present)
+        plan = prepare_submission([RequestedAction(m.identity, m.parents) for m in submission.graph], self._present)
         for running in plan.run:
             made = graph[running.identity]
             self.seconds += made.seconds
             self._present[made.identity] = STORED
             self._held += 0 if made.identity in self._leaves else made.bytes
             for touched in (made.identity, *made.parents):
-                self.history.used(self.history.numbers[touched])
+                self.history.record_use(self.history.numbers[touched])
 
     def _keep(self, sinks: frozenset[Identity]) -> None:
         """What is a leaf of any workflow stays for good, and no longer counts."""
@@ -71,8 +71,10 @@ class Replay:
         movable = [numbers[i] for i in self._present if i not in self._leaves]
         stored = np.zeros(len(self.history), dtype=np.bool_)
         stored[[numbers[i] for i in self._present]] = True
-        store = Store(stored, np.array(movable), figures(self.history.seconds), figures(self.history.bytes))
-        for number in self.algorithm.choose(self.history, store, amount):
+        store = DatasetStore(
+            stored, np.array(movable), to_figures(self.history.seconds), to_figures(self.history.bytes)
+        )
+        for number in self.algorithm.choose_datasets(self.history, store, amount):
             del self._present[self.history.identities[number]]
             self._held -= self.history.bytes[number]
             self.evicted += 1
@@ -81,7 +83,7 @@ class Replay:
 class Hoarder:
     """Never asked, since it has all the space there is."""
 
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         raise AssertionError("unlimited storage never overflows")
 
 

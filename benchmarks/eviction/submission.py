@@ -9,7 +9,7 @@ from math import exp, log
 from random import Random
 
 from tidemill.model.identity import Identity
-from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.history import ProducedDataset
 
 MEGABYTE = 1024 * 1024
 
@@ -19,7 +19,7 @@ class Submission:
     """A graph, parents before children, and the series in which it follows earlier ones."""
 
     series: str
-    graph: tuple[Made, ...]
+    graph: tuple[ProducedDataset, ...]
 
     def sinks(self) -> frozenset[Identity]:
         inner = {p for made in self.graph for p in made.parents}
@@ -33,27 +33,27 @@ class Workshop:
     random: Random
     usual: dict[str, tuple[float, float]]  # by kind: seconds, megabytes
     spread: float = 0.7  # of their logarithms
-    _made: dict[Identity, Made] = field(default_factory=dict)
+    _made: dict[Identity, ProducedDataset] = field(default_factory=dict)
 
-    def make(self, kind: str, name: object, parents: Sequence[Made] = ()) -> Made:
+    def make(self, kind: str, name: object, parents: Sequence[ProducedDataset] = ()) -> ProducedDataset:
         identity = _short(f"{kind} {name}", [p.identity for p in parents])
         if identity not in self._made:
             seconds, size = (self._around(usual) for usual in self.usual[kind])
             whence = tuple(p.identity for p in parents)
-            self._made[identity] = Made(identity, whence, kind, seconds, max(1, int(size * MEGABYTE)))
+            self._made[identity] = ProducedDataset(identity, whence, kind, seconds, max(1, int(size * MEGABYTE)))
         return self._made[identity]
 
     def _around(self, usual: float) -> float:
         return exp(self.random.gauss(log(usual), self.spread))
 
-    def submission(self, series: str, ends: Iterable[Made]) -> Submission:
+    def submission(self, series: str, ends: Iterable[ProducedDataset]) -> Submission:
         """A graph of all that leads to some datasets."""
-        members: dict[Identity, Made] = {}
+        members: dict[Identity, ProducedDataset] = {}
         for end in ends:
             self._collect(end, members)
         return Submission(series, tuple(members.values()))
 
-    def _collect(self, made: Made, members: dict[Identity, Made]) -> None:
+    def _collect(self, made: ProducedDataset, members: dict[Identity, ProducedDataset]) -> None:
         """Iteratively, since chains can be longer than Python's stack is deep."""
         ahead = [made]
         while ahead:

@@ -12,8 +12,8 @@ from benchmarks.claims import report_changes
 from benchmarks.figures import FIGURES
 from benchmarks.figures.experiment import EVENTS, SEEDS, Curves, Experiment, Result, measured
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, table, tell
-from tidemill.sim.chart import line_chart
+from tidemill.cli.output import build_table, print_message, show_answer
+from tidemill.sim.chart import render_line_chart
 
 
 def figures(
@@ -43,18 +43,18 @@ def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
     if plot is not None:
         _draw(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in lines.items()})
     tables = [_curves(f"{title} ({setup})", experiment, sample.mean) for setup, sample in result.samples.items()]
-    show(as_json, result.to_json(), *tables, *result.judgement.to_text())
+    show_answer(as_json, result.to_json(), *tables, *result.judgement.to_text())
     report_changes(result.judgement, as_declared=result.as_declared)
 
 
 def _curves(title: str, experiment: Experiment, curves: Curves) -> RenderableType:
     rows = [[f"{x:g}", *(_figure(curve.get(x)) for curve in curves.values())] for x in experiment.values]
-    return table(title, [f">{experiment.axis}", *(f">{name}" for name in curves)], rows)
+    return build_table(title, [f">{experiment.axis}", *(f">{name}" for name in curves)], rows)
 
 
 def _draw(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
-    path.write_text(line_chart(title, axis, "lateness", lines), encoding="utf-8")
-    tell(f"drawn: {path}")
+    path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
+    print_message(f"drawn: {path}")
 
 
 def _figure(value: float | None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.claims import Declaration, Judgement
 from tidemill.errors import Infeasible
-from tidemill.sim.staleness.run import simulated, uncontended
-from tidemill.sim.staleness.workload import Way, Workload
+from tidemill.sim.staleness.run import simulate_uncontended, simulate_workload
+from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 Curve = Mapping[float, float]
 """Relative lateness, by what is varied."""
@@ -26,7 +26,7 @@ class Series:
     """What one curve shows."""
 
     workload: Callable[[float], Workload]
-    way: Way
+    way: SimulationConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class Lateness:
         self._events = events
         self._best: dict[tuple[Workload, int], float] = {}
 
-    def __call__(self, workload: Workload, way: Way, seed: int) -> float:
+    def __call__(self, workload: Workload, way: SimulationConfig, seed: int) -> float:
         key = workload, seed
         if key not in self._best:
-            self._best[key] = uncontended(workload, self._events, seed).staleness
-        return simulated(workload, way, self._events, seed).staleness / self._best[key]
+            self._best[key] = simulate_uncontended(workload, self._events, seed).staleness
+        return simulate_workload(workload, way, self._events, seed).staleness / self._best[key]
 
 
 def _points(values: Iterable[float], series: Series, seed: int, lateness: Lateness) -> Iterable[tuple[float, float]]:

@@ -8,7 +8,7 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import CLEARLY, is_better
 from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, at_loads, many
-from tidemill.sim.staleness.workload import Slowdown, Way
+from tidemill.sim.staleness.workload import SimulationConfig, Slowdown
 
 FACTORS = (2, 3, 5, 9)
 
@@ -36,7 +36,7 @@ FIGURE_4 = Experiment(
     "load",
     (0.5, 0.6, 0.7, 0.8, 0.9),
     {
-        name: {_word(s): Series(at_loads(many(JOBS, "t"), _slowdown(s, length)), Way()) for s in FACTORS}
+        name: {_word(s): Series(at_loads(many(JOBS, "t"), _slowdown(s, length)), SimulationConfig()) for s in FACTORS}
         for name, length in LENGTHS.items()
     },
     Declaration(

@@ -6,7 +6,7 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.judging import compare, shared
 from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, for_each_length, many
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload import SimulationConfig
 
 BENEFIT, DEADLINE = "Max Benefit", "prioritised EDF"
 
@@ -28,7 +28,7 @@ FIGURE_5 = Experiment(
     (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0, 1.1),
     for_each_length(
         [*many(JOBS // 2, "slow"), *many(JOBS // 2, "quick", rate=0.01)],
-        {BENEFIT: Way("max-benefit"), DEADLINE: Way("edf-priority")},
+        {BENEFIT: SimulationConfig("max-benefit"), DEADLINE: SimulationConfig("edf-priority")},
     ),
     Declaration(
         {**PARAMETERS, "tables": "15 with a rate of 0.1, 15 with 0.01 (4.2); otherwise as in table 2"},

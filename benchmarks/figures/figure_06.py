@@ -6,7 +6,7 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import is_alike, is_better
 from benchmarks.figures.table_2 import JOBS, PARAMETERS, at_loads, many
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload import SimulationConfig
 
 SINGLE, RANDOM, PARTITIONED, PROPORTIONAL = "Max Benefit", "random", "partitioned", "proportional"
 OTHERS = (SINGLE, RANDOM, PROPORTIONAL)
@@ -35,10 +35,10 @@ FIGURE_6 = Experiment(
     (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1),
     {
         STEADY: {
-            SINGLE: Series(TABLES, Way()),
-            RANDOM: Series(TABLES, Way("random")),
-            PARTITIONED: Series(TABLES, Way(placement="partitioned")),
-            PROPORTIONAL: Series(TABLES, Way(placement="proportional-basic")),
+            SINGLE: Series(TABLES, SimulationConfig()),
+            RANDOM: Series(TABLES, SimulationConfig("random")),
+            PARTITIONED: Series(TABLES, SimulationConfig(placement="partitioned")),
+            PROPORTIONAL: Series(TABLES, SimulationConfig(placement="proportional-basic")),
         }
     },
     Declaration(

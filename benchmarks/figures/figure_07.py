@@ -6,7 +6,7 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.judging import CLEARLY, is_better
 from benchmarks.figures.table_2 import JOBS, LOADS, PARAMETERS, for_each_length, many
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload import SimulationConfig
 
 BENEFIT, EDF, RANDOM = "Max Benefit", "EDF", "random"
 
@@ -23,7 +23,7 @@ FIGURE_7 = Experiment(
     LOADS,
     for_each_length(
         [*many(JOBS // 2, "low", 1.0), *many(JOBS // 2, "high", 10.0)],
-        {BENEFIT: Way("max-benefit"), EDF: Way("edf"), RANDOM: Way("random")},
+        {BENEFIT: SimulationConfig("max-benefit"), EDF: SimulationConfig("edf"), RANDOM: SimulationConfig("random")},
     ),
     Declaration(
         {

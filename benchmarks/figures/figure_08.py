@@ -8,25 +8,31 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Curves, Experiment, Sample
 from benchmarks.figures.judging import CLEARLY, is_alike, is_better
 from benchmarks.figures.table_2 import LENGTHS, PARAMETERS, for_each_length, table
-from tidemill.scheduler.hierarchy import Inheritance
-from tidemill.scheduler.job import Profile
-from tidemill.sim.staleness.workload import Way
+from tidemill.scheduler.hierarchy import PriorityInheritance
+from tidemill.scheduler.job import JobProfile
+from tidemill.sim.staleness.workload import SimulationConfig
 
 CHAINS = 9
 """Not ten: as many of each priority."""
 
 LAST = (1.0, 10.0, 100.0)
 NONE, SUM, MAX, MAX_PLUS = (
-    how.value for how in (Inheritance.NONE, Inheritance.SUM, Inheritance.MAX, Inheritance.MAX_PLUS)
+    how.value
+    for how in (
+        PriorityInheritance.NONE,
+        PriorityInheritance.SUM,
+        PriorityInheritance.MAX,
+        PriorityInheritance.MAX_PLUS,
+    )
 )
 HEIRS = (SUM, MAX, MAX_PLUS)
 
 
-def _chains() -> list[Profile]:
+def _chains() -> list[JobProfile]:
     return [t for i in range(CHAINS) for t in _chain(f"{i:02}", LAST[i % len(LAST)])]
 
 
-def _chain(name: str, last: float) -> list[Profile]:
+def _chain(name: str, last: float) -> list[JobProfile]:
     return [
         table(f"base{name}", 0.001),
         table(f"next{name}", 1.0, f"base{name}"),
@@ -60,7 +66,7 @@ FIGURE_8 = Experiment(
     "Chains of three tables",
     "load",
     (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95),
-    for_each_length(_chains(), {how.value: Way(inheritance=how) for how in Inheritance}),
+    for_each_length(_chains(), {how.value: SimulationConfig(inheritance=how) for how in PriorityInheritance}),
     Declaration(
         {
             **PARAMETERS,

@@ -7,7 +7,7 @@ from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.heterogeneous import HETEROGENEOUS, LOADS, TABLES
 from benchmarks.figures.judging import CLEARLY, crossing, is_better, shared
 from benchmarks.figures.table_2 import LENGTHS, for_each_length
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload import SimulationConfig
 
 SINGLE, PARTITIONED, PROPORTIONAL = "Max Benefit", "partitioned", "proportional"
 
@@ -39,7 +39,11 @@ FIGURE_9 = Experiment(
     LOADS,
     for_each_length(
         TABLES,
-        {SINGLE: Way(), PARTITIONED: Way(placement="partitioned"), PROPORTIONAL: Way(placement="proportional-basic")},
+        {
+            SINGLE: SimulationConfig(),
+            PARTITIONED: SimulationConfig(placement="partitioned"),
+            PROPORTIONAL: SimulationConfig(placement="proportional-basic"),
+        },
     ),
     Declaration(
         HETEROGENEOUS,

@@ -7,7 +7,7 @@ from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.heterogeneous import HETEROGENEOUS, LOADS, LOW, TABLES
 from benchmarks.figures.judging import CLEARLY, is_better, is_nowhere_later
 from benchmarks.figures.table_2 import for_each_length
-from tidemill.sim.staleness.workload import Way
+from tidemill.sim.staleness.workload import SimulationConfig
 
 BASIC, ALL, AGGRESSIVE = "basic", "all tracks", "all tracks, aggressive"
 
@@ -32,9 +32,9 @@ FIGURE_10 = Experiment(
     for_each_length(
         TABLES,
         {
-            BASIC: Way(placement="proportional-basic"),
-            ALL: Way(placement="proportional-all"),
-            AGGRESSIVE: Way(placement="proportional"),
+            BASIC: SimulationConfig(placement="proportional-basic"),
+            ALL: SimulationConfig(placement="proportional-all"),
+            AGGRESSIVE: SimulationConfig(placement="proportional"),
         },
     ),
     Declaration(

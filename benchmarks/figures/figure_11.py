@@ -6,17 +6,17 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import is_better, is_nowhere_later
 from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, for_each_length, table
-from tidemill.scheduler.hierarchy import Inheritance
-from tidemill.scheduler.job import Profile
-from tidemill.sim.staleness.workload import Way
+from tidemill.scheduler.hierarchy import PriorityInheritance
+from tidemill.scheduler.job import JobProfile
+from tidemill.sim.staleness.workload import SimulationConfig
 
 WHOLE, CHOPPED = "whole", "chopped"
 PERIODS = 3.0
-INHERITANCES = (Inheritance.NONE, Inheritance.MAX)
+INHERITANCES = (PriorityInheritance.NONE, PriorityInheritance.MAX)
 NONE, MAX = (how.value for how in INHERITANCES)
 
 
-def _pairs() -> list[Profile]:
+def _pairs() -> list[JobProfile]:
     return [t for i in range(JOBS // 2) for t in (table(f"a{i:02}"), table(f"b{i:02}", 10.0, f"a{i:02}"))]
 
 
@@ -25,7 +25,8 @@ def _setups() -> dict[str, dict[str, Series]]:
         f"{length}, inheritance {how.value}": series
         for how in INHERITANCES
         for length, series in for_each_length(
-            _pairs(), {WHOLE: Way(inheritance=how), CHOPPED: Way(inheritance=how, chop=PERIODS)}
+            _pairs(),
+            {WHOLE: SimulationConfig(inheritance=how), CHOPPED: SimulationConfig(inheritance=how, chop=PERIODS)},
         ).items()
     }
 

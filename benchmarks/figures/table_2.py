@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from benchmarks.figures.experiment import Series
-from tidemill.scheduler.job import Cost, Profile
-from tidemill.sim.staleness.workload import Slowdown, Way, Workload
+from tidemill.scheduler.job import JobProfile, UpdateCost
+from tidemill.sim.staleness.workload import SimulationConfig, Slowdown, Workload
 
 START, RATE, PERIOD = 1.0, 0.1, 100.0
 JOBS, TRACKS, NOISE = 30, 4, 0.5
@@ -34,20 +34,24 @@ PARAMETERS: Mapping[str, str] = {
 """As for every figure that does not say otherwise."""
 
 
-def table(name: str, priority: float = 1.0, *parents: str, period: float = PERIOD, rate: float = RATE) -> Profile:
-    return Profile(name, period, Cost(START, rate), priority, parents)
+def table(name: str, priority: float = 1.0, *parents: str, period: float = PERIOD, rate: float = RATE) -> JobProfile:
+    return JobProfile(name, period, UpdateCost(START, rate), priority, parents)
 
 
-def many(count: int, word: str, priority: float = 1.0, *, period: float = PERIOD, rate: float = RATE) -> list[Profile]:
+def many(
+    count: int, word: str, priority: float = 1.0, *, period: float = PERIOD, rate: float = RATE
+) -> list[JobProfile]:
     return [table(f"{word}{i:02}", priority, period=period, rate=rate) for i in range(count)]
 
 
-def at_loads(tables: Iterable[Profile], slowdown: Slowdown | None, tracks: int = TRACKS) -> Callable[[float], Workload]:
+def at_loads(
+    tables: Iterable[JobProfile], slowdown: Slowdown | None, tracks: int = TRACKS
+) -> Callable[[float], Workload]:
     """The same tables at any load."""
-    return Workload(tuple(tables), tracks, slowdown, NOISE).at
+    return Workload(tuple(tables), tracks, slowdown, NOISE).scale_to_load
 
 
-def for_each_length(tables: Iterable[Profile], ways: Mapping[str, Way]) -> dict[str, dict[str, Series]]:
+def for_each_length(tables: Iterable[JobProfile], ways: Mapping[str, SimulationConfig]) -> dict[str, dict[str, Series]]:
     """A set-up for each length of slow times."""
     profiles = list(tables)
     return {

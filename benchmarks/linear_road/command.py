@@ -14,7 +14,7 @@ from benchmarks.linear_road import rating
 from benchmarks.linear_road.traffic import Plan
 from benchmarks.scratch import scratch
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, table, tell, write
+from tidemill.cli.output import build_table, print_message, show_answer, write_output
 
 File = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Position reports and queries, as CSV.")]
 
@@ -43,17 +43,17 @@ def linear_road(
         plan = Plan(expressways=expressways, seconds=seconds, start=start, seed=seed)
         files = rating.Files(input=input, history=history, output=output, plot=plot)
         if rate:
-            document = rating.rate(directory, plan=plan, tell=tell)
+            document = rating.rate(directory, plan=plan, tell=print_message)
         elif policy:
-            document = rating.compare(directory, policies=policy, plan=plan, files=files, tell=tell)
+            document = rating.compare(directory, policies=policy, plan=plan, files=files, tell=print_message)
         else:
-            document = rating.measure(directory, plan=plan, files=files, check=check, tell=tell)
+            document = rating.measure(directory, plan=plan, files=files, check=check, tell=print_message)
     if as_json:
-        write(json.dumps(document) + "\n")
+        write_output(json.dumps(document) + "\n")
     elif rate:
         tries = [[t["expressways"], t["verdict"], t["under_2_s"]] for t in document["tries"]]
-        show(False, document, table("", (">expressways", "verdict", ">under 2 s"), tries))
-        write(f"\nL-rating over {seconds} s from second {start}: {document['rating']:g}\n")
+        show_answer(False, document, build_table("", (">expressways", "verdict", ">under 2 s"), tries))
+        write_output(f"\nL-rating over {seconds} s from second {start}: {document['rating']:g}\n")
     elif policy:
         _show_policies(document)
     else:
@@ -76,8 +76,8 @@ def linear_road_kernel(
     plan = Plan(seconds=seconds, start=start, seed=seed)
     with scratch() as directory:
         sizes = tuple(expressways or (1.0, 4.0))
-        document = kernel.measure(directory, plan=plan, batch=batch, sizes=sizes, check=check, tell=tell)
-    write(json.dumps(document, indent=None if as_json else 2) + "\n")
+        document = kernel.measure(directory, plan=plan, batch=batch, sizes=sizes, check=check, tell=print_message)
+    write_output(json.dumps(document, indent=None if as_json else 2) + "\n")
 
 
 def _show_policies(document: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ def _show_policies(document: Mapping[str, Any]) -> None:
         [p["policy"], *(p["response_s"][kind].get(share, "–") for kind, share in kinds), p["verdict"]]
         for p in document["policies"]
     ]
-    show(False, dict(document), table("Response times in seconds, by policy", heads, rows))
+    show_answer(False, dict(document), build_table("Response times in seconds, by policy", heads, rows))
 
 
 def _show(document: Mapping[str, Any]) -> None:
@@ -96,10 +96,10 @@ def _show(document: Mapping[str, Any]) -> None:
     rows = [[kind, *(found.get(n, "–") for n in names)] for kind, found in document["response_s"].items()]
     costs = [[part, *(found.get(n, "–") for n in names)] for part, found in document["batch_ms"].items()]
     heads = tuple(f">{n}" for n in names)
-    show(
+    show_answer(
         False,
         dict(document),
-        table("Response times in seconds", ("answers", *heads), rows),
-        table("What a batch costs, in milliseconds", ("part", *heads), costs),
+        build_table("Response times in seconds", ("answers", *heads), rows),
+        build_table("What a batch costs, in milliseconds", ("part", *heads), costs),
     )
-    write(f"\n{document['under_2_s']:.2%} of the answers within 2 s; verdict: {document['verdict']}\n")
+    write_output(f"\n{document['under_2_s']:.2%} of the answers within 2 s; verdict: {document['verdict']}\n")

@@ -15,12 +15,12 @@ from benchmarks.linear_road.live import Clock, Lap, Live, Tell, collected, too_l
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, Columns, cut, stacked
 from benchmarks.linear_road.tolling import SPENDING, TOLLING, two_flows
 from tidemill.app.project import Project
-from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.settings import MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import RunFailed
 from tidemill.model.block import Block
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.runtime.runs.dispatch import Dispatch, Way
+from tidemill.runtime.runs.dispatch import DispatchConfig, RunDispatcher
 
 FLOWS = (TOLLING, SPENDING)
 PAUSE = 0.01
@@ -31,13 +31,13 @@ def play(directory: Path, rows: Columns, history: Columns, policy: str, clock: C
     """Answer all rows under a policy; everything is under the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = int(rows["xway"].max(initial=0)) + 1
-    settings = Settings(upkeep=UpkeepSettings(automatic=False))
+    settings = Settings(upkeep=MaintenanceSettings(automatic=False))
     with Tidemill(directory, settings, Project((two_flows(roads).declared(),))) as mill:
         mill.apply()
         mill.insert("history", written(directory, history, HISTORY))
         for flow in FLOWS:
             mill.run(flow)  # whatever is only done once comes before the clock starts
-        dispatch = Dispatch(mill.catalog, Way(policy, "single", "none", tracks=1))
+        dispatch = RunDispatcher(mill.catalog, DispatchConfig(policy, "single", "none", tracks=1))
         return collected(mill, list(_Day(mill, dispatch, directory, list(cut(rows, 1)), clock).laps(tell)))
 
 
@@ -46,7 +46,7 @@ class _Day:
     """The seconds of a run: inserted when they are over, and answered when a flow has its turn."""
 
     mill: Tidemill
-    dispatch: Dispatch
+    dispatch: RunDispatcher
     directory: Path
     seconds: Sequence[Columns]
     clock: Clock
@@ -83,7 +83,7 @@ class _Day:
         self.mill.insert("reports", written(self.directory, rows, INPUT))
         for flow in FLOWS:
             if flow not in self.asked:
-                self.mill.catalog.request(RunKind.FLOW, flow)
+                self.mill.catalog.request_run(RunKind.FLOW, flow)
                 self.asked[flow] = self._second(self.done)
         self.done += len(over)
         return len(rows["time"]), self.clock.now() - began
@@ -92,21 +92,21 @@ class _Day:
         """The run of one flow, if the dispatcher starts one."""
         if not self.asked:
             return None
-        started = self.dispatch.starts(self.mill.catalog.runnable(), time.time())
+        started = self.dispatch.start_runs(self.mill.catalog.list_runnable_runs(), time.time())
         if not started:
             return None
         (one,) = started
         began, second = self.clock.now(), self.asked.pop(one.run.subject)
         self.mill.execute(one.run)
-        self.dispatch.ended(one, time.time())
+        self.dispatch.finish_run(one, time.time())
         told = tuple(b for b in self._written(one.run) if b.channel in ANSWERS)
         return Lap(rows, second, insert, self.clock.now() - began, self._shown(), told)
 
     def _written(self, run: Run) -> Sequence[Block]:
-        ended = self.mill.catalog.run(run.id)
+        ended = self.mill.catalog.read_run(run.id)
         if ended.state is not RunState.FINISHED:
             raise RunFailed(f"run {run.id} of {run.subject} is {ended.state}: {ended.error}")
-        return self.mill.catalog.written(run.id)
+        return self.mill.catalog.list_written_blocks(run.id)
 
     def _wait(self) -> None:
         """Until the next second is over; with something to do, until the policy may have changed its mind."""

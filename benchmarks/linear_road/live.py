@@ -23,7 +23,7 @@ from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns
 from benchmarks.linear_road.tolling import TOLLING, workflow
 from benchmarks.linear_road.validator import Verdict, expected, judged
 from tidemill.app.project import Project
-from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.settings import MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Block
 
@@ -69,7 +69,7 @@ def play(directory: Path, rows: Columns, history: Columns, clock: Clock, tell: T
     """Answer all rows; the state of the workflow, and everything else, is under the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = ceil(int(rows["xway"].max(initial=0)) + 1)
-    settings = Settings(upkeep=UpkeepSettings(automatic=False))
+    settings = Settings(upkeep=MaintenanceSettings(automatic=False))
     with Tidemill(directory, settings, Project((workflow(roads).declared(),))) as mill:
         mill.apply()
         mill.insert("history", written(directory, history, HISTORY))
@@ -130,7 +130,7 @@ def collected(mill: Tidemill, laps: Sequence[Lap]) -> Live:
 
 
 def _rows(mill: Tidemill, block: Block) -> pa.Table:
-    return pa.concat_tables([pq.read_table(mill.store.locate(f.path)) for f in block.files])
+    return pa.concat_tables([pq.read_table(mill.store.locate_file(f.path)) for f in block.files])
 
 
 def _joined(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

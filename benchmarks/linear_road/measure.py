@@ -19,9 +19,9 @@ from benchmarks.linear_road.traffic import Plan, made
 from benchmarks.linear_road.validator import expected, judged
 from benchmarks.linear_road.vehicles import LAYOUT
 from benchmarks.linear_road.workflow import LinearRoad
-from tidemill.stream.cache import Cache
-from tidemill.stream.keyed import together
-from tidemill.stream.state_blocks import rebuilt
+from tidemill.stream.cache import StateCache
+from tidemill.stream.keyed import merge_outputs
+from tidemill.stream.state_blocks import rebuild_table
 from tidemill.stream.table import StateTable
 
 WARM_UP = 30  # seconds in which every vehicle on the road is new
@@ -67,7 +67,7 @@ def _point(directory: Path, plan: Plan, batch: int, check: bool, tell: Callable[
     road = LinearRoad(ceil(plan.expressways), history)
     tell(f"running {len(rows['time'])} rows in batches of {batch} s")
     runner = _Runner(road, directory)
-    answers = together([runner.run(part) for part in cut(rows, batch)])
+    answers = merge_outputs([runner.run(part) for part in cut(rows, batch)])
     warm = [b for b in runner.batches if b["time"] >= plan.start + WARM_UP]
     verdict = judged(expected(rows, history), answers) if check else None
     return {
@@ -92,18 +92,18 @@ class _Runner:
         directory.mkdir(parents=True)
         self._road = road
         self._directory = directory
-        self._cache = Cache(directory / "cache")
+        self._cache = StateCache(directory / "cache")
         self._written: list[Path] = []
         self.batches: list[Mapping[str, float]] = []
 
     def run(self, rows: Columns) -> Mapping[str, Columns]:
         laps, number = _Laps(), len(self.batches)
-        with self._cache.hold("vehicles", LAYOUT, f"batch {number}", self._rebuild) as held:
+        with self._cache.acquire_state("vehicles", LAYOUT, f"batch {number}", self._rebuild) as held:
             self._road.partitions[0].vehicles = held.table
             laps.end("hold")
             answers, deltas = self._road.run(rows)
             laps.end("kernel")
-            held.leave(f"batch {number + 1}")
+            held.save_version(f"batch {number + 1}")
         laps.end("leave")
         self._write(pa.concat_tables(deltas["0 vehicles"]))
         laps.end("write")
@@ -119,4 +119,4 @@ class _Runner:
         self._written.append(path)
 
     def _rebuild(self) -> StateTable:
-        return rebuilt(LAYOUT, (parquet.read_table(path) for path in self._written))
+        return rebuild_table(LAYOUT, (parquet.read_table(path) for path in self._written))

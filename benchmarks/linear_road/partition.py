@@ -12,14 +12,14 @@ from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.rows import SEGMENTS, Column, Columns
 from benchmarks.linear_road.vehicles import LAYOUT, Driven
 from tidemill.model.window import MICROSECONDS, Window
-from tidemill.stream.distinct import Distinct
-from tidemill.stream.keyed import run
-from tidemill.stream.panes import END, EVENTS, Formed, Panes
-from tidemill.stream.state_blocks import rebuilt, table_of
+from tidemill.stream.distinct import DistinctKeys
+from tidemill.stream.keyed import run_batch
+from tidemill.stream.panes import END, EVENTS, PaneAggregator, PaneResult
+from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 from tidemill.stream.table import StateTable
 
-SPEEDS = Window.of("5 minutes", "1 minute", by=["segment"], timeout=1, time="time")
-CARS = Window.of("1 minute", "1 minute", by=["segment"], timeout=1, time="time")
+SPEEDS = Window.from_text("5 minutes", "1 minute", by=["segment"], timeout=1, time="time")
+CARS = Window.from_text("1 minute", "1 minute", by=["segment"], timeout=1, time="time")
 ALL_SEGMENTS = 2**20
 NOTHING = np.empty(0, np.int64)
 
@@ -57,20 +57,20 @@ class Partition:
     """Vehicles by key, two windows over what they report, and who was seen where in this minute."""
 
     def __init__(self) -> None:
-        self.vehicles = StateTable.new(LAYOUT)
-        self._speeds = Panes(SPEEDS, ["segment"], ["spd"])
-        self._cars = Panes(CARS, ["segment"], [])
-        self._seen = Distinct(["vehicle_and_segment"])
+        self.vehicles = StateTable.create_table(LAYOUT)
+        self._speeds = PaneAggregator(SPEEDS, ["segment"], ["spd"])
+        self._cars = PaneAggregator(CARS, ["segment"], [])
+        self._seen = DistinctKeys(["vehicle_and_segment"])
 
     def drive(self, batch: Columns, conditions: Conditions) -> Driving:
         """Run rows of one minute, in which these conditions hold."""
-        outcome = run(self.vehicles, batch, Driven(conditions))
+        outcome = run_batch(self.vehicles, batch, Driven(conditions))
         seen, last = outcome.outputs["seen"], int(batch["time"][-1])
         speeds = _feed(self._speeds, seen, seen["time"], last)
-        new = self._seen.new((seen["vid"] * ALL_SEGMENTS + seen["segment"],))["vehicle_and_segment"]
+        new = self._seen.add_keys((seen["vid"] * ALL_SEGMENTS + seen["segment"],))["vehicle_and_segment"]
         cars = _feed(self._cars, {"segment": new % ALL_SEGMENTS}, np.full(len(new), last), last)
         deltas = {
-            "vehicles": table_of(outcome.changed, LAYOUT),
+            "vehicles": to_arrow_table(outcome.changed, LAYOUT),
             "seen": pa.table({"vehicle_and_segment": new, "time": np.full(len(new), last)}),
             **_kept("speeds", speeds, self._speeds),
             **_kept("cars", cars, self._cars),
@@ -81,30 +81,30 @@ class Partition:
         """Add what the windows came to that end where a minute begins (in seconds)."""
         speeds = _feed(self._speeds, {"segment": NOTHING, "spd": NOTHING}, NOTHING, begins)
         cars = _feed(self._cars, {"segment": NOTHING}, NOTHING, begins)
-        self._seen.forget()
+        self._seen.clear_keys()
         into.add(_ended(speeds.windows, begins), _ended(cars.windows, begins))
 
     def restore(self, blocks: Blocks, begins: int) -> None:
         """Go on from a state in the minute that begins at this second."""
-        self.vehicles = rebuilt(LAYOUT, blocks["vehicles"])
+        self.vehicles = rebuild_table(LAYOUT, blocks["vehicles"])
         for name, panes in (("speeds", self._speeds), ("cars", self._cars)):
-            groups = rebuilt(panes.groups.layout, blocks[f"{name} groups"])
-            kept = rebuilt(panes.panes.layout, blocks[f"{name} panes"])
-            panes.restore(groups.all(), kept.all(), begins * MICROSECONDS)
+            groups = rebuild_table(panes.groups.layout, blocks[f"{name} groups"])
+            kept = rebuild_table(panes.panes.layout, blocks[f"{name} panes"])
+            panes.restore(groups.read_all(), kept.read_all(), begins * MICROSECONDS)
         for block in blocks["seen"]:
             now = block.filter(pa.array(block["time"].to_numpy() >= begins))
-            self._seen.new((now["vehicle_and_segment"].to_numpy(),))
+            self._seen.add_keys((now["vehicle_and_segment"].to_numpy(),))
 
 
-def _feed(panes: Panes, events: Columns, seconds: Column, now: int) -> Formed:
+def _feed(panes: PaneAggregator, events: Columns, seconds: Column, now: int) -> PaneResult:
     times = seconds.astype(np.int64) * MICROSECONDS
     return panes.run(events, times, times, now * MICROSECONDS)
 
 
-def _kept(name: str, formed: Formed, panes: Panes) -> dict[str, pa.Table]:
+def _kept(name: str, formed: PaneResult, panes: PaneAggregator) -> dict[str, pa.Table]:
     return {
-        f"{name} groups": table_of(formed.groups, panes.groups.layout),
-        f"{name} panes": table_of(formed.panes, panes.panes.layout),
+        f"{name} groups": to_arrow_table(formed.groups, panes.groups.layout),
+        f"{name} panes": to_arrow_table(formed.panes, panes.panes.layout),
     }
 
 

@@ -15,8 +15,8 @@ from benchmarks.linear_road.live import Clock, Live, Tell, play, summary, verdic
 from benchmarks.linear_road.rows import ANSWERS, Columns, answer_columns, read_history, read_input
 from benchmarks.linear_road.tolling import NO_HISTORY
 from benchmarks.linear_road.traffic import Plan, made
-from tidemill.runtime.runs.dispatch import Way
-from tidemill.sim.chart import line_chart
+from tidemill.runtime.runs.dispatch import DispatchConfig
+from tidemill.sim.chart import render_line_chart
 
 Curves = dict[str, list[tuple[float, float]]]
 
@@ -53,7 +53,7 @@ def compare(
 ) -> dict[str, Any]:
     """The same rows under several policies of the dispatcher, the benchmark being two flows on one track."""
     for policy in policies:
-        Way(policy).checked()
+        DispatchConfig(policy).validate_values()
     rows, history = _rows(plan, files, tell)
     found: list[dict[str, Any]] = []
     curves: Curves = {}
@@ -135,7 +135,7 @@ def _write(path: Path, live: Live) -> None:
 
 
 def _draw(path: Path, title: str, curves: Curves) -> None:
-    path.write_text(line_chart(title, "second", "seconds", curves), encoding="utf-8")
+    path.write_text(render_line_chart(title, "second", "seconds", curves), encoding="utf-8")
 
 
 def _curves(live: Live) -> Curves:

@@ -12,8 +12,8 @@ import tidemill as tm
 from benchmarks.linear_road.places import Expenditures
 from benchmarks.linear_road.rows import ANSWERS, EXPENDITURE, HISTORY, INPUT, Column, Columns
 from benchmarks.linear_road.workflow import LinearRoad
-from tidemill.encoding.arrow_types import arrow_schema
-from tidemill.stream import Batch, Made
+from tidemill.encoding.arrow_types import to_arrow_schema
+from tidemill.stream import OperatorBatch, OperatorResult
 
 STATES = {
     "vehicles": tm.state(
@@ -92,18 +92,18 @@ class Tolling:
             own = {_inside(name): tables for name, tables in blocks.items() if name != "statistics"}
             self._road.restore({**own, **_unpacked(blocks["statistics"])})
 
-    def run(self, batch: Batch) -> Made:
+    def run(self, batch: OperatorBatch) -> OperatorResult:
         self._know(batch.whole["history"])
-        rows = batch.rows("reports")
+        rows = batch.concat_rows("reports")
         if EXPENDITURES not in self._answers:
             rows = rows.filter(pc.not_equal(rows["type"], EXPENDITURE))
         if not rows.num_rows:
-            return Made({}, {})
+            return OperatorResult({}, {})
         answers, deltas = self._road.run({name: rows[name].to_numpy() for name in INPUT})
         told = {kind: pa.table(dict(answers[kind])) for kind in self._answers}
         parts = {name: deltas.get(_inside(name), []) for name in STATES} | {"statistics": list(_packed(deltas))}
         changed = {name: _newest(parts[name], kept.key) for name, kept in STATES.items()}
-        return Made(told, {name: rows for name, rows in changed.items() if rows is not None})
+        return OperatorResult(told, {name: rows for name, rows in changed.items() if rows is not None})
 
     def _know(self, history: pa.Table) -> None:
         if history is not self._history:
@@ -121,15 +121,15 @@ class Spending:
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         """There is no state."""
 
-    def run(self, batch: Batch) -> Made:
+    def run(self, batch: OperatorBatch) -> OperatorResult:
         history = batch.whole["history"]
         if history is not self._history:
             self._history = history
             self._spent = Expenditures({name: history[name].to_numpy() for name in HISTORY})
-        rows = batch.rows("reports")
+        rows = batch.concat_rows("reports")
         asked = rows.filter(pc.equal(rows["type"], EXPENDITURE))
         answers = self._spent.answer({name: asked[name].to_numpy() for name in INPUT})
-        return Made({EXPENDITURES: pa.table(dict(answers))}, {})
+        return OperatorResult({EXPENDITURES: pa.table(dict(answers))}, {})
 
 
 def _bigints(names: Iterable[str]) -> str:
@@ -146,7 +146,7 @@ _SHAPES = {kind: _bigints(n for n in names if n != "emit") for kind, (_, names) 
 
 def _packed(deltas: Mapping[str, Sequence[pa.Table]]) -> Iterator[pa.Table]:
     """The kinds that share a channel, each with its number, in the columns of all."""
-    want = arrow_schema(STATES["statistics"].schema)
+    want = to_arrow_schema(STATES["statistics"].schema)
     for what, name in enumerate(STATISTICS):
         for rows in deltas.get(name, ()):
             have = {n: rows[n] for n in rows.column_names} | {"what": np.full(rows.num_rows, what)}

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from benchmarks.linear_road.conditions import Conditions, segment
 from benchmarks.linear_road.rows import ENTRY, EXIT, REPORT, Column
-from tidemill.stream.keyed import Columns, Step
-from tidemill.stream.layout import Layout, Rows
+from tidemill.stream.keyed import Columns, KeyedResult
+from tidemill.stream.layout import RowLayout, Rows
 
 Mask = npt.NDArray[np.bool_]
 
-LAYOUT = Layout(
+LAYOUT = RowLayout(
     ("vid",),
     {
         "balance": "i8",
@@ -45,7 +45,7 @@ class Driven:
 
     conditions: Conditions
 
-    def __call__(self, state: Rows, batch: Columns) -> Step:
+    def __call__(self, state: Rows, batch: Columns) -> KeyedResult:
         report = batch["type"] == REPORT
         asked = _balances(state[~report], {name: batch[name][~report] for name in ("time", "qid")})
         if not report.all():
@@ -55,7 +55,7 @@ class Driven:
         changed = report.copy()
         changed[report] = _accepted(before, batch)
         state[report] = after
-        return Step(state, outputs | {"balances": asked}, changed)
+        return KeyedResult(state, outputs | {"balances": asked}, changed)
 
     def _reported(self, before: Rows, batch: Columns) -> tuple[Rows, dict[str, Columns]]:
         accepted = _accepted(before, batch)

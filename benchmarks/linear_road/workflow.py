@@ -18,13 +18,13 @@ from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.partition import NOTHING, Blocks, Driving, Minute, Partition
 from benchmarks.linear_road.places import Accidents, Expenditures
 from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
-from tidemill.stream.keyed import together
-from tidemill.stream.layout import Layout
-from tidemill.stream.state_blocks import rebuilt
+from tidemill.stream.keyed import merge_outputs
+from tidemill.stream.layout import RowLayout
+from tidemill.stream.state_blocks import rebuild_table
 
 MINUTE = 60
 TOLD = ("lav", "toll", "accident")
-CONDITIONS = Layout(("segment",), dict.fromkeys((*TOLD, "begins"), "i8"))
+CONDITIONS = RowLayout(("segment",), dict.fromkeys((*TOLD, "begins"), "i8"))
 DRIVEN = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid")
 """The columns of reports and balance queries."""
 
@@ -50,7 +50,7 @@ class LinearRoad:
                 driving = self.partitions[number].drive(part, self._conditions)
                 answers.append({kind: driving.outputs[kind] for kind in LIMITS if kind in driving.outputs})
                 self._keep(number, driving, deltas)
-        return {**_NONE, **together(answers)}, deltas
+        return {**_NONE, **merge_outputs(answers)}, deltas
 
     def know(self, history: Columns) -> None:
         """From now on the tolls of days past are these."""
@@ -58,7 +58,7 @@ class LinearRoad:
 
     def restore(self, blocks: Blocks) -> None:
         """Go on from the state that all deltas make. The minute that was under way goes on as well."""
-        newest = rebuilt(CONDITIONS, blocks["conditions"]).all()
+        newest = rebuild_table(CONDITIONS, blocks["conditions"]).read_all()
         newest = newest[np.argsort(newest["segment"])]
         self._begins = int(newest["begins"][0])
         self._conditions = Conditions(*(newest[name].copy() for name in TOLD))

@@ -22,10 +22,10 @@ def test_simulations_and_decisions_are_timed() -> None:
 def test_all_tables_wait_and_one_is_chosen_for_each_track(policy: str) -> None:
     mill, jobs = waiting(policy, 200)
     assert len(jobs) == 200
-    assert len({track for _, track, _ in mill.dispatch(1.0)}) == 4
+    assert len({track for _, track, _ in mill.dispatch_jobs(1.0)}) == 4
 
 
 @pytest.mark.parametrize("policy", ["quantum", "round-robin", "rate"])
 def test_a_new_round_is_one_decision(policy: str) -> None:
     mill = new_round(policy, 50)
-    assert len(mill.dispatch(1.0)) == 1
+    assert len(mill.dispatch_jobs(1.0)) == 1

@@ -13,8 +13,8 @@ from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unli
 from benchmarks.eviction.submission import Submission
 
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
-from tidemill.retention.eviction.history import Made
-from tidemill.retention.eviction.two_sided import Clairvoyant
+from tidemill.retention.eviction.history import ProducedDataset
+from tidemill.retention.eviction.two_sided import ClairvoyantEviction
 
 
 @pytest.mark.parametrize("name", HISTORIES)
@@ -71,18 +71,20 @@ def _ratio(submissions: list[Submission], algorithm: str) -> float:
 
 def small(random: Random) -> list[Submission]:
     """A handful of submissions over few datasets, with a leaf each."""
-    inner: list[Made] = []
+    inner: list[ProducedDataset] = []
     for n in range(6):
         parents = tuple(sorted({random.choice(inner).identity for _ in range(random.randint(0, 2))})) if inner else ()
-        inner.append(Made(f"d{n}", parents, f"kind {n % 2}", float(random.randint(1, 9)), random.randint(1, 5)))
+        inner.append(
+            ProducedDataset(f"d{n}", parents, f"kind {n % 2}", float(random.randint(1, 9)), random.randint(1, 5))
+        )
     return [_asking(inner, random.sample(inner, random.randint(1, 2)), number) for number in range(8)]
 
 
-def _asking(inner: Sequence[Made], wanted: Sequence[Made], number: int) -> Submission:
+def _asking(inner: Sequence[ProducedDataset], wanted: Sequence[ProducedDataset], number: int) -> Submission:
     names = {m.identity for m in wanted}
     for made in reversed(inner):
         names |= set(made.parents) if made.identity in names else set()
-    leaf = Made(f"leaf {number}", tuple(m.identity for m in wanted), "leaf", 1.0, 1)
+    leaf = ProducedDataset(f"leaf {number}", tuple(m.identity for m in wanted), "leaf", 1.0, 1)
     return Submission("s", (*(m for m in inner if m.identity in names), leaf))
 
 
@@ -128,7 +130,7 @@ def test_no_algorithm_beats_the_best_possible_and_the_default_comes_near_it() ->
         budget = 0.3 * intermediate_bytes(submissions)
         least = best(submissions, budget)
         for name in over:
-            algorithm = Clairvoyant(demands(submissions)) if name == "clairvoyant" else ALGORITHMS[name]()
+            algorithm = ClairvoyantEviction(demands(submissions)) if name == "clairvoyant" else ALGORITHMS[name]()
             over[name].append(Replay(algorithm, budget).live(submissions).seconds / least)
     assert all(ratio >= 1 - 1e-9 for ratios in over.values() for ratio in ratios)
     means = {name: geometric_mean(ratios) for name, ratios in over.items()}

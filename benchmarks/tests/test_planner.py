@@ -8,17 +8,17 @@ import pytest
 from benchmarks.planner import _call, _costs, line, tree
 
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.planner import DynamicProgram
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.planner import DynamicProgrammingPlanner
 
 
-def generated(stock: Stock, arrivals: int = 1) -> int:
+def generated(stock: BlockInventory, arrivals: int = 1) -> int:
     layout = stock.layout
     (output,) = layout.graph.outputs
     inputs = {p[0] for p in layout.pathways[output]}
     first = next(iter(layout.channels))
     versions = {name: range(1, arrivals + 2) if name == first else [1] for name in inputs}
-    answer = DynamicProgram(layout, _costs).plan(stock, output, Timeline(versions, arrivals + 2))
+    answer = DynamicProgrammingPlanner(layout, _costs).find_plan(stock, output, Timeline(versions, arrivals + 2))
     assert answer.plan is not None
     assert answer.fallbacks == 0
     return answer.generated
@@ -29,7 +29,7 @@ def test_a_call_weighs_the_same_blocks_however_many_have_arrived() -> None:
 
 
 @pytest.mark.parametrize("workflow", [line, tree])
-def test_a_call_weighs_blocks_in_proportion_to_channels_at_most(workflow: Callable[[int], Stock]) -> None:
+def test_a_call_weighs_blocks_in_proportion_to_channels_at_most(workflow: Callable[[int], BlockInventory]) -> None:
     small, large = generated(workflow(20)), generated(workflow(200))
     assert large <= 11 * small
 

@@ -12,7 +12,7 @@ from benchmarks.workflows.scenario import DAY, HOUR, MINUTE, WEEK
 from benchmarks.workflows.table_claims import TABLE_5, TABLE_6, by_workflow
 from benchmarks.workflows.tables import Row, lag_over_time, median_lag, simulated, table_5, table_6, untimed
 
-from tidemill.planner.planner import DynamicProgram
+from tidemill.planner.planner import DynamicProgrammingPlanner
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,9 @@ def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
     """Everything is processed once either way, the rest when it is a day old; that starts fewer steps."""
     until = 8 * (DAY + HOUR // 2) + MINUTE  # when it has just been processed for the eighth time
     costs = [
-        Simulation(scenario, lambda layout, s=scenario: DynamicProgram(layout, s.costs), lambda _: 1.0, untimed)
+        Simulation(
+            scenario, lambda layout, s=scenario: DynamicProgrammingPlanner(layout, s.costs), lambda _: 1.0, untimed
+        )
         .run(until)
         .cost
         for scenario in (FEEDBACK, synchronous(FEEDBACK))

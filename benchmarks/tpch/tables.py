@@ -15,8 +15,8 @@ from benchmarks.tpch.refreshes import deleted_orders, new_orders
 from benchmarks.tpch.texts import text_of
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
-from tidemill.model.block import Kind
-from tidemill.spark.types import schema_of
+from tidemill.model.block import BlockKind
+from tidemill.spark.types import read_schema
 
 REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float, int], dict[str, DataFrame]]] = {
     "RF1": new_orders,
@@ -32,7 +32,7 @@ def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.
     """Every table as an input with its key, and each named query as a table."""
     made = tm.Workflow("tpch")
     for table, rows in tables.items():
-        made.input(table, str(schema_of(rows)), key=KEYS[table])
+        made.input(table, str(read_schema(rows)), key=KEYS[table])
     for name, number in queries.items():
         made.sql(name, text_of(number))
     return made
@@ -41,7 +41,7 @@ def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.
 def load(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
     """The first content: bases, which need no merging."""
     for table, rows in tables.items():
-        mill.insert(table, rows, kind=Kind.BASE)
+        mill.insert(table, rows, kind=BlockKind.BASE)
 
 
 def apply(mill: Tidemill, refresh: str, share: float, turn: int = 0) -> None:

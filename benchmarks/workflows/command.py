@@ -15,7 +15,7 @@ from benchmarks.workflows.scenario import WEEK
 from benchmarks.workflows.table_claims import SEEDS_5, SEEDS_6, TABLE_5, TABLE_6, by_workflow
 from benchmarks.workflows.tables import TEN_WEEKS, TWELVE_HOURS, Row, table_5, table_6
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, table
+from tidemill.cli.output import build_table, show_answer
 
 
 class Which(StrEnum):
@@ -62,10 +62,10 @@ def workflows(
     judgement = declaration.judge(by_workflow(rows))
     as_declared = duration == usual and seeds in (None, many)
     headings = ("workflow", "mode", ">lag", ">cost", ">repairs", ">scheduler s", ">paper's lag", ">paper's cost")
-    show(
+    show_answer(
         as_json,
         {"table": int(which), "rows": rows, "as_declared": as_declared, **judgement.to_json()},
-        table(f"table {which}", headings, (_cells(row) for row in rows)),
+        build_table(f"table {which}", headings, (_cells(row) for row in rows)),
         *judgement.to_text(),
     )
     report_changes(judgement, as_declared=as_declared)

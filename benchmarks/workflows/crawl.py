@@ -18,39 +18,39 @@ from tidemill.planner.graph import (
     DIFFERENCE,
     NOTHING,
     STRENGTHEN,
-    Bounds,
-    Channel,
-    Graph,
-    Shape,
-    Take,
-    Task,
-    Variant,
+    BlockShape,
+    ChannelBounds,
+    ChannelNode,
+    PlanningGraph,
+    PortRequirement,
+    TaskNode,
+    VariantNode,
 )
 
-B, D, M, W = Shape.BASE, Shape.STRONG, Shape.MONOTONE, Shape.WEAK
-BASE, DELTA, NEW = Take(B), Take(D), Take(M)
+B, D, M, W = BlockShape.BASE, BlockShape.STRONG, BlockShape.MONOTONE, BlockShape.WEAK
+BASE, DELTA, NEW = PortRequirement(B), PortRequirement(D), PortRequirement(M)
 SELECTIONS = ("top", "periodic", "adaptive")
 
 
-def _selection(name: str, fetched: str) -> Task:
-    return Task(name, (fetched, "indegrees"), (name,), (Variant("batch", (BASE, BASE), (B,)),))
+def _selection(name: str, fetched: str) -> TaskNode:
+    return TaskNode(name, (fetched, "indegrees"), (name,), (VariantNode("batch", (BASE, BASE), (B,)),))
 
 
-def _only(name: str) -> Variant:
-    return Variant(name, tuple(DELTA if s == name else NOTHING for s in SELECTIONS), (D,))
+def _only(name: str) -> VariantNode:
+    return VariantNode(name, tuple(DELTA if s == name else NOTHING for s in SELECTIONS), (D,))
 
 
-GRAPH = Graph(
+GRAPH = PlanningGraph(
     channels=(
-        Channel("fetched", conversions=(APPLY,)),
-        Channel("successful", Bounds({("fetched",): 0}), conversions=(APPLY,)),
-        Channel("shingles", Bounds({("fetched",): 0}), conversions=(APPLY,)),
-        Channel("links", conversions=(APPLY_WEAK, STRENGTHEN)),
-        Channel("indegrees", conversions=(APPLY_WEAK,)),
-        *(Channel(name, conversions=(DIFFERENCE,)) for name in SELECTIONS),
-        Channel(
+        ChannelNode("fetched", conversions=(APPLY,)),
+        ChannelNode("successful", ChannelBounds({("fetched",): 0}), conversions=(APPLY,)),
+        ChannelNode("shingles", ChannelBounds({("fetched",): 0}), conversions=(APPLY,)),
+        ChannelNode("links", conversions=(APPLY_WEAK, STRENGTHEN)),
+        ChannelNode("indegrees", conversions=(APPLY_WEAK,)),
+        *(ChannelNode(name, conversions=(DIFFERENCE,)) for name in SELECTIONS),
+        ChannelNode(
             "queue",
-            Bounds(
+            ChannelBounds(
                 {
                     ("fetched", "successful", "top"): HOUR,
                     ("fetched", "successful", "periodic"): DAY,
@@ -62,20 +62,37 @@ GRAPH = Graph(
         ),
     ),
     tasks=(
-        Task("log", ("fetched",), ("successful",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
-        Task("shingle", ("fetched",), ("shingles",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
-        Task("extract", ("fetched",), ("links",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (W,)))),
-        Task("count", ("links",), ("indegrees",), (Variant("batch", (BASE,), (B,)), Variant("new", (DELTA,), (W,)))),
+        TaskNode(
+            "log",
+            ("fetched",),
+            ("successful",),
+            (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (M,))),
+        ),
+        TaskNode(
+            "shingle",
+            ("fetched",),
+            ("shingles",),
+            (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (M,))),
+        ),
+        TaskNode(
+            "extract", ("fetched",), ("links",), (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (W,)))
+        ),
+        TaskNode(
+            "count",
+            ("links",),
+            ("indegrees",),
+            (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (DELTA,), (W,))),
+        ),
         _selection("top", "successful"),
         _selection("periodic", "successful"),
         _selection("adaptive", "shingles"),
-        Task(
+        TaskNode(
             "union",
             SELECTIONS,
             ("queue",),
             (
-                Variant("batch", (BASE, BASE, BASE), (B,)),
-                Variant("all", (DELTA, DELTA, DELTA), (D,)),
+                VariantNode("batch", (BASE, BASE, BASE), (B,)),
+                VariantNode("all", (DELTA, DELTA, DELTA), (D,)),
                 *(_only(name) for name in SELECTIONS),
             ),
         ),

@@ -11,37 +11,50 @@ from __future__ import annotations
 
 from benchmarks.workflows.rates import GIGABYTE, SCAN, Work, mapped, picked
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
-from tidemill.planner.graph import APPLY, NOTHING, Bounds, Channel, Graph, Shape, Take, Task, Variant
+from tidemill.planner.graph import (
+    APPLY,
+    NOTHING,
+    BlockShape,
+    ChannelBounds,
+    ChannelNode,
+    PlanningGraph,
+    PortRequirement,
+    TaskNode,
+    VariantNode,
+)
 
-B, M = Shape.BASE, Shape.MONOTONE
-BASE, NEW = Take(B), Take(M)
+B, M = BlockShape.BASE, BlockShape.MONOTONE
+BASE, NEW = PortRequirement(B), PortRequirement(M)
 SHARES = {"news": 0.03, "other": 0.97}
 
 
-def _split(channel: str) -> Task:
-    return Task(
-        f"split {channel}", ("log",), (channel,), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))
+def _split(channel: str) -> TaskNode:
+    return TaskNode(
+        f"split {channel}",
+        ("log",),
+        (channel,),
+        (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (M,))),
     )
 
 
-GRAPH = Graph(
+GRAPH = PlanningGraph(
     channels=(
-        Channel("log", conversions=(APPLY,)),
-        Channel("news", conversions=(APPLY,)),
-        Channel("other", conversions=(APPLY,)),
-        Channel("feedback", Bounds({("log", "news"): 0, ("log", "other"): DAY}), accepts=frozenset([B, M])),
+        ChannelNode("log", conversions=(APPLY,)),
+        ChannelNode("news", conversions=(APPLY,)),
+        ChannelNode("other", conversions=(APPLY,)),
+        ChannelNode("feedback", ChannelBounds({("log", "news"): 0, ("log", "other"): DAY}), accepts=frozenset([B, M])),
     ),
     tasks=(
         *map(_split, SHARES),
-        Task(
+        TaskNode(
             "union",
             ("news", "other"),
             ("feedback",),
             (
-                Variant("batch", (BASE, BASE), (B,)),
-                Variant("both", (NEW, NEW), (M,)),
-                Variant("news", (NEW, NOTHING), (M,)),
-                Variant("other", (NOTHING, NEW), (M,)),
+                VariantNode("batch", (BASE, BASE), (B,)),
+                VariantNode("both", (NEW, NEW), (M,)),
+                VariantNode("news", (NEW, NOTHING), (M,)),
+                VariantNode("other", (NOTHING, NEW), (M,)),
             ),
         ),
     ),

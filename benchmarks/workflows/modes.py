@@ -7,10 +7,10 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.workflows.scenario import Scenario
-from tidemill.planner.baselines import Chance, Greedy
-from tidemill.planner.graph import Bounds, Channel, Graph, Shape
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.planner import DynamicProgram, Planner
+from tidemill.planner.baselines import GreedyPlanner, RandomPlanner
+from tidemill.planner.graph import BlockShape, ChannelBounds, ChannelNode, PlanningGraph
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.planner import DynamicProgrammingPlanner, Planner
 
 ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Async/Batch", "Sync/Batch"
 
@@ -19,12 +19,12 @@ def synchronous(scenario: Scenario) -> Scenario:
     """Only consistent blocks are made."""
     derived = {name for task in scenario.graph.tasks for name in task.writes}
     channels = tuple(_strict(c) if c.name in derived else c for c in scenario.graph.channels)
-    return replace(scenario, graph=Graph(channels, scenario.graph.tasks))
+    return replace(scenario, graph=PlanningGraph(channels, scenario.graph.tasks))
 
 
 def in_batch(scenario: Scenario) -> Scenario:
     """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
-    only = frozenset([Shape.BASE])
+    only = frozenset([BlockShape.BASE])
     channels = tuple(
         replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.makes in only))
         for c in scenario.graph.channels
@@ -33,11 +33,11 @@ def in_batch(scenario: Scenario) -> Scenario:
         replace(t, variants=tuple(v for v in t.variants if {*v.makes, *(k.shape for k in v.takes)} == only))
         for t in scenario.graph.tasks
     )
-    return replace(scenario, graph=Graph(channels, tasks))
+    return replace(scenario, graph=PlanningGraph(channels, tasks))
 
 
-def _strict(channel: Channel) -> Channel:
-    return replace(channel, bounds=Bounds(channel.bounds.staleness, inconsistency=0))
+def _strict(channel: ChannelNode) -> ChannelNode:
+    return replace(channel, bounds=ChannelBounds(channel.bounds.staleness, inconsistency=0))
 
 
 MODES: Mapping[str, Callable[[Scenario], Scenario]] = {
@@ -48,11 +48,11 @@ MODES: Mapping[str, Callable[[Scenario], Scenario]] = {
 }
 """The rows of the paper's table 5."""
 
-PlannerOf = Callable[[Scenario, Layout, Random], Planner]
+PlannerOf = Callable[[Scenario, GraphIndex, Random], Planner]
 
 PLANNERS: Mapping[str, PlannerOf] = {
-    "DP": lambda scenario, layout, _: DynamicProgram(layout, scenario.costs),
-    "GREEDY": lambda scenario, layout, _: Greedy(layout, scenario.costs),
-    "RANDOM": lambda scenario, layout, random: Chance(layout, scenario.costs, random),
+    "DP": lambda scenario, layout, _: DynamicProgrammingPlanner(layout, scenario.costs),
+    "GREEDY": lambda scenario, layout, _: GreedyPlanner(layout, scenario.costs),
+    "RANDOM": lambda scenario, layout, random: RandomPlanner(layout, scenario.costs, random),
 }
 """The rows of the paper's table 6."""

@@ -11,7 +11,7 @@ from benchmarks.workflows.run import Outcome
 from benchmarks.workflows.scenario import HOUR
 from benchmarks.workflows.tables import simulated
 from tidemill.model.time import Version
-from tidemill.sim.chart import line_chart
+from tidemill.sim.chart import render_line_chart
 
 DAY = 24 * HOUR
 POINTS = 200
@@ -30,12 +30,12 @@ def charts(duration: Version, seed: int = 1) -> Iterator[tuple[str, str]]:
 
 def _lags(name: str, outcomes: Mapping[str, Outcome]) -> str:
     lines = {mode: [(t / DAY, log10(max(lag, 1e-6))) for t, lag in _thin(o.lags)] for mode, o in outcomes.items()}
-    return line_chart(f"{name}: lag", "days", "log10 of CPU hours", lines)
+    return render_line_chart(f"{name}: lag", "days", "log10 of CPU hours", lines)
 
 
 def _costs(name: str, outcomes: Mapping[str, Outcome]) -> str:
     lines = {mode: [(t / DAY, cost) for t, cost in _thin(o.costs)] for mode, o in outcomes.items()}
-    return line_chart(f"{name}: cost so far", "days", "CPU hours", lines)
+    return render_line_chart(f"{name}: cost so far", "days", "CPU hours", lines)
 
 
 def _thin(points: list[tuple[Version, float]]) -> list[tuple[Version, float]]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from tidemill.planner.graph import Block, Conversion, Graph, Shape, Size
-from tidemill.planner.steps import Estimate
+from tidemill.planner.graph import BlockNode, BlockShape, DataSize, PlanningGraph, ShapeConversion
+from tidemill.planner.steps import CostEstimate
 
 GIGABYTE = 1e9
 ROW = 100.0  # bytes
@@ -46,28 +46,32 @@ def grouped(yields: float) -> Work:
 
 
 CONVERSIONS: Mapping[str, Work] = {
-    Conversion(Shape.STRONG, Shape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 1.0),)),
-    Conversion(Shape.WEAK, Shape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 0.5),)),  # half replaces what was there
-    Conversion(Shape.WEAK, Shape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 1.5),)),  # old rows taken back as well
-    Conversion(Shape.BASE, Shape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 0.1),)),
+    ShapeConversion(BlockShape.STRONG, BlockShape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 1.0),)),
+    ShapeConversion(BlockShape.WEAK, BlockShape.BASE).name: Work(
+        (SHUFFLE, SHUFFLE), ((1.0, 0.5),)
+    ),  # half replaces what was there
+    ShapeConversion(BlockShape.WEAK, BlockShape.STRONG).name: Work(
+        (SHUFFLE, SHUFFLE), ((0.0, 1.5),)
+    ),  # old rows taken back as well
+    ShapeConversion(BlockShape.BASE, BlockShape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 0.1),)),
 }
 
 
 class Rates:
     """The costs of a workflow's steps, given what its variants do."""
 
-    def __init__(self, graph: Graph, work: Mapping[tuple[str, str], Work]) -> None:
+    def __init__(self, graph: PlanningGraph, work: Mapping[tuple[str, str], Work]) -> None:
         tasks = {(t.name, v.name): work[t.name, v.name] for t in graph.tasks for v in t.variants}
         conversions = {(c.name, k.name): CONVERSIONS[k.name] for c in graph.channels for k in c.conversions}
         self._work = tasks | conversions
 
-    def __call__(self, task: str, variant: str, reads: Sequence[Block]) -> Estimate:
+    def __call__(self, task: str, variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
         work = self._work[task, variant]
         read = [block.size.bytes for block in reads]
         made = [sum(map(mul, yields, read)) for yields in work.yields]
         hours = sum(map(mul, work.hours, read)) + WRITE * sum(made)
-        return Estimate(START + hours / GIGABYTE, tuple([sized(m) for m in made]))
+        return CostEstimate(START + hours / GIGABYTE, tuple([sized(m) for m in made]))
 
 
-def sized(amount: float) -> Size:
-    return Size(amount / ROW, amount)
+def sized(amount: float) -> DataSize:
+    return DataSize(amount / ROW, amount)

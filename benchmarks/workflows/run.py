@@ -20,13 +20,13 @@ from typing import TypeVar
 from benchmarks.workflows.rates import sized
 from benchmarks.workflows.scenario import HOUR, Feed, Scenario
 from tidemill.model.time import Timeline, Version
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.bounds import own
-from tidemill.planner.graph import Block, Shape, Size
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.planner import DynamicProgram, Planner, due_at
-from tidemill.planner.steps import Answer, Plan, Step
-from tidemill.planner.vector import NEVER, Clock, Ends
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.bounds import get_declared_limit
+from tidemill.planner.graph import BlockNode, BlockShape, DataSize
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.planner import DynamicProgrammingPlanner, Planner, find_due_time
+from tidemill.planner.steps import Plan, PlanResult, PlanStep
+from tidemill.planner.vector import NEVER, Ends, PlanningClock
 
 MACHINES = 10_000
 SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian that is half of the value off on average
@@ -63,12 +63,12 @@ class Simulation:
     """One run of a scenario."""
 
     def __init__(
-        self, scenario: Scenario, planner: Callable[[Layout], Planner], noise: Noise, stopwatch: Stopwatch
+        self, scenario: Scenario, planner: Callable[[GraphIndex], Planner], noise: Noise, stopwatch: Stopwatch
     ) -> None:
-        self._layout = Layout(scenario.graph)
+        self._layout = GraphIndex(scenario.graph)
         self._scenario, self._noise, self._stopwatch = scenario, noise, stopwatch
         self._planner = planner(self._layout)
-        self._stock = Stock(self._layout)
+        self._stock = BlockInventory(self._layout)
         self._versions: dict[str, list[Version]] = {name: [] for name in scenario.feeds}
         self._events: list[tuple[Version, int, Callable[[], None]]] = []
         self._order = count()
@@ -100,22 +100,26 @@ class Simulation:
     def _begin(self, channel: str, feed: Feed, number: int) -> None:
         first = number + 1
         self._versions[channel].append(first)
-        self._stock.add(Block(channel, Shape.BASE, None, ((first,),), sized(feed.already)))
+        self._stock.add_block(BlockNode(channel, BlockShape.BASE, None, ((first,),), sized(feed.already)))
         self._at(feed.every + feed.phase, lambda: self._arrive(channel, feed))
 
     def _prepare(self, output: str) -> None:
         """What was there before has been processed before, and is not measured."""
-        plan = DynamicProgram(self._layout, self._scenario.costs).plan(self._stock, output, self._timeline).plan
+        plan = (
+            DynamicProgrammingPlanner(self._layout, self._scenario.costs)
+            .find_plan(self._stock, output, self._timeline)
+            .plan
+        )
         if plan is not None:
-            self._stock.pin(plan.reads)
+            self._stock.pin_blocks(plan.reads)
             self._commit(plan, [block for step in plan.steps for block in step.makes])
 
     def _arrive(self, channel: str, feed: Feed) -> None:
         versions = self._versions[channel]
         before = versions[-1]
         versions.append(self._now)
-        block = Block(channel, feed.shape, ((before,),), ((self._now,),), sized(feed.bytes))
-        self._timed(lambda: self._stock.add(block))
+        block = BlockNode(channel, feed.shape, ((before,),), ((self._now,),), sized(feed.bytes))
+        self._timed(lambda: self._stock.add_block(block))
         self._at(self._now + feed.every, lambda: self._arrive(channel, feed))
 
     @property
@@ -124,13 +128,13 @@ class Simulation:
         return Timeline(self._versions, self._now + 1)
 
     @property
-    def _clock(self) -> Clock:
-        return Clock(self._timeline, self._layout.inputs)
+    def _clock(self) -> PlanningClock:
+        return PlanningClock(self._timeline, self._layout.inputs)
 
     def _look(self) -> None:
         """Is something too stale, or when will it be?"""
         for output in self._layout.graph.outputs:
-            due = None if output in self._busy else due_at(self._stock, output, self._timeline)
+            due = None if output in self._busy else find_due_time(self._stock, output, self._timeline)
             if due is None:
                 continue
             if due <= self._timeline.now:
@@ -140,13 +144,13 @@ class Simulation:
                 self._at(due - 1, lambda: None)
 
     def _repair(self, output: str) -> None:
-        answer = self._timed(lambda: self._planner.plan(self._stock, output, self._timeline))
+        answer = self._timed(lambda: self._planner.find_plan(self._stock, output, self._timeline))
         self._note(answer)
         if answer.plan is None:
             return  # tried again when something happens
         self._start(answer.plan)
 
-    def _note(self, answer: Answer) -> None:
+    def _note(self, answer: PlanResult) -> None:
         outcome = self.outcome
         outcome.calls += 1
         outcome.unplanned += answer.plan is None
@@ -155,23 +159,23 @@ class Simulation:
 
     def _start(self, plan: Plan) -> None:
         self._busy.add(plan.goal)
-        self._timed(lambda: self._stock.pin(plan.reads))
+        self._timed(lambda: self._stock.pin_blocks(plan.reads))
         cost, made = self._run_steps(plan)
         self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan, cost, made))
 
-    def _run_steps(self, plan: Plan) -> tuple[float, dict[Block, Block]]:
+    def _run_steps(self, plan: Plan) -> tuple[float, dict[BlockNode, BlockNode]]:
         """What a plan really costs, and what it makes. A step reads what others made, not what was expected of them."""
         total = 0.0
-        made: dict[Block, Block] = {}
+        made: dict[BlockNode, BlockNode] = {}
         for step in plan.steps:
             reads = tuple(made.get(block, block) for block in step.reads)
             cost, sizes = self._scenario.costs(step.task, step.variant, reads)
             total += cost * self._noise(f"{step.task} {step.variant} {step.makes[0]!r}")
             for block, size in zip(step.makes, sizes, strict=True):
-                made[block] = self._really_made(step, block.of_size(size))
+                made[block] = self._really_made(step, block.resize_block(size))
         return total, made
 
-    def _finish(self, plan: Plan, cost: float, made: dict[Block, Block]) -> None:
+    def _finish(self, plan: Plan, cost: float, made: dict[BlockNode, BlockNode]) -> None:
         """All that a plan made becomes visible together, and its goal is handed over.
 
         It is paid now: at the end of a simulation, planners that make one plan of a repair or several pay alike.
@@ -185,28 +189,28 @@ class Simulation:
         if plan.delivers is not None:
             self._measure(plan.goal, before)
 
-    def _commit(self, plan: Plan, made: list[Block]) -> None:
+    def _commit(self, plan: Plan, made: list[BlockNode]) -> None:
         """What was read stays pinned until all that was made of it is there: only then is it known who stands where."""
         for block in made:
-            self._stock.add(block)
+            self._stock.add_block(block)
         if plan.delivers is not None:
-            self._stock.deliver(plan.delivers)
-        self._stock.unpin(plan.reads)
+            self._stock.deliver_block(plan.delivers)
+        self._stock.unpin_blocks(plan.reads)
         touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
-        self._stock.settle(touched, self._clock)
+        self._stock.trim_channels(touched, self._clock)
 
-    def _really_made(self, step: Step, block: Block) -> Block:
+    def _really_made(self, step: PlanStep, block: BlockNode) -> BlockNode:
         """What a step makes. A base that a delta was applied to is the size it is: noise would add up for ever."""
-        steady = step.task == block.channel and block.shape is Shape.BASE
-        return block if steady else block.of_size(_times(block.size, self._noise(f"size of {block!r}")))
+        steady = step.task == block.channel and block.shape is BlockShape.BASE
+        return block if steady else block.resize_block(_times(block.size, self._noise(f"size of {block!r}")))
 
     def _ends(self, output: str) -> Ends:
-        return self._clock.ends(output, self._stock.delivered(output))
+        return self._clock.find_ends(output, self._stock.get_delivered(output))
 
     def _measure(self, output: str, before: Ends) -> None:
         """How long each pathway that was too stale had been so."""
-        limit, after = own(self._layout, output), self._ends(output)
-        self.outcome.broken += not limit.consistent(self._stock.delivered(output), after)
+        limit, after = get_declared_limit(self._layout, output), self._ends(output)
+        self.outcome.broken += not limit.is_consistent(self._stock.get_delivered(output), after)
         for bound, was, now in zip(limit.staleness, before, after, strict=True):
             if bound is not None and was != NEVER and was < now and was + bound < self._now:
                 self.outcome.lags.append((self._now, (self._now - was - bound) * MACHINES / HOUR))
@@ -219,5 +223,5 @@ class Simulation:
             self.outcome.scheduler_s += self._stopwatch() - began
 
 
-def _times(size: Size, factor: float) -> Size:
-    return Size(size.rows * factor, size.bytes * factor)
+def _times(size: DataSize, factor: float) -> DataSize:
+    return DataSize(size.rows * factor, size.bytes * factor)

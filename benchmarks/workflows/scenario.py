@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.workflows.rates import Rates, Work
 from tidemill.model.time import Version
-from tidemill.planner.graph import Graph, Shape
+from tidemill.planner.graph import BlockShape, PlanningGraph
 
 MINUTE: Version = 60 * 1_000_000
 HOUR = 60 * MINUTE
@@ -23,7 +23,7 @@ class Feed:
     already: float
     every: Version = 30 * MINUTE
     phase: Version = 0  # how long after the first moment the first arrives
-    shape: Shape = Shape.MONOTONE
+    shape: BlockShape = BlockShape.MONOTONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Figure:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     name: str
-    graph: Graph
+    graph: PlanningGraph
     feeds: Mapping[str, Feed]
     work: Mapping[tuple[str, str], Work]
     paper: Mapping[str, Figure]  # by mode

@@ -11,36 +11,55 @@ from __future__ import annotations
 
 from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, grouped, mapped
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
-from tidemill.planner.graph import APPLY, APPLY_WEAK, STRENGTHEN, Bounds, Channel, Graph, Shape, Take, Task, Variant
+from tidemill.planner.graph import (
+    APPLY,
+    APPLY_WEAK,
+    STRENGTHEN,
+    BlockShape,
+    ChannelBounds,
+    ChannelNode,
+    PlanningGraph,
+    PortRequirement,
+    TaskNode,
+    VariantNode,
+)
 
-B, D, M, W = Shape.BASE, Shape.STRONG, Shape.MONOTONE, Shape.WEAK
-BASE, DELTA, NEW = Take(B), Take(D), Take(M)
-WITH_OLD = Take(D, old=True)
+B, D, M, W = BlockShape.BASE, BlockShape.STRONG, BlockShape.MONOTONE, BlockShape.WEAK
+BASE, DELTA, NEW = PortRequirement(B), PortRequirement(D), PortRequirement(M)
+WITH_OLD = PortRequirement(D, old=True)
 
-GRAPH = Graph(
+GRAPH = PlanningGraph(
     channels=(
-        Channel("pages", conversions=(APPLY,)),
-        Channel("clicks", conversions=(APPLY,)),
-        Channel("digests", conversions=(APPLY,)),
-        Channel("pairs", conversions=(APPLY_WEAK, STRENGTHEN)),
-        Channel("users", conversions=(APPLY_WEAK, STRENGTHEN)),
-        Channel("scores", Bounds({("clicks", "pairs", "users"): DAY}), conversions=(APPLY,)),
-        Channel("index", Bounds({("pages", "digests"): 0}, inconsistency=WEEK), accepts=frozenset([B, D])),
+        ChannelNode("pages", conversions=(APPLY,)),
+        ChannelNode("clicks", conversions=(APPLY,)),
+        ChannelNode("digests", conversions=(APPLY,)),
+        ChannelNode("pairs", conversions=(APPLY_WEAK, STRENGTHEN)),
+        ChannelNode("users", conversions=(APPLY_WEAK, STRENGTHEN)),
+        ChannelNode("scores", ChannelBounds({("clicks", "pairs", "users"): DAY}), conversions=(APPLY,)),
+        ChannelNode("index", ChannelBounds({("pages", "digests"): 0}, inconsistency=WEEK), accepts=frozenset([B, D])),
     ),
     tasks=(
-        Task("shingle", ("pages",), ("digests",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (M,)))),
-        Task("distinct", ("clicks",), ("pairs",), (Variant("batch", (BASE,), (B,)), Variant("new", (NEW,), (W,)))),
-        Task("count", ("pairs",), ("users",), (Variant("batch", (BASE,), (B,)), Variant("new", (DELTA,), (W,)))),
-        Task("log", ("users",), ("scores",), (Variant("batch", (BASE,), (B,)), Variant("new", (DELTA,), (D,)))),
-        Task(
+        TaskNode(
+            "shingle", ("pages",), ("digests",), (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (M,)))
+        ),
+        TaskNode(
+            "distinct", ("clicks",), ("pairs",), (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (NEW,), (W,)))
+        ),
+        TaskNode(
+            "count", ("pairs",), ("users",), (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (DELTA,), (W,)))
+        ),
+        TaskNode(
+            "log", ("users",), ("scores",), (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (DELTA,), (D,)))
+        ),
+        TaskNode(
             "join",
             ("digests", "scores"),
             ("index",),
             (
-                Variant("batch", (BASE, BASE), (B,)),
-                Variant("both", (WITH_OLD, WITH_OLD), (D,)),
-                Variant("pages", (NEW, BASE), (M,)),  # monotone: what was joined with older scores stays as it is
-                Variant("scores", (BASE, DELTA), (D,)),
+                VariantNode("batch", (BASE, BASE), (B,)),
+                VariantNode("both", (WITH_OLD, WITH_OLD), (D,)),
+                VariantNode("pages", (NEW, BASE), (M,)),  # monotone: what was joined with older scores stays as it is
+                VariantNode("scores", (BASE, DELTA), (D,)),
             ),
         ),
     ),

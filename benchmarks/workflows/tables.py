@@ -16,7 +16,7 @@ from benchmarks.workflows.modes import MODES, PLANNERS
 from benchmarks.workflows.run import Outcome, Simulation, Stopwatch, gaussian
 from benchmarks.workflows.scenario import HOUR, WEEK, Scenario
 from tidemill.model.time import Version
-from tidemill.planner.graph_index import Layout
+from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import Planner
 
 TEN_WEEKS = 10 * WEEK
@@ -66,7 +66,7 @@ def table_6(
 def simulated(
     scenario: Scenario, planner: str, duration: Version, seed: int = 1, stopwatch: Stopwatch = untimed
 ) -> Outcome:
-    def planned_by(layout: Layout) -> Planner:
+    def planned_by(layout: GraphIndex) -> Planner:
         return PLANNERS[planner](scenario, layout, Random(seed))
 
     return Simulation(scenario, planned_by, gaussian(seed), stopwatch).run(duration)

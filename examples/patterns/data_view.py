@@ -6,7 +6,7 @@ A tap remembers how far it has read. It is no part of the workflow: nothing is r
 from typing import Any
 
 import tidemill as tm
-from tidemill.runtime.inspect.change_feed import Tap
+from tidemill.runtime.inspect.change_feed import ChangeFeed
 
 wf = tm.Workflow("data_view")
 
@@ -18,6 +18,6 @@ def parsed(events: tm.New) -> tm.Delta:
     return events.selectExpr("id", "upper(level) AS level", "text")
 
 
-def new_errors(tap: Tap) -> list[Any]:
+def new_errors(tap: ChangeFeed) -> list[Any]:
     """What to look at again and again: `tap = Tidemill.open().tap("parsed")`."""
-    return tap.new().where("level = 'ERROR'").collect()
+    return tap.read_new().where("level = 'ERROR'").collect()

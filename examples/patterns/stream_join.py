@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tidemill as tm
-from tidemill.stream import Step
+from tidemill.stream import KeyedResult
 
 wf = tm.Workflow("stream_join")
 
@@ -29,10 +29,10 @@ def both(orders: tm.New, payments: tm.New) -> Any:
     by="number",
     writes={"matched": "number bigint, price bigint, paid bigint"},
 )
-def matching(state: Any, sides: tm.New) -> Step:
+def matching(state: Any, sides: tm.New) -> KeyedResult:
     """Tell of a number when its second side has come."""
     before = (state["price"] > 0) & (state["paid"] > 0)
     for side in ("price", "paid"):
         state[side] = np.where(sides[side] > 0, sides[side], state[side])
     new = (state["price"] > 0) & (state["paid"] > 0) & ~before
-    return Step(state, {"matched": {name: state[name][new] for name in ("number", "price", "paid")}})
+    return KeyedResult(state, {"matched": {name: state[name][new] for name in ("number", "price", "paid")}})

@@ -21,13 +21,13 @@ from uuid import uuid4
 
 import httpx
 
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
-from tidemill.wire.client_sockets import Socket, opened
-from tidemill.wire.connection import Connection, unreachable
-from tidemill.wire.push_client import Pushing
-from tidemill.wire.subscribe_client import Followed, followed
-from tidemill.wire.upload_client import line_of, sent_as
+from tidemill.wire.client_sockets import Socket, open_socket
+from tidemill.wire.connection import ApiConnection, to_unreachable
+from tidemill.wire.push_client import PushClient
+from tidemill.wire.subscribe_client import BlockRowsDocument, subscribe_blocks
+from tidemill.wire.upload_client import build_upload, encode_row
 
 _TRIES = 5  # times that a stream is taken up again without anything having come
 
@@ -43,7 +43,7 @@ class Client:
         timeout: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._at = Connection(url, token, timeout)
+        self._at = ApiConnection(url, token, timeout)
         self._url, self._token, self._timeout = url, token, timeout
         self._sleep = sleep
 
@@ -60,66 +60,66 @@ class Client:
 
     # What is there.
 
-    def health(self) -> schemas.Health:
-        return self._at.get(schemas.Health, "healthz")
+    def health(self) -> schemas.HealthDocument:
+        return self._at.get(schemas.HealthDocument, "healthz")
 
-    def status(self, *, all: bool = False) -> schemas.Status:
-        return self._at.get(schemas.Status, "status", all=all)
+    def status(self, *, all: bool = False) -> schemas.StatusDocument:
+        return self._at.get(schemas.StatusDocument, "status", all=all)
 
-    def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.Staleness:
+    def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.StalenessDocument:
         """How stale every table was lately, and all of them together; `measure` is staleness or age."""
-        return self._at.get(schemas.Staleness, "staleness", measure=measure, minutes=minutes)
+        return self._at.get(schemas.StalenessDocument, "staleness", measure=measure, minutes=minutes)
 
-    def channels(self, *, all: bool = False) -> list[schemas.Channel]:
-        return self._at.get(schemas.Channels, "channels", all=all).channels
+    def channels(self, *, all: bool = False) -> list[schemas.ChannelDocument]:
+        return self._at.get(schemas.ChannelListDocument, "channels", all=all).channels
 
-    def channel(self, name: str) -> schemas.Channel:
-        return self._at.get(schemas.OneChannel, "channels", name).channel
+    def channel(self, name: str) -> schemas.ChannelDocument:
+        return self._at.get(schemas.ChannelDetailsDocument, "channels", name).channel
 
-    def schema(self, channel: str) -> list[schemas.ColumnShape] | None:
-        return self._at.get(schemas.ChannelSchema, "channels", channel, "schema").columns
+    def schema(self, channel: str) -> list[schemas.ColumnDocument] | None:
+        return self._at.get(schemas.ChannelSchemaDocument, "channels", channel, "schema").columns
 
-    def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> schemas.Rows:
-        return self._at.get(schemas.Rows, "channels", channel, "rows", limit=limit, as_of=as_of)
+    def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> schemas.RowsDocument:
+        return self._at.get(schemas.RowsDocument, "channels", channel, "rows", limit=limit, as_of=as_of)
 
-    def explain(self, table: str) -> explain_schemas.Explanation:
-        return self._at.get(explain_schemas.Explanation, "channels", table, "explain")
+    def explain(self, table: str) -> explain_schemas.ExplanationDocument:
+        return self._at.get(explain_schemas.ExplanationDocument, "channels", table, "explain")
 
-    def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[schemas.Block]:
+    def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[schemas.BlockDocument]:
         where = ("blocks",) if channel is None else ("channels", channel, "blocks")
-        return self._at.get(schemas.Blocks, *where, limit=limit).blocks
+        return self._at.get(schemas.BlockListDocument, *where, limit=limit).blocks
 
-    def block(self, block: int) -> schemas.Block:
-        return self._at.get(schemas.Block, "blocks", block)
+    def block(self, block: int) -> schemas.BlockDocument:
+        return self._at.get(schemas.BlockDocument, "blocks", block)
 
-    def trace(self, block: int) -> schemas.Trace:
-        return self._at.get(schemas.Trace, "blocks", block, "trace")
+    def trace(self, block: int) -> schemas.TraceDocument:
+        return self._at.get(schemas.TraceDocument, "blocks", block, "trace")
 
-    def pin_block(self, block: int) -> schemas.Pinned:
+    def pin_block(self, block: int) -> schemas.PinDocument:
         """Keep a block, and all that it was made from, from being collected."""
-        return self._at.change(schemas.Pinned, "POST", "blocks", block, "pin")
+        return self._at.send_change(schemas.PinDocument, "POST", "blocks", block, "pin")
 
-    def unpin_block(self, block: int) -> schemas.Pinned:
-        return self._at.change(schemas.Pinned, "POST", "blocks", block, "unpin")
+    def unpin_block(self, block: int) -> schemas.PinDocument:
+        return self._at.send_change(schemas.PinDocument, "POST", "blocks", block, "unpin")
 
-    def lineage(self, channel: str, tag: str) -> explain_schemas.Lineage:
+    def lineage(self, channel: str, tag: str) -> explain_schemas.LineageDocument:
         """What an event derives from, and what was made of it, by the tag of its wave."""
-        return self._at.get(explain_schemas.Lineage, "channels", channel, "lineage", tag=tag)
+        return self._at.get(explain_schemas.LineageDocument, "channels", channel, "lineage", tag=tag)
 
     # Flows and runs.
 
-    def flows(self) -> list[schemas.Flow]:
-        return self._at.get(schemas.Flows, "flows").flows
+    def flows(self) -> list[schemas.FlowDocument]:
+        return self._at.get(schemas.FlowListDocument, "flows").flows
 
-    def flow(self, name: str) -> schemas.Flow:
-        return self._at.get(schemas.OneFlow, "flows", name).flow
+    def flow(self, name: str) -> schemas.FlowDocument:
+        return self._at.get(schemas.FlowDetailsDocument, "flows", name).flow
 
-    def explain_flow(self, name: str) -> list[explain_schemas.Explanation]:
-        return self._at.get(explain_schemas.Explanations, "flows", name, "explain").tables
+    def explain_flow(self, name: str) -> list[explain_schemas.ExplanationDocument]:
+        return self._at.get(explain_schemas.ExplanationListDocument, "flows", name, "explain").tables
 
-    def request_run(self, flow: str, *, backfill: bool = False) -> schemas.Run:
+    def request_run(self, flow: str, *, backfill: bool = False) -> schemas.RunDocument:
         """Ask for a run; a server executes it as soon as it can, a backfill on a track of its own."""
-        return self._at.change(schemas.Run, "POST", "flows", flow, "runs", backfill=backfill)
+        return self._at.send_change(schemas.RunDocument, "POST", "flows", flow, "runs", backfill=backfill)
 
     def runs(
         self,
@@ -129,22 +129,22 @@ class Client:
         subject: str | None = None,
         before: int | None = None,
         limit: int = 20,
-    ) -> list[schemas.Run]:
+    ) -> list[schemas.RunDocument]:
         """The newest first; the next page begins `before` the last of this one."""
         wanted = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
-        return self._at.get(schemas.Runs, "runs", **wanted).runs
+        return self._at.get(schemas.RunListDocument, "runs", **wanted).runs
 
-    def run(self, run: int) -> schemas.RunDetails:
-        return self._at.get(schemas.RunDetails, "runs", run)
+    def run(self, run: int) -> schemas.RunDetailsDocument:
+        return self._at.get(schemas.RunDetailsDocument, "runs", run)
 
     def log(self, run: int) -> str:
-        return self._at.get(schemas.RunLog, "runs", run, "log").log
+        return self._at.get(schemas.RunLogDocument, "runs", run, "log").log
 
-    def kill(self, run: int) -> schemas.Run:
-        return self._at.change(schemas.Run, "POST", "runs", run, "kill")
+    def kill(self, run: int) -> schemas.RunDocument:
+        return self._at.send_change(schemas.RunDocument, "POST", "runs", run, "kill")
 
-    def retry(self, run: int) -> schemas.Run:
-        return self._at.change(schemas.Run, "POST", "runs", run, "retry")
+    def retry(self, run: int) -> schemas.RunDocument:
+        return self._at.send_change(schemas.RunDocument, "POST", "runs", run, "retry")
 
     # Inserting.
 
@@ -156,14 +156,16 @@ class Client:
         format: str | None = None,
         kind: str = "delta",
         key: str | None = None,
-    ) -> schemas.Inserted:
+    ) -> schemas.InsertDocument:
         """Insert a file (a path) or rows into an input channel: all of it, or nothing.
 
         `kind` is "delta", a change to the content, or "base", the whole content. It is sent as it
         is read. A second insert with the same `key` changes nothing and finds the first one's block.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
-        return self._at.send(schemas.Inserted, sent_as(data, format), headers, "channels", channel, "blocks", kind=kind)
+        return self._at.send_upload(
+            schemas.InsertDocument, build_upload(data, format), headers, "channels", channel, "blocks", kind=kind
+        )
 
     def push(
         self,
@@ -179,8 +181,10 @@ class Client:
         it has already under its number is not inserted again: after a crash, push from the last that you know of.
         """
         name = producer or f"client-{uuid4().hex}"
-        lines = (event if isinstance(event, bytes) else line_of(event) for event in events)
-        return Pushing(lambda: self._socket("channels", channel, "push", producer=name), self._sleep).push(lines, first)
+        lines = (event if isinstance(event, bytes) else encode_row(event) for event in events)
+        return PushClient(lambda: self._open_socket("channels", channel, "push", producer=name), self._sleep).push(
+            lines, first
+        )
 
     def follow(
         self,
@@ -189,27 +193,29 @@ class Client:
         after: int | None = None,
         columns: Iterable[str] = (),
         where: Iterable[str] = (),
-    ) -> Iterator[Followed]:
+    ) -> Iterator[BlockRowsDocument]:
         """The rows of each new block of a channel, from now on or after a block: it never ends by itself.
 
         `columns`: only these. `where`: only rows for which all of these hold, such as "price >= 10".
         """
         chosen = {"columns": ",".join(columns) or None, "where": list(where) or None}
 
-        def open(at: int | None) -> AbstractContextManager[Socket]:
-            return self._socket("channels", channel, "follow", after=at, **chosen)
+        def open_subscription(at: int | None) -> AbstractContextManager[Socket]:
+            return self._open_socket("channels", channel, "follow", after=at, **chosen)
 
-        return followed(open, self._sleep, after)
+        return subscribe_blocks(open_subscription, self._sleep, after)
 
-    def _socket(self, *where: str, **params: Any) -> AbstractContextManager[Socket]:
-        return opened(self._url, self._token, self._timeout, *where, **params)
+    def _open_socket(self, *where: str, **params: Any) -> AbstractContextManager[Socket]:
+        return open_socket(self._url, self._token, self._timeout, *where, **params)
 
     # What happens.
 
-    def past_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[schemas.Event]:
-        return self._at.get(schemas.Events, "events", after=after, run=run, limit=limit).events
+    def past_events(
+        self, *, after: int | None = None, run: int | None = None, limit: int = 50
+    ) -> list[schemas.EventDocument]:
+        return self._at.get(schemas.EventListDocument, "events", after=after, run=run, limit=limit).events
 
-    def events(self, *, after: int | None = None) -> Iterator[schemas.Event]:
+    def events(self, *, after: int | None = None) -> Iterator[schemas.EventDocument]:
         """What happens from now on, or has since `after`, as it happens: it never ends by itself.
 
         A broken connection is taken up again where it broke, so that no event is missed and none comes twice.
@@ -217,41 +223,41 @@ class Client:
         last, tries = after, 0
         while True:
             try:
-                for message in self._at.listen(last, "events", "stream"):
+                for message in self._at.stream_events(last, "events", "stream"):
                     last, tries = message.id if message.id is not None else last, 0
                     if message.data is not None:
-                        yield schemas.Event.model_validate_json(message.data)
+                        yield schemas.EventDocument.model_validate_json(message.data)
             except httpx.TransportError as error:
                 tries += 1
                 if tries > _TRIES:
-                    raise unreachable(error) from error
+                    raise to_unreachable(error) from error
                 self._sleep(min(2.0**tries / 4, 10.0))
 
     # Workflows, triggers and servers.
 
-    def workflows(self) -> list[server_schemas.Workflow]:
-        return self._at.get(server_schemas.Workflows, "workflows").workflows
+    def workflows(self) -> list[server_schemas.WorkflowDocument]:
+        return self._at.get(server_schemas.WorkflowListDocument, "workflows").workflows
 
-    def register(self, document: Mapping[str, Any]) -> list[server_schemas.Step]:
+    def register(self, document: Mapping[str, Any]) -> list[server_schemas.RegistrationStepDocument]:
         """Register a workflow of SQL tables that comes as a document."""
-        return self._at.change(server_schemas.Steps, "POST", "workflows", json=document).steps
+        return self._at.send_change(server_schemas.RegistrationStepsDocument, "POST", "workflows", json=document).steps
 
     def remove(self, workflow: str) -> None:
         """Take a workflow that came as a document out of use; its data stay."""
         self._at.delete("workflows", workflow)
 
-    def plan(self) -> list[server_schemas.Step]:
-        return self._at.get(server_schemas.Plan, "plan").steps
+    def plan(self) -> list[server_schemas.RegistrationStepDocument]:
+        return self._at.get(server_schemas.RegistrationPlanDocument, "plan").steps
 
     def doubts(self) -> list[str]:
         """Promises that history says cannot be kept."""
-        return self._at.get(server_schemas.Plan, "plan").doubts
+        return self._at.get(server_schemas.RegistrationPlanDocument, "plan").doubts
 
-    def statistics(self) -> list[server_schemas.TaskStatistics]:
-        return self._at.get(server_schemas.Statistics, "statistics").tasks
+    def statistics(self) -> list[server_schemas.TaskStatisticsDocument]:
+        return self._at.get(server_schemas.StatisticsDocument, "statistics").tasks
 
-    def dispatching(self) -> server_schemas.Dispatching:
-        return self._at.get(server_schemas.Dispatching, "dispatching")
+    def dispatching(self) -> server_schemas.DispatchConfigDocument:
+        return self._at.get(server_schemas.DispatchConfigDocument, "dispatching")
 
     def dispatch(
         self,
@@ -261,9 +267,9 @@ class Client:
         tracks: int | None = None,
         backfill_tracks: int | None = None,
         chop: float | None = None,
-    ) -> server_schemas.Dispatching:
+    ) -> server_schemas.DispatchConfigDocument:
         """Change how all servers choose what runs first; what is left out goes back to each server's settings."""
-        wish = server_schemas.DispatchingWish(
+        wish = server_schemas.DispatchOverrideDocument(
             policy=policy,
             placement=placement,
             inheritance=inheritance,
@@ -271,46 +277,50 @@ class Client:
             backfill_tracks=backfill_tracks,
             chop=chop,
         )
-        return self._at.change(server_schemas.Dispatching, "PUT", "dispatching", json=wish.model_dump())
+        return self._at.send_change(server_schemas.DispatchConfigDocument, "PUT", "dispatching", json=wish.model_dump())
 
-    def apply(self) -> list[server_schemas.Step]:
-        return self._at.change(server_schemas.Steps, "POST", "apply").steps
+    def apply(self) -> list[server_schemas.RegistrationStepDocument]:
+        return self._at.send_change(server_schemas.RegistrationStepsDocument, "POST", "apply").steps
 
-    def pause(self, workflow: str) -> server_schemas.Workflow:
-        return self._at.change(server_schemas.Workflow, "POST", "workflows", workflow, "pause")
+    def pause(self, workflow: str) -> server_schemas.WorkflowDocument:
+        return self._at.send_change(server_schemas.WorkflowDocument, "POST", "workflows", workflow, "pause")
 
-    def resume(self, workflow: str) -> server_schemas.Workflow:
-        return self._at.change(server_schemas.Workflow, "POST", "workflows", workflow, "resume")
+    def resume(self, workflow: str) -> server_schemas.WorkflowDocument:
+        return self._at.send_change(server_schemas.WorkflowDocument, "POST", "workflows", workflow, "resume")
 
-    def prioritise(self, workflow: str, priority: int) -> server_schemas.Workflow:
+    def prioritise(self, workflow: str, priority: int) -> server_schemas.WorkflowDocument:
         wish = {"priority": priority}
-        return self._at.change(server_schemas.Workflow, "PUT", "workflows", workflow, "priority", json=wish)
+        return self._at.send_change(
+            server_schemas.WorkflowDocument, "PUT", "workflows", workflow, "priority", json=wish
+        )
 
-    def triggers(self, flow: str | None = None) -> list[server_schemas.Trigger]:
-        return self._at.get(server_schemas.Triggers, "triggers", flow=flow).triggers
+    def triggers(self, flow: str | None = None) -> list[server_schemas.TriggerDocument]:
+        return self._at.get(server_schemas.TriggerListDocument, "triggers", flow=flow).triggers
 
-    def firings(self, flow: str | None = None, *, limit: int = 20) -> list[server_schemas.Firing]:
-        return self._at.get(server_schemas.Firings, "firings", flow=flow, limit=limit).firings
+    def firings(self, flow: str | None = None, *, limit: int = 20) -> list[server_schemas.FiringDocument]:
+        return self._at.get(server_schemas.FiringListDocument, "firings", flow=flow, limit=limit).firings
 
-    def servers(self) -> list[server_schemas.Server]:
-        return self._at.get(server_schemas.Servers, "servers").servers
+    def servers(self) -> list[server_schemas.ServerDocument]:
+        return self._at.get(server_schemas.ServerListDocument, "servers").servers
 
     # One-shot workflows.
 
-    def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.Submission:
+    def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.SubmissionDocument:
         """Submit a one-shot workflow; servers run of it what was not computed before."""
-        return self._at.change(oneshot_schemas.Submission, "POST", "submissions", json=workflow)
+        return self._at.send_change(oneshot_schemas.SubmissionDocument, "POST", "submissions", json=workflow)
 
-    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.Submission]:
+    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.SubmissionDocument]:
         """The newest first; the next page begins `before` the last of this one."""
-        return self._at.get(oneshot_schemas.Submissions, "submissions", before=before, limit=limit).submissions
+        return self._at.get(
+            oneshot_schemas.SubmissionListDocument, "submissions", before=before, limit=limit
+        ).submissions
 
-    def submission(self, number: int) -> oneshot_schemas.Submission:
-        return self._at.get(oneshot_schemas.Submission, "submissions", number)
+    def submission(self, number: int) -> oneshot_schemas.SubmissionDocument:
+        return self._at.get(oneshot_schemas.SubmissionDocument, "submissions", number)
 
-    def explain_action(self, submission: int, action: str | int) -> oneshot_schemas.Action:
+    def explain_action(self, submission: int, action: str | int) -> oneshot_schemas.ActionDocument:
         """Why an action was or was not reused."""
-        return self._at.get(oneshot_schemas.Action, "submissions", submission, "actions", action)
+        return self._at.get(oneshot_schemas.ActionDocument, "submissions", submission, "actions", action)
 
     def history(
         self,
@@ -322,7 +332,7 @@ class Client:
         user: str | None = None,
         workflow: str | None = None,
         task: str | None = None,
-    ) -> list[oneshot_schemas.Figures]:
+    ) -> list[oneshot_schemas.UsageFiguresDocument]:
         """What was submitted and refreshed over time, and what reuse saved.
 
         `since` and `until` are times, or durations ago; `by` is minute, hour, day, week or month; `per` is user,
@@ -330,49 +340,51 @@ class Client:
         """
         period = {"since": since, "until": until, "by": by, "per": per}
         only = {"user": user, "workflow": workflow, "task": task}
-        return self._at.get(oneshot_schemas.History, "history", **period, **only).figures
+        return self._at.get(oneshot_schemas.UsageHistoryDocument, "history", **period, **only).figures
 
-    def storage(self) -> oneshot_schemas.Storage:
-        return self._at.get(oneshot_schemas.Storage, "storage")
+    def storage(self) -> oneshot_schemas.StorageDocument:
+        return self._at.get(oneshot_schemas.StorageDocument, "storage")
 
-    def pin(self, dataset: str) -> oneshot_schemas.Dataset:
+    def pin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
         """Keep a dataset from being evicted, by the beginning of its identity."""
-        return self._at.change(oneshot_schemas.Dataset, "POST", "datasets", dataset, "pin")
+        return self._at.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "pin")
 
-    def unpin(self, dataset: str) -> oneshot_schemas.Dataset:
-        return self._at.change(oneshot_schemas.Dataset, "POST", "datasets", dataset, "unpin")
+    def unpin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
+        return self._at.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "unpin")
 
     # Who may call.
 
-    def me(self) -> account_schemas.Me:
-        return self._at.get(account_schemas.Me, "me")
+    def me(self) -> account_schemas.CallerDocument:
+        return self._at.get(account_schemas.CallerDocument, "me")
 
-    def users(self) -> list[account_schemas.User]:
-        return self._at.get(account_schemas.Users, "users").users
+    def users(self) -> list[account_schemas.UserDocument]:
+        return self._at.get(account_schemas.UserListDocument, "users").users
 
-    def keep_user(self, name: str, role: Role | str) -> account_schemas.User:
-        return self._at.change(account_schemas.User, "PUT", "users", name, json={"role": str(role)})
+    def keep_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
+        return self._at.send_change(account_schemas.UserDocument, "PUT", "users", name, json={"role": str(role)})
 
     def remove_user(self, name: str) -> None:
         self._at.delete("users", name)
 
-    def tokens(self) -> list[account_schemas.Token]:
-        return self._at.get(account_schemas.Tokens, "tokens").tokens
+    def tokens(self) -> list[account_schemas.TokenDocument]:
+        return self._at.get(account_schemas.TokenListDocument, "tokens").tokens
 
-    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> account_schemas.TokenIssued:
+    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> account_schemas.IssuedTokenDocument:
         """A new token; its secret is in the answer, and never shown again."""
         wish = {"label": label, "seconds": seconds}
-        return self._at.change(account_schemas.TokenIssued, "POST", "users", user, "tokens", json=wish)
+        return self._at.send_change(account_schemas.IssuedTokenDocument, "POST", "users", user, "tokens", json=wish)
 
-    def revoke(self, token: str) -> account_schemas.Token:
-        return self._at.change(account_schemas.Token, "DELETE", "tokens", token)
+    def revoke(self, token: str) -> account_schemas.TokenDocument:
+        return self._at.send_change(account_schemas.TokenDocument, "DELETE", "tokens", token)
 
     def owners(self, workflow: str) -> list[str]:
-        return self._at.get(account_schemas.Owners, "workflows", workflow, "owners").owners
+        return self._at.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
 
     def own(self, workflow: str, owners: Iterable[str]) -> list[str]:
         wish = {"owners": list(owners)}
-        return self._at.change(account_schemas.Owners, "PUT", "workflows", workflow, "owners", json=wish).owners
+        return self._at.send_change(
+            account_schemas.OwnerListDocument, "PUT", "workflows", workflow, "owners", json=wish
+        ).owners
 
-    def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntry]:
-        return self._at.get(account_schemas.Audit, "audit", before=before, limit=limit).entries
+    def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntryDocument]:
+        return self._at.get(account_schemas.AuditLogDocument, "audit", before=before, limit=limit).entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tidemill.algebra.reference import chain, diff, merge, same
+from tidemill.algebra.reference import chain_deltas, diff_contents, is_same_bag, merge_rows
 from tidemill.model.change import Rows, Updates
 
 
@@ -17,16 +17,23 @@ def check_laws(updates: Updates, base: Rows, deltas: Sequence[Rows]) -> None:
     """
     contents = [base]
     for delta in deltas:
-        contents.append(merge(updates, contents[-1], delta))
+        contents.append(merge_rows(updates, contents[-1], delta))
     for i, (first, second) in enumerate(pairwise(deltas)):
-        one_delta = merge(updates, contents[i], chain(updates, first, second))
-        _law(same(one_delta, contents[i + 2]), f"merging deltas {i} and {i + 1} is not merging their chain", updates)
+        one_delta = merge_rows(updates, contents[i], chain_deltas(updates, first, second))
+        _law(
+            is_same_bag(one_delta, contents[i + 2]),
+            f"merging deltas {i} and {i + 1} is not merging their chain",
+            updates,
+        )
     for i, (a, b, c) in enumerate(zip(deltas, deltas[1:], deltas[2:], strict=False)):
-        left, right = chain(updates, chain(updates, a, b), c), chain(updates, a, chain(updates, b, c))
-        _law(same(left, right), f"chaining deltas {i} to {i + 2} depends on where one begins", updates)
+        left, right = (
+            chain_deltas(updates, chain_deltas(updates, a, b), c),
+            chain_deltas(updates, a, chain_deltas(updates, b, c)),
+        )
+        _law(is_same_bag(left, right), f"chaining deltas {i} to {i + 2} depends on where one begins", updates)
     for i, (before, after) in enumerate(pairwise(contents)):
-        again = merge(updates, before, diff(updates, before, after))
-        _law(same(again, after), f"the difference that delta {i} makes does not lead where it leads", updates)
+        again = merge_rows(updates, before, diff_contents(updates, before, after))
+        _law(is_same_bag(again, after), f"the difference that delta {i} makes does not lead where it leads", updates)
 
 
 def _law(holds: bool, complaint: str, updates: Updates) -> None:

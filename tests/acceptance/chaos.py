@@ -25,16 +25,16 @@ from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import TidemillError
 from tidemill.model.run import Run
 from tidemill.ports.records import Server
-from tidemill.runtime.freshness.catch_up import Portion, attempt
-from tidemill.runtime.runs.dispatch import Way
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run
+from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
-from tidemill.runtime.runs.server import Loop, Rhythm
+from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 from tidemill.storage import open_store
 
 INTERVAL = 0.5
 LEASE = 1.5
-RHYTHM = Rhythm(tick=0.05, lead=1.0)
-WAY = Way("max-benefit", "proportional", tracks=2, chop=1.0)
+RHYTHM = ServerIntervals(tick=0.05, lead=1.0)
+WAY = DispatchConfig("max-benefit", "proportional", tracks=2, chop=1.0)
 """Of all that waits a run takes one period's data, so that whatever piled up is chopped."""
 
 wf = tm.Workflow("soak")
@@ -97,15 +97,15 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
     logging.disable(logging.CRITICAL)
     catalog = opened(url, clock)
     store = open_store(str(root))
-    executor = Executor(catalog, store, PlainEngine(store.locate), owner, lease=LEASE)
+    executor = Executor(catalog, store, PlainEngine(store.locate_file), owner, lease=LEASE)
 
-    def execute(run: Run, portion: Portion | None) -> None:
+    def execute(run: Run, portion: CatchUpLimit | None) -> None:
         try:
-            attempt(executor, run, BINDINGS[run.subject], {}, portion)
+            attempt_run(executor, run, BINDINGS[run.subject], {}, portion)
         except TidemillError:
             return
 
-    loop = Loop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY, executor=executor)
+    loop = ServerLoop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY, executor=executor)
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
 

@@ -16,14 +16,14 @@ import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.intake import load_file
 from tidemill.model.change import Rows
-from tidemill.model.flow import Binding
+from tidemill.model.flow import BoundFlow
 from tidemill.ports.storage import BlockStore
-from tidemill.retention.compaction import Limits
+from tidemill.retention.compaction import CompactionLimits
 from tidemill.runtime.maintenance.compaction import Compactor
-from tidemill.runtime.maintenance.vacuum import Janitor, Tidied
+from tidemill.runtime.maintenance.vacuum import MaintenanceResult, VacuumService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
 wf = tm.Workflow("killing")
@@ -44,8 +44,8 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
 
 
 WORKFLOW = wf.declared()
-DEDUPE: Binding = WORKFLOW.bindings[0]
-LIMITS = Limits(fan=2, floor=4, small_file=720)
+DEDUPE: BoundFlow = WORKFLOW.bindings[0]
+LIMITS = CompactionLimits(fan=2, floor=4, small_file=720)
 """So eager that a few batches are folded, rebased, and leave files to share."""
 HISTORY = 3
 LATER = 3600.0
@@ -61,36 +61,38 @@ class Mill:
     executor: Executor
 
     def insert(self, file: Path) -> None:
-        Inserter(self.executor, load_file).file("events", file, key=file.name)
+        Inserter(self.executor, load_file).insert_file("events", file, key=file.name)
 
     def run(self) -> None:
-        self.executor.flow(DEDUPE, {})
+        self.executor.run_flow(DEDUPE, {})
 
     def compact(self, *channels: str) -> None:
         for channel in channels:
-            Compactor(self.executor, {}, LIMITS).rebase(channel)
+            Compactor(self.executor, {}, LIMITS).compact_major(channel)
 
-    def tidy(self, *channels: str) -> Tidied:
+    def tidy(self, *channels: str) -> MaintenanceResult:
         compactor = Compactor(self.executor, {}, LIMITS)
-        return Janitor(self.executor, grace=AT_ONCE).tidy(channels, compactor, history=HISTORY)
+        return VacuumService(self.executor, grace=AT_ONCE).maintain_channels(channels, compactor, history=HISTORY)
 
     def collect(self) -> None:
-        Janitor(self.executor, grace=AT_ONCE).collect()
+        VacuumService(self.executor, grace=AT_ONCE).collect_garbage()
 
     def content(self, channel: str) -> Rows:
-        views = Views(self.catalog, {})
-        return self.executor.engine.rows(views.snapshot(channel, self.catalog.channel(channel).head.seq))
+        views = ChannelViews(self.catalog, {})
+        return self.executor.engine.read_rows(
+            views.build_snapshot(channel, self.catalog.read_channel(channel).head.seq)
+        )
 
     def leftovers(self) -> set[str]:
         """Files that no block names, and names that have no file."""
-        return set(self.store.listing()) ^ self.catalog.named_files()
+        return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
 
 
 @contextmanager
 def opened(url: str, root: Path, *, later: float = 0.0, owner: str = "test") -> Iterator[Mill]:
     catalog = open_catalog(url, clock=lambda: time.time() + later)
     store = open_store(str(root))
-    executor = Executor(catalog, store, PlainEngine(store.locate), owner)
+    executor = Executor(catalog, store, PlainEngine(store.locate_file), owner)
     try:
         yield Mill(catalog, store, executor)
     finally:

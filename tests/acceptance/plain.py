@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.algebra import reference
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.operators import At
-from tidemill.algebra.program import Way
-from tidemill.encoding.arrow_types import arrow_field
+from tidemill.algebra.evaluate import evaluate_operator
+from tidemill.algebra.operators import ScanMode
+from tidemill.algebra.program import RefreshMode
+from tidemill.encoding.arrow_types import to_arrow_field
 from tidemill.model.analysis import NoAnalyser
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Append, Rows
 from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Refresh, Task
-from tidemill.model.view import Chain, Difference, Snapshot, View
-from tidemill.ports.engine import HEALTHY, EngineHealth, Log, Target
+from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View
+from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
 
 
 class PlainEngine(NoAnalyser):
@@ -32,49 +32,56 @@ class PlainEngine(NoAnalyser):
     def __init__(self, locate: Callable[[str], str]) -> None:
         self._locate = locate
 
-    def frame(self, view: View) -> Rows:
+    def read_frame(self, view: View) -> Rows:
         match view:
             case Snapshot():
                 content = self._rows(view.base) if view.base else []
                 for delta in view.deltas:
-                    content = reference.merge(delta.updates, content, self._rows(delta))
+                    content = reference.merge_rows(delta.updates, content, self._rows(delta))
                 return content
-            case Chain():
+            case DeltaChain():
                 rows = [self._rows(d) for d in view.deltas]
                 first = rows[0] if rows else []
                 for later in rows[1:]:
-                    first = reference.chain(view.updates, first, later)
+                    first = reference.chain_deltas(view.updates, first, later)
                 return first
-            case Difference():
-                return reference.diff(view.updates, self.frame(view.before), self.frame(view.after))
+            case SnapshotDiff():
+                return reference.diff_contents(view.updates, self.read_frame(view.before), self.read_frame(view.after))
 
-    def rows(self, view: View, limit: int | None = None) -> Rows:
-        return self.frame(view)[:limit]
+    def read_rows(self, view: View, limit: int | None = None) -> Rows:
+        return self.read_frame(view)[:limit]
 
-    def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+    def run_task(
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         assert isinstance(task.variant.code, Function)
-        results = task.variant.code.call(**{name: self.frame(view) for name, view in inputs.items()})
-        return {name: self.write(results[name], target, tag=tag) for name, target in outputs.items()}
+        results = task.variant.code.call(**{name: self.read_frame(view) for name, view in inputs.items()})
+        return {name: self.write_frame(results[name], target, tag=tag) for name, target in outputs.items()}
 
-    def write(self, frame: Any, target: Target, *, tag: str) -> Schema:
+    def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema:
         assert target.schema is not None
-        physical = target.schema if target.kind is Kind.BASE else target.updates.delta_schema(target.schema)
-        schema = pa.schema([arrow_field(f) for f in physical])
+        physical = target.schema if target.kind is BlockKind.BASE else target.updates.build_delta_schema(target.schema)
+        schema = pa.schema([to_arrow_field(f) for f in physical])
         half = len(frame) // 2
         for number, part in enumerate((frame[:half], frame[half:])):
             pq.write_table(pa.Table.from_pylist(part, schema=schema), Path(target.directory) / f"{number}.parquet")
         target.receipt.rows = len(frame)
         return target.schema
 
-    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int | None:
-        kind, updates = (Kind.DELTA, view.updates) if isinstance(view, Chain) else (Kind.BASE, Append())
-        target = Target(view.channel, kind, directory, view.schema, updates)
-        self.write(self.frame(view), target, tag=tag)
+    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int | None:
+        kind, updates = (BlockKind.DELTA, view.updates) if isinstance(view, DeltaChain) else (BlockKind.BASE, Append())
+        target = WriteTarget(view.channel, kind, directory, view.schema, updates)
+        self.write_frame(self.read_frame(view), target, tag=tag)
         return target.receipt.rows
 
-    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+    def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         assert view.base is not None
         key = view.deltas[0].updates.key or view.schema.names
         keys = {_key(key, row) for delta in view.deltas for row in self._rows(delta)}
@@ -84,10 +91,10 @@ class PlainEngine(NoAnalyser):
     def start(self) -> None:
         """Nothing has to be started."""
 
-    def health(self) -> EngineHealth:
+    def report_health(self) -> EngineHealth:
         return HEALTHY
 
-    def cancel(self, tag: str) -> None:
+    def cancel_jobs(self, tag: str) -> None:
         """Nothing here runs long enough to be stopped."""
 
     def stop(self) -> None:
@@ -101,31 +108,40 @@ class PlainEngine(NoAnalyser):
 
 
 def _key(names: Sequence[str], row: dict[str, Any]) -> tuple[Hashable, ...]:
-    return tuple(reference.freeze(row[n]) for n in names)
+    return tuple(reference.to_hashable(row[n]) for n in names)
 
 
-NO_STATE = Schema.parse("nothing bigint")
+NO_STATE = Schema.from_ddl("nothing bigint")
 
 
 class QueryEngine(PlainEngine):
     """Runs declared tables too, by their meaning: a change is the difference of two contents. It keeps no state."""
 
-    def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+    def run_task(
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().invoke(task, inputs, outputs, tag=tag, log=log, now=now)
+            return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
         target = outputs[code.table]
-        result = self._content(code, inputs, At.NEW)
-        if code.way == Way.INCREMENTAL:
-            result = reference.diff(target.updates, self._content(code, inputs, At.OLD), result)
+        result = self._content(code, inputs, ScanMode.NEW)
+        if code.way == RefreshMode.INCREMENTAL:
+            result = reference.diff_contents(target.updates, self._content(code, inputs, ScanMode.OLD), result)
         states = {name: NO_STATE for name in outputs if name != code.table}
-        return {code.table: self.write(result, target, tag=tag), **states}
+        return {code.table: self.write_frame(result, target, tag=tag), **states}
 
-    def _content(self, code: Refresh, inputs: Mapping[str, View], at: At) -> Rows:
+    def _content(self, code: Refresh, inputs: Mapping[str, View], at: ScanMode) -> Rows:
         """The table as of now or before; a channel that the variant leaves alone is as it was."""
-        suffixes = ("@new", "@old") if at is At.NEW else ("@old", "@new")
+        suffixes = ("@new", "@old") if at is ScanMode.NEW else ("@old", "@new")
         channels = code.query.channels
         views = {c: next(inputs[c + s] for s in suffixes if c + s in inputs) for c in channels}
-        return evaluate(code.query.root, {(c, At.NEW): self.frame(view) for c, view in views.items()})
+        return evaluate_operator(
+            code.query.root, {(c, ScanMode.NEW): self.read_frame(view) for c, view in views.items()}
+        )

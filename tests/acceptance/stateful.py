@@ -16,11 +16,11 @@ from tests.acceptance.test_crash import Tripwire
 
 from tidemill.catalog import open_catalog
 from tidemill.intake import load_file
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.views import Views
-from tidemill.spark.arrow import Arrow
+from tidemill.runtime.runs.views import ChannelViews
+from tidemill.spark.arrow import ArrowBlockIO
 from tidemill.spark.engine import SparkEngine
 from tidemill.storage import open_store
 
@@ -38,30 +38,30 @@ def no_session() -> SparkSession:
 class Mill:
     """A process's doors to a workflow."""
 
-    def __init__(self, executor: Executor, wf: Workflow) -> None:
+    def __init__(self, executor: Executor, wf: WorkflowSpec) -> None:
         self.executor = executor
         self._flows = wf.bindings
 
     def insert(self, channel: str, path: Path, key: str | None = None) -> None:
-        Inserter(self.executor, load_file).file(channel, path, key=key)
+        Inserter(self.executor, load_file).insert_file(channel, path, key=key)
 
     def run(self) -> None:
         for flow in self._flows:
-            self.executor.flow(flow, {})
+            self.executor.run_flow(flow, {})
 
     def rows(self, channel: str) -> list[dict[str, Any]]:
         catalog = self.executor.catalog
-        view = Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq)
-        table: pa.Table = Arrow(no_session, self.executor.store.locate).whole(view)
+        view = ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
+        table: pa.Table = ArrowBlockIO(no_session, self.executor.store.locate_file).read_table(view)
         return table.to_pylist()
 
 
 @contextmanager
-def opened(root: Path, wf: Workflow, session: Session = no_session, clock: Clock = time.time) -> Iterator[Mill]:
+def opened(root: Path, wf: WorkflowSpec, session: Session = no_session, clock: Clock = time.time) -> Iterator[Mill]:
     catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=clock)
     store = open_store(str(root / "store"))
-    engine = SparkEngine(session, store.locate)
-    catalog.apply(wf)
+    engine = SparkEngine(session, store.locate_file)
+    catalog.apply_workflow(wf)
     try:
         yield Mill(Executor(catalog, store, engine, "test", sleep=lambda _: None), wf)
     finally:

@@ -52,7 +52,7 @@ def test_a_query_that_spark_refuses_is_refused_when_it_is_applied(
     with opened(tmp_path, wf) as mill:
         with pytest.raises(WorkflowError, match=rf"(?s)test_analysis.py:\d+: query 'bad': .*{complaint}"):
             mill.apply()
-        assert mill.catalog.channels() == []
+        assert mill.catalog.list_channels() == []
 
 
 def test_all_refused_queries_are_named_at_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_maps_in_rows_that_may_go_are_batch(
     wf.sql("asked", query)
     with opened(tmp_path, wf) as mill:
         mill.apply()
-        found = next(t for w in mill.project.workflows for t in w.tasks() if t.name == "asked").batch_because
+        found = next(t for w in mill.project.workflows for t in w.list_tasks() if t.name == "asked").batch_because
     assert (because in found) if because and found else found == because, found
 
 
@@ -167,7 +167,7 @@ def test_what_was_analysed_is_known_without_spark(
     wf.sql("totals", "SELECT city, sum(id) AS ids FROM orders GROUP BY city")
     with opened(tmp_path, wf) as mill:
         mill.apply()
-        identity = mill.catalog.bindings()[0].identity
+        identity = mill.catalog.list_bindings()[0].identity
 
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
@@ -175,7 +175,7 @@ def test_what_was_analysed_is_known_without_spark(
     monkeypatch.setattr("tidemill.app.wiring.start", no_spark)
     with opened(tmp_path, wf) as mill:
         assert mill.plan() == ()
-        assert [b.identity() for w in mill.project.workflows for b in w.bindings] == [identity]
+        assert [b.compute_identity() for w in mill.project.workflows for b in w.bindings] == [identity]
 
 
 def test_the_columns_of_a_batch_table_are_known_to_those_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_columns_of_a_batch_table_are_known_to_those_that_read_it(spark: Spa
     wf.sql("wide", "SELECT n + 1 AS more FROM sessions")
     with opened(tmp_path, wf) as mill:
         mill.apply()
-        tasks = {t.name: t for w in mill.project.workflows for t in w.tasks()}
+        tasks = {t.name: t for w in mill.project.workflows for t in w.list_tasks()}
         assert tasks["sessions"].batch_because is not None
         assert tasks["wide"].batch_because is None
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.app.deliveries import deliveries
+from tidemill.app.deliveries import build_deliveries
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings, load_settings
 from tidemill.app.wiring import Tidemill
@@ -49,8 +49,8 @@ class Application:
 
     def new(self, channel: str) -> list[Row]:
         tap = self.mill.tap(channel, all_there_is=True)
-        tap.at, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.channel(channel).head.seq
-        return [row.asDict() for row in tap.new().collect()]
+        tap.at, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.read_channel(channel).head.seq
+        return [row.asDict() for row in tap.read_new().collect()]
 
     def rows(self, channel: str, *names: str) -> list[Any]:
         return sorted(tuple(row[n] for n in names) for row in self.mill.rows(channel))
@@ -171,7 +171,9 @@ def test_astronomers_are_told_what_concerns_them_and_agree(application: Opened) 
     sky.insert("interests", interests)
     sky.insert("annotations", annotations)
     sky.run("zones", "notices", "places")
-    (feedback,) = deliveries(sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open, sky.mill.gatherer)
+    (feedback,) = build_deliveries(
+        sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open_file, sky.mill.gatherer
+    )
     feedback()  # from now on what they agree on goes back
     notices = sky.new("notices")
     told = {(n["astronomer"], n["object"]) for n in notices}

@@ -13,7 +13,7 @@ from tests.acceptance.conftest import Open
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import Run, RunState
-from tidemill.runtime.runs.requests import ask
+from tidemill.runtime.runs.requests import request_flow_run
 
 BEGUN, LIVE_IS_THROUGH = threading.Event(), threading.Event()
 
@@ -42,7 +42,7 @@ def order(mill: Tidemill, item: str, price: int) -> None:
 
 def total(mill: Tidemill) -> int:
     """Nothing, before the first refresh."""
-    known = mill.catalog.channel("totals").channel.schema is not None
+    known = mill.catalog.read_channel("totals").channel.schema is not None
     return sum(row["price"] for row in mill.rows("totals")) if known else 0
 
 
@@ -54,7 +54,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def finished(mill: Tidemill, flow: str) -> list[Run]:
-    return mill.catalog.runs(subject=flow, state=RunState.FINISHED)
+    return mill.catalog.list_runs(subject=flow, state=RunState.FINISHED)
 
 
 def times(run: Run) -> tuple[float, float]:
@@ -68,17 +68,17 @@ def test_live_tables_do_not_wait_for_a_backfill(open_mill: Open) -> None:
     order(mill, "tea", 3)
     with served(mill, tracks=1):
         try:
-            asked = ask(mill.catalog, "history", backfill=True)
+            asked = request_flow_run(mill.catalog, "history", backfill=True)
             assert BEGUN.wait(60)
             for price, ordered in ((4, 7), (5, 12)):
                 order(mill, "tea", price)
                 until(lambda ordered=ordered: total(mill) == ordered)
         finally:
             LIVE_IS_THROUGH.set()
-        until(lambda: mill.catalog.run(asked.id).finished is not None)
-        again = ask(mill.catalog, "totals", backfill=True)
-        until(lambda: mill.catalog.run(again.id).finished is not None)
-    backfill = mill.catalog.run(asked.id)
+        until(lambda: mill.catalog.read_run(asked.id).finished is not None)
+        again = request_flow_run(mill.catalog, "totals", backfill=True)
+        until(lambda: mill.catalog.read_run(again.id).finished is not None)
+    backfill = mill.catalog.read_run(asked.id)
     began, ended = times(backfill)
     assert backfill.state is RunState.FINISHED
     assert sum(began < start and end < ended for start, end in map(times, finished(mill, "totals"))) >= 2

@@ -40,10 +40,10 @@ def mill(tmp_path: Path) -> Iterator[Tidemill]:
 def state(mill: Tidemill) -> object:
     """Everything that an error must leave alone; the failed attempt itself may be remembered."""
     return (
-        mill.catalog.channels(),
-        [b for b in mill.catalog.blocks() if b.state == "filled"],
-        mill.catalog.cursors(),
-        sorted(mill.store.listing()),
+        mill.catalog.list_channels(),
+        [b for b in mill.catalog.list_blocks() if b.state == "filled"],
+        mill.catalog.read_cursors(),
+        sorted(mill.store.list_all_files()),
     )
 
 

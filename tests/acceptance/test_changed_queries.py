@@ -12,10 +12,10 @@ from tests.acceptance.conftest import Open
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, Conflict, RunFailed
-from tidemill.model.block import Kind
-from tidemill.model.run import Claim, Outcome
-from tidemill.runtime.freshness.refresh_mode import chosen
-from tidemill.runtime.runs.insert_batcher import Small
+from tidemill.model.block import BlockKind
+from tidemill.model.run import RunClaim, RunOutcome
+from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.runs.insert_batcher import SmallInsert
 
 
 def totals(amount: str) -> tm.Workflow:
@@ -43,13 +43,13 @@ def test_a_query_that_changes_while_it_runs_starts_afresh(
     insert(mill, tmp_path, "x,5\n")
     for _ in range(runs_before):
         mill.run("totals")
-    commit, later = mill.catalog.commit, list[Tidemill]()
+    commit, later = mill.catalog.commit_run, list[Tidemill]()
 
-    def applied_meanwhile(claim: Claim, outcome: Outcome) -> object:
+    def applied_meanwhile(claim: RunClaim, outcome: RunOutcome) -> object:
         later.append(open_mill(totals("amount * 10")))
         return commit(claim, outcome)
 
-    monkeypatch.setattr(mill.catalog, "commit", applied_meanwhile)
+    monkeypatch.setattr(mill.catalog, "commit_run", applied_meanwhile)
     mill.run("totals")
     assert content(mill) == {"x": 5}
     (changed,) = later
@@ -86,7 +86,7 @@ def test_blocks_are_read_after_each_change_that_apply_allows(
 
     def insert(mill: Tidemill, number: int) -> None:
         lines = {name: f'{{"k": {number}, {ALLOWED[name][2]}}}' for name in cases}
-        mill.gatherer.insert([Small(name, line.encode(), "jsonl") for name, line in lines.items()])
+        mill.gatherer.insert_all([SmallInsert(name, line.encode(), "jsonl") for name, line in lines.items()])
 
     old = open_mill(workflow(0))
     insert(old, 1)
@@ -120,7 +120,7 @@ def test_a_column_that_no_query_reads_recomputes_nothing(open_mill: Open, tmp_pa
     for table in ("totals", "firsts"):
         old.run(table)
     new = open_mill(workflow("city string, amount int, note string"))
-    assert new.catalog.cursors() == old.catalog.cursors()
+    assert new.catalog.read_cursors() == old.catalog.read_cursors()
     (tmp_path / "more.jsonl").write_text('{"city": "x", "amount": 3, "note": "n"}')
     new.insert("sales", tmp_path / "more.jsonl")
     for table in ("totals", "firsts"):
@@ -205,7 +205,7 @@ def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: P
     for flow in ("totals", "listed", "copied", "first_seen", "priced"):
         mill.run(flow)
     (tmp_path / "corrected.csv").write_text("city,amount\ny,7\n")
-    mill.insert("sales", tmp_path / "corrected.csv", kind=Kind.BASE)
+    mill.insert("sales", tmp_path / "corrected.csv", kind=BlockKind.BASE)
     for flow in ("totals", "listed"):
         mill.run(flow)
     assert content(mill) == {"y": 7}
@@ -239,7 +239,7 @@ def test_windows_are_formed_from_scratch_where_rows_were_deleted(open_mill: Open
     mill.run("pairs")
     assert totals() == [3]
     (tmp_path / "corrected.csv").write_text("city,amount\nx,2\nx,3\nx,4\n")
-    mill.insert("sales", tmp_path / "corrected.csv", kind=Kind.BASE)
+    mill.insert("sales", tmp_path / "corrected.csv", kind=BlockKind.BASE)
     with pytest.raises(RunFailed, match="gone from append channel sales"):
         mill.run("pairs")
     mill.run("pairs", variant="batch")
@@ -254,11 +254,11 @@ def test_a_plan_that_others_overtook_is_not_carried_out(open_mill: Open, tmp_pat
     insert(mill, tmp_path, "x,5\n")
     mill.run("totals")
     insert(mill, tmp_path, "x,1\n")
-    planned, choices = chosen(mill.catalog, mill._applied("totals"), {}, variant="incremental")
+    planned, choices = choose_variants(mill.catalog, mill._get_applied_binding("totals"), {}, variant="incremental")
     assert choices["totals"].way == "incremental"
     mill.run("totals", variant="recompute")
     insert(mill, tmp_path, "x,2\n")
     with pytest.raises(Conflict, match="state of 'totals' was dropped since this run was planned; run it again"):
-        mill.executor.flow(planned, {})
+        mill.executor.run_flow(planned, {})
     mill.run("totals")
     assert content(mill) == {"x": 8}

@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import Engine, event
 from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected, opened
 
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.errors import Conflict, LeaseLost
-from tidemill.model.block import BlockState, Kind, Origin
-from tidemill.model.run import TO_COME, Claim, Outcome, RunKind, demand_of
-from tidemill.runtime.runs.flow import Performance
+from tidemill.model.block import BlockKind, BlockOrigin, BlockState
+from tidemill.model.run import TO_COME, RunClaim, RunKind, RunOutcome, build_claim_request
+from tidemill.runtime.runs.flow import FlowAttempt
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 
@@ -77,12 +77,12 @@ def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
 def recovered(url: str, root: Path, work: Work, batches: int) -> None:
     """What a restarted process does: reclaim what expired, and do the work again. Then all must be well."""
     with opened(url, root, later=LATER) as mill:
-        mill.catalog.reclaim()
-        for run in (r for state in TO_COME for r in mill.catalog.runs(state=state)):
-            mill.catalog.kill(run.id)
+        mill.catalog.reclaim_expired_runs()
+        for run in (r for state in TO_COME for r in mill.catalog.list_runs(state=state)):
+            mill.catalog.kill_run(run.id)
         work(mill)
         check(mill, batches)
-        assert not [b for b in mill.catalog.blocks(limit=100) if b.state is BlockState.RESERVED]
+        assert not [b for b in mill.catalog.list_blocks(limit=100) if b.state is BlockState.RESERVED]
         if batches % 20 == 0:
             mill.compact("events", "firsts", "words")
         mill.collect()
@@ -91,7 +91,7 @@ def recovered(url: str, root: Path, work: Work, batches: int) -> None:
 
 def check(mill: Mill, batches: int) -> None:
     """Nothing lost, nothing doubled."""
-    assert same(mill.content("firsts"), expected(batches))
+    assert is_same_bag(mill.content("firsts"), expected(batches))
     assert len(mill.content("words")) == len(expected(batches))
     assert len(mill.content("events")) == 4 * batches
 
@@ -100,7 +100,7 @@ def check(mill: Mill, batches: int) -> None:
 def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
     with opened(url, root) as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
     for batches in count(1):
         file = batch(tmp_path, batches - 1)
 
@@ -119,7 +119,7 @@ def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, ro
 def test_killed_while_folding_collecting_and_forgetting(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
     with opened(url, root) as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
 
     def work(mill: Mill) -> None:
         mill.tidy("events")
@@ -145,20 +145,22 @@ def test_killed_while_folding_collecting_and_forgetting(url: str, tmp_path: Path
 
 def done_to(mill: Mill, channel: str) -> set[str]:
     """What upkeep left to see on a channel."""
-    folds = [b for b in mill.catalog.blocks(channel) if b.origin is Origin.COMPACTION and b.kind is Kind.DELTA]
+    folds = [
+        b for b in mill.catalog.list_blocks(channel) if b.origin is BlockOrigin.COMPACTION and b.kind is BlockKind.DELTA
+    ]
     foreign = [f for b in folds for f in b.files if not f.path.startswith(f"runs/{b.run}/")]
-    oldest = min(r.id for r in mill.catalog.runs(limit=10_000))
+    oldest = min(r.id for r in mill.catalog.list_runs(limit=10_000))
     signs = {"folded": bool(folds), "shared": bool(foreign), "forgotten": oldest > 1}
     return {name for name, is_so in signs.items() if is_so}
 
 
 def test_two_processes_race_for_one_run(url: str, tmp_path: Path) -> None:
     with opened(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
     for number in range(10):
         with opened(url, tmp_path / "blocks") as mill:
             mill.insert(batch(tmp_path, number))
-            run = mill.catalog.request(RunKind.FLOW, DEDUPE.name)
+            run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name)
         racers = [_race(url, tmp_path / "blocks", run.id) for _ in range(2)]
         committed = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in racers]
         assert sorted(committed) == [0, 3], "exactly one of the two must commit"
@@ -173,8 +175,10 @@ def _race(url: str, root: Path, run: int) -> int:
         return child
     try:
         with opened(url, root, owner=f"racer-{os.getpid()}") as mill:
-            claim = mill.catalog.claim(run, demand_of(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
-            mill.executor.once(claim, lambda c, log, lease: mill.catalog.commit(c, _outcome(mill, c, log, lease)))
+            claim = mill.catalog.claim_run(run, build_claim_request(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
+            mill.executor.run_once(
+                claim, lambda c, log, lease: mill.catalog.commit_run(c, _outcome(mill, c, log, lease))
+            )
         os._exit(0)
     except Conflict:
         os._exit(3)
@@ -183,30 +187,30 @@ def _race(url: str, root: Path, run: int) -> int:
     raise AssertionError("not reached")
 
 
-def _outcome(mill: Mill, claim: Claim, log: RunLog, lease: Lease) -> Outcome:
+def _outcome(mill: Mill, claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
     doors = (mill.catalog, mill.store, mill.executor.engine)
-    return Performance(*doors, DEDUPE, {}, claim, log, lease, None, {}).outcome()
+    return FlowAttempt(*doors, DEDUPE, {}, claim, log, lease, None, {}).run_tasks()
 
 
 def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path) -> None:
     """SIGSTOP a process between its writing and its commit, let another take the run over, and wake it."""
     root = tmp_path / "blocks"
     with opened(url, root) as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
         mill.insert(batch(tmp_path, 0))
-        run = mill.catalog.request(RunKind.FLOW, DEDUPE.name, attempts=2)
+        run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name, attempts=2)
     zombie = os.fork()
     if zombie == 0:
         try:
             with opened(url, root, owner="zombie") as mill:
-                claim = mill.catalog.claim(run.id, demand_of(DEDUPE), owner="zombie", lease=30)
+                claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="zombie", lease=30)
 
-                def commit(c: Claim, log: RunLog, lease: Lease) -> object:
+                def commit(c: RunClaim, log: RunLog, lease: Lease) -> object:
                     outcome = _outcome(mill, c, log, lease)
                     os.kill(os.getpid(), signal.SIGSTOP)
-                    return mill.catalog.commit(claim, outcome)
+                    return mill.catalog.commit_run(claim, outcome)
 
-                mill.executor.once(claim, commit)
+                mill.executor.run_once(claim, commit)
             os._exit(0)
         except LeaseLost:
             os._exit(4)
@@ -214,9 +218,9 @@ def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path)
             os._exit(1)
     os.waitpid(zombie, os.WUNTRACED)
     with opened(url, root, later=LATER, owner="heir") as mill:
-        assert [r.id for r in mill.catalog.reclaim()] == [run.id]
-        claim = mill.catalog.claim(run.id, demand_of(DEDUPE), owner="heir", lease=30)
-        mill.executor.once(claim, lambda c, log, lease: mill.catalog.commit(c, _outcome(mill, c, log, lease)))
+        assert [r.id for r in mill.catalog.reclaim_expired_runs()] == [run.id]
+        claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="heir", lease=30)
+        mill.executor.run_once(claim, lambda c, log, lease: mill.catalog.commit_run(c, _outcome(mill, c, log, lease)))
     os.kill(zombie, signal.SIGCONT)
     assert os.waitstatus_to_exitcode(os.waitpid(zombie, 0)[1]) == 4
     with opened(url, root, later=LATER) as mill:

@@ -17,8 +17,8 @@ from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflo
 
 from tidemill.model.run import TO_COME, UNDER_WAY
 from tidemill.model.states import DatasetState
-from tidemill.runtime.maintenance.vacuum import Janitor
-from tidemill.runtime.oneshot.storage_report import Budget, Budgets
+from tidemill.runtime.maintenance.vacuum import VacuumService
+from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
 from tidemill.storage import local
 
 STRIDE = 1 if ROUNDS else 61
@@ -52,20 +52,24 @@ def document(number: int) -> Json:
 def worked(mill: Bench, number: int) -> None:
     """A workflow to its end; then all goes that may, then what was pinned, for the workflow's budget, then its end."""
     made = mill.run(document(number))
-    mill.shop.evictor().delete()  # what one that died had chosen
-    movable = [d for d in mill.shop.ledger.datasets() if d.state is D.STORED and not d.claims and not d.pinned]
+    mill.shop.build_evictor().delete_evicted()  # what one that died had chosen
+    movable = [d for d in mill.shop.ledger.list_datasets() if d.state is D.STORED and not d.claims and not d.pinned]
     if movable:
-        mill.shop.evictor().free(sum(d.bytes for d in movable))
+        mill.shop.build_evictor().free_bytes(sum(d.bytes for d in movable))
     assert mill.state(made, 2) is D.STORED
-    mill.shop.pin(mill.dataset(made, 2).identity, pinned=False)
+    mill.shop.pin_dataset(mill.dataset(made, 2).identity, pinned=False)
     within_budget(mill)
-    mill.shop.drop(mill.dataset(made, 4).identity)
+    mill.shop.drop_dataset(mill.dataset(made, 4).identity)
 
 
 def within_budget(mill: Bench) -> None:
     """A budget that leaves just keep."""
-    leaves = sum(d.bytes for d in mill.shop.ledger.datasets() if d.state is D.LEAF)
-    done = replace(mill.shop, budgets=Budgets(None, {"words": Budget(leaves, 1.0)})).evictor().keep_within()
+    leaves = sum(d.bytes for d in mill.shop.ledger.list_datasets() if d.state is D.LEAF)
+    done = (
+        replace(mill.shop, budgets=StorageBudgets(None, {"words": StorageBudget(leaves, 1.0)}))
+        .build_evictor()
+        .enforce_budgets()
+    )
     assert done is None or not done.problems
 
 
@@ -92,15 +96,15 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
 
 def check_readable(mill: Bench, contents: dict[str, str]) -> None:
     """Whatever can be read is whole and right, and nothing that is pinned is about to go."""
-    for found in mill.shop.ledger.datasets():
-        if found.readable:
-            read = mill.engine.read(found.view("x"))
+    for found in mill.shop.ledger.list_datasets():
+        if found.is_readable:
+            read = mill.engine.read(found.to_snapshot("x"))
             assert contents.setdefault(found.identity, read) == read
         assert not found.pinned or found.state not in (D.PROCESSING, D.STORED_TO_DELETE)
 
 
 def leaves(mill: Bench) -> set[str]:
-    return {d.identity for d in mill.shop.ledger.datasets() if d.state is D.LEAF}
+    return {d.identity for d in mill.shop.ledger.list_datasets() if d.state is D.LEAF}
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
@@ -112,7 +116,7 @@ def test_killed_anywhere_nothing_is_half_deleted_and_no_leaf_is_lost(url: str, t
         with bench(url, tmp_path, later=LATER) as mill:
             assert kept <= leaves(mill)
             check_readable(mill, contents)
-            mill.catalog.reclaim()
+            mill.catalog.reclaim_expired_runs()
             mill.check(document(number), mill.run(document(number)))
             worked(mill, number)
             check_at_rest(mill, number, tmp_path)
@@ -126,17 +130,17 @@ def test_killed_anywhere_nothing_is_half_deleted_and_no_leaf_is_lost(url: str, t
 
 def moves(mill: Bench) -> set[tuple[str, str]]:
     """Every move that a dataset has made."""
-    happened = mill.catalog.events(limit=1_000_000)
+    happened = mill.catalog.list_events(limit=1_000_000)
     return {(e.detail["before"], e.detail["after"]) for e in happened if e.kind == "dataset.moved"}
 
 
 def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     """Nothing is claimed, nothing is going, nothing is left over, and the copy is where it was wanted."""
-    datasets = mill.shop.ledger.datasets()
+    datasets = mill.shop.ledger.list_datasets()
     assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
-    assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
-    Janitor(mill.shop.executor, grace=AT_ONCE).remove()
+    assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.list_runs(state=s)]
+    VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.leftovers() == set()
     placed = sorted((root / "out" / str(number)).iterdir())
     assert [mill.engine.read_file(str(path)) for path in placed] == [expected(document(number), 3)] * len(placed)

@@ -14,7 +14,7 @@ from tests.acceptance.conftest import Open
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.model.time import Timeline
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 
 ARRIVALS: list[tuple[str, str, list[tuple[object, ...]]]] = [
     ("Sun 3pm", "crawl", []),
@@ -85,7 +85,7 @@ class Story:
         for when, channel, rows in ARRIVALS:
             frame = self.mill.engine.spark.createDataFrame(rows, SCHEMAS[channel])
             self.mill.insert(channel, frame)
-            self.names[self.mill.catalog.versions(channel, 0)[-1]] = when
+            self.names[self.mill.catalog.list_versions(channel, 0)[-1]] = when
             if channel == "crawl" and "scores" in self._arrived():
                 for table in ("tagged", "ranked"):
                     self.mill.run(table)
@@ -98,19 +98,19 @@ class Story:
         return {tuple(row.values()) for row in self.mill.rows(table)}
 
     def change(self, table: str) -> Rows:
-        head = self.mill.catalog.channel(table).head.seq
-        rows = self.mill.engine.rows(Views(self.mill.catalog, {}).change(table, head - 1, head))
+        head = self.mill.catalog.read_channel(table).head.seq
+        rows = self.mill.engine.read_rows(ChannelViews(self.mill.catalog, {}).build_change(table, head - 1, head))
         return {(row["url"], row["digest"], row["score"]) for row in rows}
 
     def reflected(self, table: str) -> tuple[set[str], set[str]]:
-        reached = self.mill.catalog.channel(table).head.reached
+        reached = self.mill.catalog.read_channel(table).head.reached
         crawl, scores = ({self.names[v] for v in reached[(c,)]} for c in ("crawl", "scores"))
         return crawl, scores
 
     def consistent(self, table: str) -> bool:
-        versions = {c: self.mill.catalog.versions(c, 0) for c in SCHEMAS}
+        versions = {c: self.mill.catalog.list_versions(c, 0) for c in SCHEMAS}
         now = max(v for known in versions.values() for v in known) + 1
-        return self.mill.catalog.channel(table).head.reached.consistent(Timeline(versions, now))
+        return self.mill.catalog.read_channel(table).head.reached.is_consistent(Timeline(versions, now))
 
     def _arrived(self) -> set[str]:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}

@@ -16,15 +16,15 @@ from tests.acceptance.test_crash import Tripwire
 
 import tidemill as tm
 from tidemill.errors import BadInput, RunFailed, WorkflowError
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.spark import keyed
-from tidemill.stream import Columns, Step
+from tidemill.stream import Columns, KeyedResult
 
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
 STRIDE = 1 if ROUNDS else 25
 
 
-def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None) -> Workflow:
+def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None) -> WorkflowSpec:
     wf = tm.Workflow("bank")
     wf.input("payments", "account bigint, amount bigint")
     wf.input("rates", "account bigint, rate bigint")
@@ -38,7 +38,7 @@ def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None
         backoff=0,
         parameters={"dies": str(dies) if dies else ""},
     )
-    def paying(state: Any, payments: tm.New, rates: tm.All, dies: str) -> Step:
+    def paying(state: Any, payments: tm.New, rates: tm.All, dies: str) -> KeyedResult:
         if dies and 9 in payments["amount"] and not os.path.exists(dies):  # noqa: PTH110
             open(dies, "x").close()  # noqa: PTH123
             os.kill(os.getpid(), signal.SIGKILL)
@@ -49,7 +49,7 @@ def workflow(*, partitions: int = 1, attempts: int = 1, dies: Path | None = None
             "balance": state["balance"].copy(),
             "payments": state["payments"].copy(),
         }
-        return Step(state, {"balances": told})
+        return KeyedResult(state, {"balances": told})
 
     return wf.declared()
 
@@ -109,7 +109,7 @@ def test_what_an_attempt_left_that_was_not_committed_counts_for_nothing(
         for number in range(4):
             mill.insert("payments", written(tmp_path, batch(number)))
             with monkeypatch.context() as patched:
-                patched.setattr(type(mill.executor.catalog), "commit", _refuse)
+                patched.setattr(type(mill.executor.catalog), "commit_run", _refuse)
                 with pytest.raises(RunFailed):
                     mill.run()
             mill.run()
@@ -129,7 +129,7 @@ def test_a_process_killed_at_any_step_repeats_and_misses_nothing(tmp_path: Path)
         died = _killed_at(step, tmp_path, wf, number)
         kills += died
         with opened(tmp_path, wf, clock=hours(number + 1)) as mill:
-            mill.executor.catalog.reclaim()
+            mill.executor.catalog.reclaim_expired_runs()
             mill.insert("payments", written(tmp_path, batch(number)), key=str(number))
             mill.run()
             assert told(mill) == expected(number + 1), f"killed at step {step}"
@@ -137,7 +137,7 @@ def test_a_process_killed_at_any_step_repeats_and_misses_nothing(tmp_path: Path)
     assert kills >= 4
 
 
-def _killed_at(step: int, root: Path, wf: Workflow, number: int) -> bool:
+def _killed_at(step: int, root: Path, wf: WorkflowSpec, number: int) -> bool:
     """Insert and run in a process that dies at the given step; False if it finished before that."""
 
     def work() -> None:
@@ -188,8 +188,8 @@ def test_state_that_cannot_be_is_refused_when_it_is_declared(state: str, by: str
     wf.input("payments", "account bigint, amount bigint")
 
     @wf.keyed(state=state, by=by, writes={"balances": "balance bigint"})
-    def paying(state: Any, payments: tm.New) -> Step:
-        return Step(state)
+    def paying(state: Any, payments: tm.New) -> KeyedResult:
+        return KeyedResult(state)
 
     with pytest.raises(WorkflowError, match=said):
         wf.declared()

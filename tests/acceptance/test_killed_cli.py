@@ -55,11 +55,11 @@ def test_a_killed_run_is_given_up_and_run_again(spark: SparkSession, tmp_path: P
     (tmp_path / "gate").unlink()
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
     with Tidemill.open(tmp_path) as mill:
-        (dead,) = mill.catalog.runs(subject="copied")
+        (dead,) = mill.catalog.list_runs(subject="copied")
         assert dead.state is RunState.RUNNING
-        assert mill.catalog.channel("copied").reserved == 1
+        assert mill.catalog.read_channel("copied").reserved == 1
         mill.run("copied")
-        assert mill.catalog.run(dead.id).state is RunState.KILLED
-        assert [b.rows for b in mill.catalog.blocks("copied") if b.state is BlockState.FILLED and b.seq] == [2]
+        assert mill.catalog.read_run(dead.id).state is RunState.KILLED
+        assert [b.rows for b in mill.catalog.list_blocks("copied") if b.state is BlockState.FILLED and b.seq] == [2]
         mill.collect(grace="0s")
-        assert set(mill.store.listing()) == mill.catalog.named_files()
+        assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()

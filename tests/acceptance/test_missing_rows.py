@@ -34,15 +34,15 @@ class Elsewhere:
 
     def __call__(self, store: LocalBlockStore, directory: str, rows: int | None = None) -> Any:
         if self.hidden:
-            for file in (store.path / directory).rglob("*.parquet"):
+            for file in (store.root_path / directory).rglob("*.parquet"):
                 file.unlink()
         return self.publish(store, directory, rows)
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
-    made = Elsewhere(LocalBlockStore.publish)
-    monkeypatch.setattr(LocalBlockStore, "publish", lambda *args: made(*args))
+    made = Elsewhere(LocalBlockStore.publish_files)
+    monkeypatch.setattr(LocalBlockStore, "publish_files", lambda *args: made(*args))
     return made
 
 
@@ -51,7 +51,7 @@ def test_every_writer_is_held_to_its_count(
     open_mill: Open, spark: SparkSession, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, by_driver: bool
 ) -> None:
     if not by_driver:
-        monkeypatch.setattr("tidemill.spark.local.batches.few", lambda _blocks, _rows: False)
+        monkeypatch.setattr("tidemill.spark.local.batches.has_few_rows", lambda _blocks, _rows: False)
     mill = open_mill(wf)
     rows = spark.range(0, 100, 1, 3).selectExpr("id", "CAST(id % 7 AS STRING) AS word")
     mill.insert("orders", rows)
@@ -66,8 +66,8 @@ def test_every_writer_is_held_to_its_count(
     for said, write in writers.items():
         with pytest.raises(RowsMissing, match=rf"{said}.*but 0 rows in 0 files are found there: Spark's executors"):
             write()
-    assert {r.state for r in mill.catalog.runs(limit=4)} == {RunState.FAILED}
-    assert [mill.catalog.channel(name).head.seq for name in ("orders", "copied", "totals")] == [2, 0, 0]
+    assert {r.state for r in mill.catalog.list_runs(limit=4)} == {RunState.FAILED}
+    assert [mill.catalog.read_channel(name).head.seq for name in ("orders", "copied", "totals")] == [2, 0, 0]
     elsewhere.hidden = False
     assert _rows(mill, spark) == {"copied": 105, "totals": 7}
 

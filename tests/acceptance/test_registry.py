@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from tests.app.test_registry import SHOP
 
 from tidemill.app.project import Project
-from tidemill.app.registry import built, parsed
+from tidemill.app.registry import build_workflow, parse_definition
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.workflow import Workflow
-from tidemill.runtime.inspect.status import status
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.runtime.inspect.status import read_status
 
 Open = Callable[..., Tidemill]
 
@@ -24,7 +24,7 @@ Open = Callable[..., Tidemill]
 def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
     mills: list[Tidemill] = []
 
-    def opened(*workflows: Workflow) -> Tidemill:
+    def opened(*workflows: WorkflowSpec) -> Tidemill:
         mills.append(Tidemill(tmp_path, Settings(), Project(workflows)))
         return mills[-1]
 
@@ -40,14 +40,14 @@ def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, t
     (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
     mill.insert("orders", tmp_path / "o.jsonl")
     mill.run("totals")
-    assert [f.waiting for f in status(mill.catalog).flows] == [()]  # not even for the state that it wrote itself
+    assert [f.waiting for f in read_status(mill.catalog).flows] == [()]  # not even for the state that it wrote itself
     (tmp_path / "p.jsonl").write_text('{"id": 2, "item": "tea", "price": 5}\n')
     mill.insert("orders", tmp_path / "p.jsonl")
     mill.run("totals")
     assert mill.rows("totals") == [{"item": "tea", "price": 8}]
-    assert [w.name for w in mill.catalog.workflows()] == ["shop"]
+    assert [w.name for w in mill.catalog.list_workflows()] == ["shop"]
     mill.remove("shop")
-    assert mill.catalog.workflows() == []
+    assert mill.catalog.list_workflows() == []
     with pytest.raises(NotFound):
         mill.run("totals")
     with pytest.raises(NotFound):
@@ -57,7 +57,7 @@ def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, t
 
 
 def test_a_document_cannot_take_over_what_a_file_declares(open_mill: Open) -> None:
-    mill = open_mill(built(parsed(SHOP)))
+    mill = open_mill(build_workflow(parse_definition(SHOP)))
     with pytest.raises(Conflict, match="declared by a workflow file"):
         mill.register(SHOP)
     with pytest.raises(Conflict, match="declared by a workflow file"):

@@ -11,9 +11,9 @@ import pandas as pd
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.algebra.reference import Row, same
+from tidemill.algebra.reference import Row, is_same_bag
 from tidemill.app.wiring import Tidemill
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 
 CLICKS = "user bigint, site string, n int"
@@ -54,24 +54,24 @@ def test_derived_tables_stay_right_while_rows_come_and_go(open_mill: Open) -> No
     mill = open_mill(workflow())
     insert(mill, "clicks", CLICKS, (1, "a", 3), (2, "a", 5), (2, "a", 5), (1, "b", 9), (4, None, 1))
     insert(mill, "pages", PAGES, ("a/1", "a"), ("a/2", "a"), ("b/1", "b"), ("c/1", "c"), ("?", None))
-    check(mill, Kind.BASE)
+    check(mill, BlockKind.BASE)
     signed = f"{CLICKS}, _count bigint"
     insert(mill, "clicks", signed, (2, "a", 5, -1), (1, "b", 9, -1), (3, "c", 7, 1), (5, None, 2, 1))
-    check(mill, Kind.DELTA)
+    check(mill, BlockKind.DELTA)
     insert(mill, "clicks", signed, (2, "a", 5, -1), (4, None, 1, -1), (5, None, 2, -1), (6, "c", 8, 1))
     insert(mill, "pages", f"{PAGES}, _deleted boolean", ("a/1", "c", False), ("b/1", None, True), ("d/1", "d", False))
-    check(mill, Kind.DELTA)
+    check(mill, BlockKind.DELTA)
 
 
-def check(mill: Tidemill, kind: Kind) -> None:
+def check(mill: Tidemill, kind: BlockKind) -> None:
     """Refresh every table and compare it with what its inputs say."""
     for table in TABLES:
         mill.run(table)
     for table, expected in recomputed(mill.rows("clicks"), mill.rows("pages")).items():
         assert expected, table
-        assert same(mill.rows(table), expected), (table, mill.rows(table), expected)
-        newest = max(mill.catalog.blocks(table), key=lambda b: b.seq)
-        assert newest.kind is (Kind.BASE if table == "stamped" else kind), table
+        assert is_same_bag(mill.rows(table), expected), (table, mill.rows(table), expected)
+        newest = max(mill.catalog.list_blocks(table), key=lambda b: b.seq)
+        assert newest.kind is (BlockKind.BASE if table == "stamped" else kind), table
 
 
 def recomputed(clicks: Rows, pages: Rows) -> dict[str, Rows]:
@@ -127,5 +127,5 @@ def test_a_weak_delta_given_by_its_signed_rows(open_mill: Open) -> None:
     insert(mill, "notes", "id int, text string", (1, "aaa"), (2, "b"))
     insert(mill, "notes", "id int, text string", (1, "aa"), (3, "cc"))
     mill.run("lengths")
-    assert same(mill.rows("notes"), [{"id": 1, "text": "aaa"}, {"id": 2, "text": "bb"}, {"id": 3, "text": "cc"}])
-    assert same(mill.rows("lengths"), [{"n": 3, "notes": 1}, {"n": 2, "notes": 2}])
+    assert is_same_bag(mill.rows("notes"), [{"id": 1, "text": "aaa"}, {"id": 2, "text": "bb"}, {"id": 3, "text": "cc"}])
+    assert is_same_bag(mill.rows("lengths"), [{"n": 3, "notes": 1}, {"n": 2, "notes": 2}])

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, BlockDamaged, ConfigError, RunFailed, RunKilled, TimeLimitExceeded
-from tidemill.model.block import BlockState, Kind
+from tidemill.model.block import BlockKind, BlockState
 from tidemill.model.change import Rows
 from tidemill.model.run import RunState
 
@@ -74,8 +74,8 @@ def test_the_four_patterns(open_mill: Open) -> None:
     mill.run("longest")
     mill.run("flow")  # an empty delta is fed
     assert contents(mill, "longest", "n") == [4]
-    assert mill.catalog.blocks("upper")[0].rows == 0
-    reached = mill.catalog.channel("padded").head.reached
+    assert mill.catalog.list_blocks("upper")[0].rows == 0
+    reached = mill.catalog.read_channel("padded").head.reached
     assert len(reached[("words", "longest")]) == 2
     assert len(reached[("words", "upper")]) == 1
 
@@ -97,7 +97,7 @@ def test_incremental_join_with_old_and_new(open_mill: Open) -> None:
         mill.insert("right", spark.createDataFrame([(i, f"r{i}"), (1, f"s{i}")], "k int, b string"))
         mill.run("joined")
     whole = mill.read("left").join(mill.read("right"), "k").toArrow().to_pylist()
-    assert same(mill.rows("joined"), whole)
+    assert is_same_bag(mill.rows("joined"), whole)
 
 
 def test_deltas_across_a_replaced_base_are_differences(open_mill: Open, spark: SparkSession) -> None:
@@ -110,14 +110,14 @@ def test_deltas_across_a_replaced_base_are_differences(open_mill: Open, spark: S
 
     mill = open_mill(wf)
     schema = "item string, price int"
-    mill.insert("prices", spark.createDataFrame([("a", 1), ("b", 2), ("c", 3)], schema), kind=Kind.BASE)
+    mill.insert("prices", spark.createDataFrame([("a", 1), ("b", 2), ("c", 3)], schema), kind=BlockKind.BASE)
     mill.run("changes")
-    mill.insert("prices", spark.createDataFrame([("a", 1), ("b", 20)], schema), kind=Kind.BASE)
+    mill.insert("prices", spark.createDataFrame([("a", 1), ("b", 20)], schema), kind=BlockKind.BASE)
     mill.insert("prices", spark.createDataFrame([("d", 4)], schema))
-    before = mill.catalog.channel("changes").head.seq
+    before = mill.catalog.read_channel("changes").head.seq
     mill.run("changes")
     new = [r for r in mill.rows("changes") if r not in mill.rows("changes", as_of=str(before))]
-    assert same(
+    assert is_same_bag(
         new,
         [
             {"item": "b", "price": 20, "gone": False},
@@ -141,7 +141,7 @@ def test_sql_tasks_read_their_tables(open_mill: Open) -> None:
     mill.run("shouted")
     words(mill, "c")
     mill.run("shouted")
-    assert same(mill.rows("counted"), [{"word": "a", "n": 2}, {"word": "b", "n": 1}])
+    assert is_same_bag(mill.rows("counted"), [{"word": "a", "n": 2}, {"word": "b", "n": 1}])
     assert contents(mill, "shouted") == ["A", "A", "B", "C"]
     assert mill.engine.spark.catalog.listTables() == []
 
@@ -176,26 +176,26 @@ def test_commands(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     words(mill, "a", "b")
     run, _ = mill.run("shout")
     assert contents(mill, "loud") == ["a!", "b!"]
-    assert "rows 2 False" in mill.catalog.log(run.id)
+    assert "rows 2 False" in mill.catalog.read_log(run.id)
     with pytest.raises(RunFailed, match="ended with 3: sorry"):
         mill.run("fail")
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.5 s"):
         mill.run("hang")
-    assert "begun" in mill.catalog.log(mill.catalog.runs(subject="hang")[0].id)
+    assert "begun" in mill.catalog.read_log(mill.catalog.list_runs(subject="hang")[0].id)
     with pytest.raises(RunFailed, match="cannot be started"):
         mill.run("absent")
 
 
 def failing(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFailed) -> str:
     """Run a flow that fails; nothing of it may be visible. Returns the error that was recorded."""
-    before = {c.channel.name: c.head for c in mill.catalog.channels()}
+    before = {c.channel.name: c.head for c in mill.catalog.list_channels()}
     with pytest.raises(kind, match=match):
         mill.run(flow)
-    assert {c.channel.name: c.head for c in mill.catalog.channels()} == before
-    assert not [b for b in mill.catalog.blocks() if b.state is BlockState.RESERVED]
+    assert {c.channel.name: c.head for c in mill.catalog.list_channels()} == before
+    assert not [b for b in mill.catalog.list_blocks() if b.state is BlockState.RESERVED]
     mill.collect(grace="0s")
-    assert set(mill.store.listing()) == mill.catalog.named_files()
-    run = mill.catalog.runs(subject=flow)[0]
+    assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()
+    run = mill.catalog.list_runs(subject=flow)[0]
     assert run.state in (RunState.FAILED, RunState.KILLED)
     return run.error or ""
 
@@ -238,7 +238,7 @@ def test_what_a_task_can_do_wrong(open_mill: Open) -> None:
     failing(mill, "null", "is NOT NULL")
     failing(mill, "twice", "2 rows that agree on it", BadInput)
     failing(mill, "half", "expected the outputs .'one', 'two'., the task returned .'one'.")
-    assert "about to return half" in mill.catalog.log(mill.catalog.runs(subject="half")[0].id)
+    assert "about to return half" in mill.catalog.read_log(mill.catalog.list_runs(subject="half")[0].id)
 
 
 def test_a_failed_run_is_tried_again(open_mill: Open) -> None:
@@ -269,7 +269,7 @@ def test_a_hopeless_run_is_given_up(open_mill: Open) -> None:
     mill = open_mill(wf)
     with pytest.raises(RunFailed, match="never"):
         mill.run("hopeless")
-    assert mill.catalog.runs(subject="hopeless")[0].attempt == 2
+    assert mill.catalog.list_runs(subject="hopeless")[0].attempt == 2
 
 
 def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
@@ -292,14 +292,14 @@ def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
 
     def kill() -> None:
         started.wait(60)
-        mill.kill(mill.catalog.runs(subject="killed")[0].id)
+        mill.kill(mill.catalog.list_runs(subject="killed")[0].id)
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RunKilled):
         mill.run("killed")
     killer.join()
-    assert mill.catalog.runs(subject="killed")[0].state is RunState.KILLED
+    assert mill.catalog.list_runs(subject="killed")[0].state is RunState.KILLED
     assert mill.engine.spark.range(3).count() == 3, "the session must survive"
 
 
@@ -312,17 +312,17 @@ def test_a_damaged_block_is_named(open_mill: Open) -> None:
 
     mill = open_mill(wf)
     words(mill, *(f"word{i}" for i in range(500)))
-    (file,) = mill.catalog.blocks("words")[0].files[:1]
-    path = Path(mill.store.locate(file.path).removeprefix("file://"))
+    (file,) = mill.catalog.list_blocks("words")[0].files[:1]
+    path = Path(mill.store.locate_file(file.path).removeprefix("file://"))
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 0xFF
     path.write_bytes(bytes(data))
-    with pytest.raises(BlockDamaged, match=f"block {mill.catalog.blocks('words')[0].id} of channel words"):
+    with pytest.raises(BlockDamaged, match=f"block {mill.catalog.list_blocks('words')[0].id} of channel words"):
         mill.run("copied")
     path.unlink()
     with pytest.raises(BlockDamaged, match="missing|not there"):
         mill.run("copied")
-    assert mill.catalog.channel("copied").head.seq == 0
+    assert mill.catalog.read_channel("copied").head.seq == 0
 
 
 def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> None:
@@ -361,8 +361,8 @@ def test_custom_merges_run_the_user_s_functions(open_mill: Open, spark: SparkSes
         mill.insert("notes", spark.createDataFrame(batch, "id int, text string"))
     mill.run("news")
     expected = [{"id": 1, "text": "aaa"}, {"id": 2, "text": "bb"}, {"id": 3, "text": "c"}]
-    assert same(mill.rows("notes"), expected)
-    assert same(mill.rows("news"), expected)
+    assert is_same_bag(mill.rows("notes"), expected)
+    assert is_same_bag(mill.rows("news"), expected)
 
 
 def test_compaction_collection_and_time_travel(open_mill: Open) -> None:
@@ -385,7 +385,7 @@ def test_compaction_collection_and_time_travel(open_mill: Open) -> None:
     mill.run("copied")
     assert contents(mill, "copied") == ["w0", "w1", "w2", "w3"]
     mill.collect()
-    assert [b.seq for b in mill.catalog.filled("words")] == [0, 4]  # the empty beginning and the base
+    assert [b.seq for b in mill.catalog.list_filled_blocks("words")] == [0, 4]  # the empty beginning and the base
     assert contents(mill, "words") == ["w0", "w1", "w2", "w3"]
 
 
@@ -398,7 +398,7 @@ def test_trace_follows_a_block_back_and_on(open_mill: Open) -> None:
     words(mill, "b")
     mill.run("upper")
     mill.run("counted")
-    (upper,) = [b for b in mill.catalog.blocks("upper") if b.seq]
+    (upper,) = [b for b in mill.catalog.list_blocks("upper") if b.seq]
     traced = mill.trace(upper.id)
     assert [(s.channel, len(s.blocks)) for s in traced.sources] == [("words", 2)]
     assert [b.channel for b in traced.made] == ["counted.state1", "counted"]

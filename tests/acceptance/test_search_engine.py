@@ -19,10 +19,10 @@ from tests.runtime.mill import Mill
 
 from tidemill.app.settings import load_settings
 from tidemill.model.provenance import Pathway
-from tidemill.model.workflow import Workflow
-from tidemill.planner.graph import Graph
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.workflow_graph import graph_of
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.planner.graph import PlanningGraph
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.workflow_graph import build_graph
 from tidemill.spark.engine import SparkEngine
 
 SCENARIOS = {"search": SEARCH, "feedback": FEEDBACK, "crawl": CRAWL}
@@ -30,15 +30,15 @@ HOUR = 3600.0
 Rows = list[tuple[Any, ...]]
 
 
-def declared(name: str) -> Workflow:
-    found: Workflow = module("search_engine", name).wf.declared()
+def declared(name: str) -> WorkflowSpec:
+    found: WorkflowSpec = module("search_engine", name).wf.declared()
     return found
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_simulated_is_what_runs(name: str) -> None:
     """The same channels, made of the same by tasks, with the same bounds on the same ways."""
-    live, simulated = graph_of(declared(name)), SCENARIOS[name].graph
+    live, simulated = build_graph(declared(name)), SCENARIOS[name].graph
     assert _made_of(live) == _made_of(simulated)
     assert _ways(live) == _ways(simulated)
     assert {c.name: c.bounds for c in live.channels} == {c.name: c.bounds for c in simulated.channels}
@@ -53,12 +53,12 @@ def test_all_three_are_one_project() -> None:
     assert max(names.values()) == 1
 
 
-def _made_of(graph: Graph) -> dict[str, list[str]]:
+def _made_of(graph: PlanningGraph) -> dict[str, list[str]]:
     return {channel: sorted(task.reads) for task in graph.tasks for channel in task.writes}
 
 
-def _ways(graph: Graph) -> dict[str, list[Pathway]]:
-    return {channel: sorted(pathways) for channel, pathways in Layout(graph).pathways.items()}
+def _ways(graph: PlanningGraph) -> dict[str, list[Pathway]]:
+    return {channel: sorted(pathways) for channel, pathways in GraphIndex(graph).pathways.items()}
 
 
 # What each table is, over rows of the channels that its arguments are named after.
@@ -170,7 +170,7 @@ class Engine:
         self._rounds += 1
         for channel in self._inputs:
             self.mill.insert_rows(channel, batches[channel])
-            version = self.mill.catalog.versions(channel, 0)[-1]
+            version = self.mill.catalog.list_versions(channel, 0)[-1]
             self._arrived[channel].append((version, [tuple(row.values()) for row in batches[channel]]))
 
     def keep(self) -> list[str]:
@@ -184,9 +184,9 @@ class Engine:
     def check(self) -> None:
         """Every table is its meaning over what it reflects, and no promise is broken."""
         for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
-            assert not self.mill.kept(table).late, table
+            assert not self.mill.kept(table).is_late, table
             assert broken(self.mill.catalog, table) == []
-            head = self.mill.catalog.channel(table).head
+            head = self.mill.catalog.read_channel(table).head
             if head.reached and self._checked.get(table) != head.seq:
                 self._checked[table] = head.seq
                 found = Counter(map(_plain, self.mill.content(table)))

@@ -11,9 +11,9 @@ from tests.acceptance.conftest import Open
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import WorkflowError
-from tidemill.runtime.freshness.staleness import Measure, measured
-from tidemill.runtime.inspect.metrics import exposition
-from tidemill.runtime.inspect.status import status
+from tidemill.runtime.freshness.staleness import StalenessMeasure, measure_staleness
+from tidemill.runtime.inspect.metrics import render_metrics
+from tidemill.runtime.inspect.status import read_status
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "id bigint, at timestamp, last boolean"
@@ -75,7 +75,7 @@ def counted(**how: object) -> tm.Workflow:
 
 def edges(mill: Tidemill, *channels: str) -> list[float | None]:
     """In seconds after the epoch of these tests."""
-    known = {c.registered.channel.name: c.edge for c in status(mill.catalog).channels}
+    known = {c.registered.channel.name: c.edge for c in read_status(mill.catalog).channels}
     return [None if known[c] is None else known[c] / 1e6 - EPOCH.timestamp() for c in channels]
 
 
@@ -91,10 +91,12 @@ def test_a_table_is_as_fresh_as_the_trailing_edge_that_it_reflects(open_mill: Op
     mill.run("counts")
     assert edges(mill, "settled", "counts") == [40, 40]  # what is late moves nothing
     found, now = mill.history(), EPOCH.timestamp() + 1e9
-    stale = {t: measured(found, t, Measure.STALENESS, now) for t in ("settled", "counts", "everything")}
+    stale = {
+        t: measure_staleness(found, t, StalenessMeasure.STALENESS, now) for t in ("settled", "counts", "everything")
+    }
     assert (stale["settled"], stale["counts"]) == (1e9 - 40, 1e9 - 40)
     assert 0 < (stale["everything"] or 0) < 1e9  # of what came since, by when it came
-    text = exposition(status(mill.catalog), (), found, now, paused=False)
+    text = render_metrics(read_status(mill.catalog), (), found, now, paused=False)
     assert f'tidemill_table_staleness_seconds{{table="counts"}} {1e9 - 40:g}' in text
 
 
@@ -103,12 +105,12 @@ def test_without_punctuation_nobody_can_say_how_fresh_a_table_is(open_mill: Open
     arrive(mill, (1, 5, False), (2, 9, False))
     mill.run("counts")
     assert edges(mill, "settled", "counts") == [None, None]
-    assert measured(mill.history(), "settled", Measure.STALENESS, EPOCH.timestamp() + 1e9) is None
+    assert measure_staleness(mill.history(), "settled", StalenessMeasure.STALENESS, EPOCH.timestamp() + 1e9) is None
     arrive(mill, (3, 7, True))
     mill.run("counts")
     arrive(mill, (4, 20, False))
     assert edges(mill, "settled", "counts") == [7, 7]
-    last = mill.catalog.runs(subject="settled", limit=1)[0]
+    last = mill.catalog.list_runs(subject="settled", limit=1)[0]
     assert last.stats["tasks"]["settled"]["edge"] == EPOCH.timestamp() + 7
 
 

@@ -16,14 +16,14 @@ from tests.acceptance import chaos
 from tests.acceptance.mill import batch, expected
 from tests.acceptance.plain import PlainEngine
 
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.catalog import SqlCatalog
 from tidemill.intake import load_file
 from tidemill.model.run import LOST, TO_COME, UNDER_WAY, RunKind, RunState
-from tidemill.model.trigger import Every
+from tidemill.model.trigger import IntervalTrigger
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
 SECONDS = float(os.environ.get("TIDEMILL_SOAK", "8"))
@@ -53,9 +53,9 @@ def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
     clock = chaos.Clock(tmp_path / "clock")
     clock.path.write_text("0")
     store = open_store(str(tmp_path / "blocks"))
-    engine = PlainEngine(store.locate)
+    engine = PlainEngine(store.locate_file)
     with closing(chaos.opened(url, clock)) as catalog:
-        catalog.apply(chaos.WORKFLOW)
+        catalog.apply_workflow(chaos.WORKFLOW)
         inserter = Inserter(Executor(catalog, store, engine, "driver"), load_file)
         with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
             batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
@@ -84,9 +84,9 @@ def _insert_under_fire(
 
 def _insert(inserter: Inserter, directory: Path, number: int) -> None:
     """A batch of events, and with every third a mark."""
-    inserter.file("events", batch(directory, number))
+    inserter.insert_file("events", batch(directory, number))
     if number % 3 == 0:
-        inserter.file("marks", _mark(directory, number))
+        inserter.insert_file("marks", _mark(directory, number))
 
 
 def _mark(directory: Path, number: int) -> Path:
@@ -111,8 +111,8 @@ def _settled(catalog: SqlCatalog) -> None:
     """Wait until all there is to do is the next beat."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        waiting = [t for t in catalog.triggers() if t.due is not None and not isinstance(t.leaf, Every)]
-        active = [r for s in (*TO_COME, *UNDER_WAY) for r in catalog.runs(state=s) if r.subject != "beats"]
+        waiting = [t for t in catalog.list_triggers() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
+        active = [r for s in (*TO_COME, *UNDER_WAY) for r in catalog.list_runs(state=s) if r.subject != "beats"]
         if not waiting and not active:
             return
         time.sleep(0.1)
@@ -121,11 +121,13 @@ def _settled(catalog: SqlCatalog) -> None:
 
 def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
     def content(channel: str) -> list[dict[str, object]]:
-        return engine.rows(Views(catalog, {}).snapshot(channel, catalog.channel(channel).head.seq))
+        return engine.read_rows(
+            ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
+        )
 
     words = len(expected(batches))
     assert len(content("events")) == 4 * batches
-    assert same(content("firsts"), expected(batches))
+    assert is_same_bag(content("firsts"), expected(batches))
     assert len(content("words")) == words
     assert content("counted") == [{"words": words}]
     marks = len(content("marks"))
@@ -138,26 +140,26 @@ def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
 
 def _check_taken_once(catalog: SqlCatalog) -> None:
     """However updates were chopped, each run took up what the one before had left, and the last left nothing."""
-    ended = sorted(catalog.runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fence)
+    ended = sorted(catalog.list_runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fence)
     assert any(r.stats.get("left") for r in ended)
-    taken = [reading for r in ended for reading in catalog.readings(r.id) if reading.channel == "events"]
+    taken = [reading for r in ended for reading in catalog.list_run_reads(r.id) if reading.channel == "events"]
     assert [(earlier.upto, later.since) for earlier, later in pairwise(taken) if earlier.upto != later.since] == []
-    assert (taken[0].since, taken[-1].upto) == (0, catalog.channel("events").head.seq)
+    assert (taken[0].since, taken[-1].upto) == (0, catalog.read_channel("events").head.seq)
 
 
 def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     """Every moment of the rhythm is in exactly one firing, as fired or as missed, and every firing in one run."""
-    firings = catalog.firings(limit=100_000)
-    runs = {r.id: r for r in catalog.runs(limit=100_000)}
+    firings = catalog.list_firings(limit=100_000)
+    runs = {r.id: r for r in catalog.list_runs(limit=100_000)}
     assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
     failed = {r.id for r in runs.values() if r.state is RunState.FAILED and r.kind is RunKind.FLOW}
     assert [runs[r] for r in failed if runs[r].attempt != 1 + LOST] == []
     assert len(failed) <= len(runs) / 100
     assert not any(r.state is RunState.KILLED for r in runs.values())
     rhythm = [f for f in firings if f.flow == "beats"]
-    (leaf,) = catalog.triggers("beats")
+    (leaf,) = catalog.list_triggers("beats")
     registered = min(
-        e.at for e in catalog.events(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
+        e.at for e in catalog.list_events(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
     )
     assert leaf.due is not None
     moments = round((leaf.due - registered) / chaos.INTERVAL) - 1

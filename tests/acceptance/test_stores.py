@@ -30,4 +30,4 @@ def test_a_workflow_on_another_store(spark: SparkSession, tmp_path: Path, url: s
         mill.collect(grace="0s")
         assert sorted(r["word"] for r in mill.rows("words")) == ["a", "b", "c"]
         assert sorted(r["word"] for r in mill.rows("loud")) == ["A", "B", "C"]
-        assert set(mill.store.listing()) == mill.catalog.named_files()
+        assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()

@@ -23,7 +23,7 @@ from tests.acceptance.test_crash import Tripwire
 
 import tidemill as tm
 from tidemill.model.stateful import END, FORMED, START
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 
 CAMPAIGN = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0")) > 0
 """Die at many steps of the whole story, instead of at one."""
@@ -44,7 +44,7 @@ Answers = Mapping[str, list[tuple[Any, ...]]]
 class Story:
     """What is inserted into channels, batch by batch, each followed by a run of all flows."""
 
-    workflow: Workflow
+    workflow: WorkflowSpec
     batches: Sequence[Mapping[str, pa.Table]]
     answers: Sequence[str]  # channels
 
@@ -57,7 +57,7 @@ class Story:
             for number in range(_under_way(root), len(self.batches)):
                 (root / "under way").write_text(str(number))
                 clock.batch = number
-                mill.executor.catalog.reclaim()
+                mill.executor.catalog.reclaim_expired_runs()
                 self._batch(mill, root, number)
 
     def _batch(self, mill: Mill, root: Path, number: int) -> None:

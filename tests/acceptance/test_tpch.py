@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
 
-from tidemill.algebra.program import Way
+from tidemill.algebra.program import RefreshMode
 from tidemill.app.wiring import Tidemill
 
 SCALE = 0.01
@@ -38,7 +38,7 @@ def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, o
         _change(mill, change)
         for channel in ("orders", "lineitem"):  # for speed: 22 queries would merge them otherwise, twice
             mill.compact(channel)
-        after = _refreshed(mill, Way.INCREMENTAL)
+        after = _refreshed(mill, RefreshMode.INCREMENTAL)
         now = {table: mill.read(table) for table in tables}
         expected = {name: _bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
         assert [name for name in QUERIES if after[name] != expected[name]] == []

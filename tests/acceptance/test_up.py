@@ -81,14 +81,14 @@ def test_servers_keep_tables_fresh_though_one_dies(tmp_path: Path) -> None:
         with server(tmp_path, "up") as first:
             until(lambda: first.poll() is not None)
         assert first.returncode == -signal.SIGKILL
-        (left,) = mill.catalog.runs(subject="copied")
+        (left,) = mill.catalog.list_runs(subject="copied")
         assert left.state is RunState.RUNNING
         with server(tmp_path, "work") as second:
-            until(lambda: mill.catalog.run(left.id).state is RunState.FINISHED)
+            until(lambda: mill.catalog.read_run(left.id).state is RunState.FINISHED)
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0
-        assert [f.flow for f in mill.catalog.firings()] == ["copied", "totals"]
-        assert mill.catalog.run(left.id).attempt == 2
+        assert [f.flow for f in mill.catalog.list_firings()] == ["copied", "totals"]
+        assert mill.catalog.read_run(left.id).attempt == 2
         assert sorted((r["item"], r["price"]) for r in mill.rows("copied")) == [("rice", 5), ("tea", 7)]
 
 
@@ -115,19 +115,19 @@ def test_a_server_whose_java_process_is_killed_starts_another_and_catches_up(tmp
     (tmp_path / "monday.csv").write_text("item,price\ntea,3\n")
     (tmp_path / "tuesday.csv").write_text("item,price\nrice,5\n")
     with Tidemill.open(tmp_path) as mill, server(tmp_path, "up") as up:
-        until(lambda: any(s.state == "serving" for s in mill.catalog.servers()))
+        until(lambda: any(s.state == "serving" for s in mill.catalog.list_servers()))
         until(lambda: "serves" in (tmp_path / "up.log").read_text())
         mill.insert("orders", tmp_path / "monday.csv")
-        until(lambda: mill.catalog.channel("copied").head.seq == 1)
+        until(lambda: mill.catalog.read_channel("copied").head.seq == 1)
         assert health_of(tmp_path) == 200
         java = java_of(up)
         assert java is not None
         os.kill(java, signal.SIGKILL)
         until(lambda: health_of(tmp_path) == 503)
         mill.insert("orders", tmp_path / "tuesday.csv")
-        until(lambda: mill.catalog.channel("copied").head.seq == 2)
+        until(lambda: mill.catalog.read_channel("copied").head.seq == 2)
         assert health_of(tmp_path) == 200
-        assert {r.state for r in mill.catalog.runs()} == {RunState.FINISHED}
-        assert all(r.attempt == 1 + r.lost for r in mill.catalog.runs())
+        assert {r.state for r in mill.catalog.list_runs()} == {RunState.FINISHED}
+        assert all(r.attempt == 1 + r.lost for r in mill.catalog.list_runs())
         up.send_signal(signal.SIGTERM)
         assert up.wait(PATIENCE) == 0

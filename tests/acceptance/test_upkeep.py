@@ -13,19 +13,19 @@ import pytest
 from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, expected, opened
 from tests.catalog.driver import AT_ONCE
 
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.model.block import BlockState
 from tidemill.model.run import UNDER_WAY, RunKind, RunState
 from tidemill.ports.records import Server
-from tidemill.runtime.inspect.status import status
+from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance import vacuum
 from tidemill.runtime.maintenance.compaction import Compactor
-from tidemill.runtime.maintenance.service import PAUSED, WISH, Rules, Upkeep
-from tidemill.runtime.maintenance.vacuum import Janitor, Tidied
-from tidemill.runtime.runs.server import Chore, Loop, Rhythm
+from tidemill.runtime.maintenance.service import PAUSED, WISH, MaintenanceRules, MaintenanceService
+from tidemill.runtime.maintenance.vacuum import MaintenanceResult, VacuumService
+from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
 
 CHANNELS = ("events", "firsts", "words")
-RULES = Rules(history=HISTORY, limits=LIMITS, grace=AT_ONCE)
+RULES = MaintenanceRules(history=HISTORY, limits=LIMITS, grace=AT_ONCE)
 BATCHES = 4
 
 
@@ -33,7 +33,7 @@ BATCHES = 4
 def mill(url: str, tmp_path: Path) -> Iterator[Mill]:
     """Something is due on every channel."""
     with opened(url, tmp_path / "blocks") as found:
-        found.catalog.apply(WORKFLOW)
+        found.catalog.apply_workflow(WORKFLOW)
         for number in range(BATCHES):
             refreshed(found, tmp_path, number)
         yield found
@@ -44,30 +44,30 @@ def refreshed(mill: Mill, directory: Path, number: int) -> None:
     mill.run()
 
 
-def upkeep(mill: Mill, rules: Rules = RULES) -> Upkeep:
-    return Upkeep(mill.executor, dict, rules)
+def upkeep(mill: Mill, rules: MaintenanceRules = RULES) -> MaintenanceService:
+    return MaintenanceService(mill.executor, dict, rules)
 
 
 def check(mill: Mill, batches: int = BATCHES) -> None:
     """What anybody reads is as it was."""
-    assert same(mill.content("firsts"), expected(batches))
+    assert is_same_bag(mill.content("firsts"), expected(batches))
     assert len(mill.content("events")) == 4 * batches
 
 
 def compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
-    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.runs(state=state, limit=10_000))
+    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=state, limit=10_000))
 
 
 def due(mill: Mill) -> list[str]:
-    return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).judged(c).wanted]
+    return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).assess_compaction(c).wanted]
 
 
 def done_in_the_end(mill: Mill, batches: int = BATCHES) -> None:
     """Whoever keeps house next does what is left, and leaves nothing behind."""
-    upkeep(mill).keep_house()
+    upkeep(mill).run_maintenance()
     assert due(mill) == []
     assert mill.leftovers() == set()
-    assert not [b for b in mill.catalog.blocks(limit=1000) if b.state is BlockState.RESERVED]
+    assert not [b for b in mill.catalog.list_blocks(limit=1000) if b.state is BlockState.RESERVED]
     check(mill, batches)
 
 
@@ -84,16 +84,18 @@ def interposed(monkeypatch: pytest.MonkeyPatch, door: object, name: str, before:
 
 def test_after_a_run_it_is_done_on_what_was_written_and_on_what_was_read(mill: Mill) -> None:
     assert set(due(mill)) == {"events", "firsts", "words"}
-    newest = mill.catalog.blocks("firsts", limit=1)
+    newest = mill.catalog.list_blocks("firsts", limit=1)
     assert [b.seq % LIMITS.fan for b in newest] == [0]
-    upkeep(mill).after(newest)
+    upkeep(mill).maintain_after(newest)
     assert due(mill) == []
     check(mill)
 
 
 def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None:
     refreshed(mill, tmp_path, BATCHES)
-    upkeep(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).after(mill.catalog.blocks("firsts", limit=1))
+    upkeep(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).maintain_after(
+        mill.catalog.list_blocks("firsts", limit=1)
+    )
     assert compactions(mill) == 0
 
 
@@ -103,13 +105,13 @@ def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None
 def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "FILES", 1)
     with opened(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
         for steps in count():
             refreshed(mill, tmp_path, 2 * steps)
             refreshed(mill, tmp_path, 2 * steps + 1)
             left = iter([True] * steps)
-            stopped = Janitor(mill.executor, lambda left=left: next(left, False), AT_ONCE)  # type: ignore[misc]
-            stopped.tidy(CHANNELS, Compactor(mill.executor, {}, LIMITS), history=HISTORY)
+            stopped = VacuumService(mill.executor, lambda left=left: next(left, False), AT_ONCE)  # type: ignore[misc]
+            stopped.maintain_channels(CHANNELS, Compactor(mill.executor, {}, LIMITS), history=HISTORY)
             check(mill, 2 * steps + 2)
             if next(left, False):
                 break  # it came to its end before it was stopped
@@ -121,7 +123,7 @@ def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monk
     monkeypatch.setattr(vacuum, "FILES", 1)
     stopped = upkeep(mill)
     interposed(monkeypatch, mill.store, "delete", stopped.stopping.set)
-    stopped.keep_house()
+    stopped.run_maintenance()
     assert mill.leftovers(), "it was stopped after the first file"
     check(mill)
     monkeypatch.undo()
@@ -133,35 +135,35 @@ def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monk
 
 def test_what_is_not_automatic_is_done_when_somebody_asks(mill: Mill) -> None:
     asked = upkeep(mill, replace(RULES, automatic=False))
-    asked.keep_house()
-    asked.after(mill.catalog.blocks())
+    asked.run_maintenance()
+    asked.maintain_after(mill.catalog.list_blocks())
     assert compactions(mill) == 0
-    assert len(asked.tidy().folded) > 0
+    assert len(asked.maintain_channels().folded) > 0
     check(mill)
 
 
 def test_a_pause_ends_upkeep_after_the_step_that_is_under_way(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = mill.executor.engine
-    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.wish({WISH: PAUSED}))
+    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({WISH: PAUSED}))
     kept = upkeep(mill)
-    kept.keep_house()
-    kept.keep_house()
-    kept.after(mill.catalog.blocks())
+    kept.run_maintenance()
+    kept.run_maintenance()
+    kept.maintain_after(mill.catalog.list_blocks())
     assert compactions(mill) == 1
-    assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.blocks(limit=1000))
+    assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.list_blocks(limit=1000))
     check(mill)
     monkeypatch.undo()
-    mill.catalog.wish({WISH: None})
+    mill.catalog.override_settings({WISH: None})
     done_in_the_end(mill)
 
 
 def test_a_compaction_is_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill() -> None:
-        (run,) = (r for state in UNDER_WAY for r in mill.catalog.runs(state=state))
-        mill.catalog.kill(run.id)
+        (run,) = (r for state in UNDER_WAY for r in mill.catalog.list_runs(state=state))
+        mill.catalog.kill_run(run.id)
 
     interposed(monkeypatch, mill.executor.engine, "write_view", kill)
-    done = upkeep(mill).tidy(["events"])
+    done = upkeep(mill).maintain_channels(["events"])
     assert (done.folded, done.rebased, done.problems) == ((), (), ())  # its run says that it was killed
     assert compactions(mill, RunState.KILLED) == 1
     check(mill)
@@ -184,9 +186,11 @@ class Slow:
         assert self.go.wait(30)
 
 
-def serving(mill: Mill, kept: Upkeep) -> tuple[Loop, threading.Thread]:
-    chores = [Chore("keeping house", 3600.0, kept.keep_house)]
-    loop = Loop(mill.catalog, Server("one", "work", 1), lambda *_: None, chores, Rhythm(), stopping=kept.stopping)
+def serving(mill: Mill, kept: MaintenanceService) -> tuple[ServerLoop, threading.Thread]:
+    chores = [PeriodicTask("keeping house", 3600.0, kept.run_maintenance)]
+    loop = ServerLoop(
+        mill.catalog, Server("one", "work", 1), lambda *_: None, chores, ServerIntervals(), stopping=kept.stopping
+    )
     thread = threading.Thread(target=loop.run)
     thread.start()
     return loop, thread
@@ -199,7 +203,7 @@ def test_a_server_that_drains_ends_the_compaction_under_way_and_begins_no_other(
     interposed(monkeypatch, mill.executor.engine, "write_view", slow)
     loop, thread = serving(mill, upkeep(mill))
     assert slow.begun.wait(30)
-    assert [r.kind for r in status(mill.catalog).active] == [RunKind.COMPACTION]
+    assert [r.kind for r in read_status(mill.catalog).active] == [RunKind.COMPACTION]
     loop.drain()
     slow.go.set()
     thread.join(30)
@@ -216,7 +220,7 @@ def test_a_server_that_is_told_twice_gives_the_compaction_up(mill: Mill, monkeyp
     loop, thread = serving(mill, upkeep(mill))
     assert slow.begun.wait(30)
     loop.drain()
-    mill.executor.abandon()
+    mill.executor.abandon_runs()
     slow.go.set()
     thread.join(30)
     assert not thread.is_alive()
@@ -233,16 +237,20 @@ def test_upkeep_says_what_it_did_and_what_it_could_not_do(
     mill: Mill, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tidemill.server")
-    upkeep(mill).keep_house()
+    upkeep(mill).run_maintenance()
     (said,) = caplog.messages
     assert said.startswith("upkeep: ")
     assert " folds and " in said
-    kinds = {e.kind for e in mill.catalog.events(limit=10_000)}
+    kinds = {e.kind for e in mill.catalog.list_events(limit=10_000)}
     assert {"run.finished", "block.collected", "block.purged"} <= kinds
     caplog.clear()
-    upkeep(mill).keep_house()
+    upkeep(mill).run_maintenance()
     assert caplog.messages == []  # nothing was due
 
-    monkeypatch.setattr(Janitor, "tidy", lambda *_a, **_k: Tidied(problems=("events was not compacted: no space",)))
-    upkeep(mill).keep_house()
+    monkeypatch.setattr(
+        VacuumService,
+        "maintain_channels",
+        lambda *_a, **_k: MaintenanceResult(problems=("events was not compacted: no space",)),
+    )
+    upkeep(mill).run_maintenance()
     assert caplog.messages == ["upkeep: events was not compacted: no space"]

@@ -67,7 +67,7 @@ def test_waves_are_carried_and_come_together(open_mill: Open, tmp_path: Path) ->
 def asked_of_the_tea(mill: Tidemill) -> None:
     """Up to the order and down to the parcel."""
     (tea,) = (row["wave"] for row in mill.rows("items") if row["item"] == "tea")
-    shown = explain_schemas.Lineage.model_validate(serialization.lineage(mill.lineage("items", tea)))
+    shown = explain_schemas.LineageDocument.model_validate(serialization.serialize_lineage(mill.lineage("items", tea)))
     found = [(r.relation, r.channel) for r in shown.relatives]
     assert shown.relatives[2].row == {"number": 1, "item": "tea", "wave": tea}
     assert found == [
@@ -114,7 +114,7 @@ def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:
 
         return wf
 
-    one, other, same = (workflow(n).declared().bindings[0].identity() for n in (1, 2, 1))
+    one, other, same = (workflow(n).declared().bindings[0].compute_identity() for n in (1, 2, 1))
     assert one != other
     assert one == same
 

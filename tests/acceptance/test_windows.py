@@ -110,7 +110,7 @@ def test_windows_are_those_of_the_reference(spark: SparkSession, stream: list[Dr
 
 def check(mill: Tidemill, events: list[tuple[int, Event]]) -> None:
     for name, (size, step) in FORMS.items():
-        window = Window.of(size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
+        window = Window.from_text(size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
         formed = windows_of(mill.rows(name))
         late, gone = ({r["number"] for r in mill.rows(f"{name}_{side}")} for side in ("late", "expired"))
         wanted = list(expected(window, events))
@@ -150,7 +150,11 @@ def test_a_window_on_an_argument_is_one_line(open_mill: Open, tmp_path: Path) ->
     assert sorted((r["who"], r["n"], r["amount"]) for r in mill.rows("biggest")) == [
         ("('a',)", 0, 1), ("('b',)", 0, 4), ("('b',)", 0, 9),
     ]  # fmt: skip
-    assert {b.channel for b in mill.catalog.written(run.id)} >= {"biggest", "biggest_orders", "biggest_orders.queue"}
+    assert {b.channel for b in mill.catalog.list_written_blocks(run.id)} >= {
+        "biggest",
+        "biggest_orders",
+        "biggest_orders.queue",
+    }
     assert [r["amount"] for r in mill.rows("biggest_refunds_expired")] == [9]
 
 
@@ -160,7 +164,7 @@ def test_a_timeout_forms_windows_though_nothing_comes(open_mill: Open, tmp_path:
     wf.window("lost", "beats", "1s", "1s", timeout=1, sums=["n"])
     mill = open_mill(wf)
     mill.insert("beats", written(tmp_path, [{"n": 1}, {"n": 2}]))
-    moments = iter([mill.catalog.now(), mill.catalog.now() + 60])
+    moments = iter([mill.catalog.read_time(), mill.catalog.read_time() + 60])
     for now in moments:
         mill.catalog._clock = lambda now=now: now
         mill.run("lost")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.dialect import Misread, parse, text_of
+from tidemill.algebra.dialect import MisparsedQuery, parse_query, to_sql
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tidemill.algebra.dialect import Misread, parse, text_of
 )
 def test_functions_keep_their_arguments(value: str, caplog: pytest.LogCaptureFixture) -> None:
     query = f"SELECT {value} FROM t"
-    assert text_of(parse(query)) == query
+    assert to_sql(parse_query(query)) == query
     assert caplog.text == ""
 
 
@@ -43,10 +43,10 @@ def test_functions_keep_their_arguments(value: str, caplog: pytest.LogCaptureFix
     ],
 )
 def test_what_would_be_read_as_another_query_is_not_parsed(query: str) -> None:
-    with pytest.raises(Misread, match="only known in batch"):
-        parse(query)
+    with pytest.raises(MisparsedQuery, match="only known in batch"):
+        parse_query(query)
 
 
 @pytest.mark.parametrize("sets", ["GROUPING SETS ((k), ())", "k, GROUPING SETS ((g), ())"])
 def test_grouping_sets_are_parsed(sets: str) -> None:
-    parse(f"SELECT k, g, count(*) FROM t GROUP BY {sets}")
+    parse_query(f"SELECT k, g, count(*) FROM t GROUP BY {sets}")

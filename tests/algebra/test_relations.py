@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.algebra.describe import described
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.operators import Apply, At, Operator
-from tidemill.algebra.program import Query
-from tidemill.algebra.reference import same
-from tidemill.algebra.sql import NotIncremental, Source, translate
-from tidemill.algebra.stages import channels_of, resolve, text_of_stage
+from tidemill.algebra.describe import describe_operator
+from tidemill.algebra.evaluate import evaluate_operator
+from tidemill.algebra.operators import GroupedMap, Operator, ScanMode
+from tidemill.algebra.program import DeclaredQuery
+from tidemill.algebra.reference import is_same_bag
+from tidemill.algebra.sql import NotIncremental, SourceTable, translate_query
+from tidemill.algebra.stages import list_channels, resolve_stage, stage_to_sql
 from tidemill.errors import WorkflowError
 from tidemill.model.change import Patch, Rows
 from tidemill.model.task import Refresh, Sql
 
 SOURCES = {
-    "clicks": Source({"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append=True),
-    "pages": Source({"url": "STRING", "site": "STRING", "size": "INT"}, keys=("url",)),
-    "sites": Source({"site": "STRING", "owner": "STRING"}, keys=("site",)),
-    "maps": Source({"id": "INT", "m": "MAP<STRING, INT>", "s": "STRUCT<x: INT>"}),
+    "clicks": SourceTable({"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append=True),
+    "pages": SourceTable({"url": "STRING", "site": "STRING", "size": "INT"}, keys=("url",)),
+    "sites": SourceTable({"site": "STRING", "owner": "STRING"}, keys=("site",)),
+    "maps": SourceTable({"id": "INT", "m": "MAP<STRING, INT>", "s": "STRUCT<x: INT>"}),
 }
 CLICKS: Rows = [
     {"user": 1, "site": "a", "n": 1, "tags": ["x", "y"]},
@@ -42,14 +42,19 @@ PAGES: Rows = [
 ]
 SITES: Rows = [{"site": "a", "owner": "ann"}, {"site": "c", "owner": "cy"}]
 MAPS: Rows = [{"id": 1, "m": {"a": 1}, "s": {"x": 7}}]
-CONTENT = {("clicks", At.NEW): CLICKS, ("pages", At.NEW): PAGES, ("sites", At.NEW): SITES, ("maps", At.NEW): MAPS}
+CONTENT = {
+    ("clicks", ScanMode.NEW): CLICKS,
+    ("pages", ScanMode.NEW): PAGES,
+    ("sites", ScanMode.NEW): SITES,
+    ("maps", ScanMode.NEW): MAPS,
+}
 
 wf = tm.Workflow("tests")
 clicks, pages, sites, maps = (wf.relation(name) for name in SOURCES)
 
 
 def operators(relation: tm.Relation) -> Operator:
-    return resolve(relation.stage, SOURCES).root
+    return resolve_stage(relation.stage, SOURCES).root
 
 
 ONE_METHOD: dict[str, tuple[tm.Relation, str]] = {
@@ -141,41 +146,43 @@ UNKNOWN_TO_THE_REFERENCE = {"select a field", "select a lambda"}  # expressions 
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_a_method_is_what_its_sql_is(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    found, wanted = operators(relation), translate(query, SOURCES).root
+    found, wanted = operators(relation), translate_query(query, SOURCES).root
     assert found.columns == wanted.columns
     if name in UNKNOWN_TO_THE_REFERENCE:
-        assert described(found) == described(wanted)
+        assert describe_operator(found) == describe_operator(wanted)
     else:
-        rows = evaluate(found, CONTENT)
+        rows = evaluate_operator(found, CONTENT)
         assert rows
-        assert same(rows, evaluate(wanted, CONTENT))
+        assert is_same_bag(rows, evaluate_operator(wanted, CONTENT))
 
 
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_the_text_of_a_relation_is_a_query_of_the_same_columns(name: str) -> None:
     relation, _ = ONE_METHOD[name]
-    found = translate(text_of_stage(relation.stage, ""), SOURCES)
+    found = translate_query(stage_to_sql(relation.stage, ""), SOURCES)
     assert found.root.columns == operators(relation).columns
 
 
 @pytest.mark.parametrize("name", ["where", "distinct", "group", "group by an expression", "explode outer", "window"])
 def test_operators_are_the_very_same(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    assert described(operators(relation)) == described(translate(query, SOURCES).root)
+    assert describe_operator(operators(relation)) == describe_operator(translate_query(query, SOURCES).root)
 
 
 def test_methods_follow_each_other() -> None:
     popular = clicks.where("n IS NOT NULL").group_by("site").agg(total="sum(n)").where("total > 1")
     query = "SELECT site, sum(n) AS total FROM clicks WHERE n IS NOT NULL GROUP BY site HAVING sum(n) > 1"
-    assert same(evaluate(operators(popular), CONTENT), evaluate(translate(query, SOURCES).root, CONTENT))
-    assert channels_of(popular.join(pages, on="site").stage) == ("clicks", "pages")
+    assert is_same_bag(
+        evaluate_operator(operators(popular), CONTENT), evaluate_operator(translate_query(query, SOURCES).root, CONTENT)
+    )
+    assert list_channels(popular.join(pages, on="site").stage) == ("clicks", "pages")
 
 
 def test_split_loses_and_doubles_nothing() -> None:
     many, few = clicks.split("n > 1 OR site = 'x}{'")
-    rows = [evaluate(operators(part), CONTENT) for part in (many, few)]
+    rows = [evaluate_operator(operators(part), CONTENT) for part in (many, few)]
     assert [len(r) for r in rows] == [3, 3]
-    assert same(rows[0] + rows[1], CLICKS)
+    assert is_same_bag(rows[0] + rows[1], CLICKS)
 
 
 def test_a_function_of_groups() -> None:
@@ -183,16 +190,16 @@ def test_a_function_of_groups() -> None:
         return rows
 
     root = operators(clicks.where("n > 0").apply("SITE", spread, returns="low int, high double"))
-    assert isinstance(root, Apply)
+    assert isinstance(root, GroupedMap)
     assert (root.keys, root.outputs, root.columns) == (("site",), ("low", "high"), ("site", "low", "high"))
     assert root.function is spread
-    found = resolve(clicks.apply("site", spread, "low int").group_by("low").agg(n="count(*)").stage, SOURCES)
+    found = resolve_stage(clicks.apply("site", spread, "low int").group_by("low").agg(n="count(*)").stage, SOURCES)
     assert found.types == {"low": "INT", "n": "BIGINT"}
 
 
 def test_joining_many_to_one_is_kept_as_patches() -> None:
     ranked = pages.join(sites, on="site")
-    assert isinstance(Query("ranked", operators(ranked)).updates, Patch)
+    assert isinstance(DeclaredQuery("ranked", operators(ranked)).updates, Patch)
 
 
 # -- declared tables ---------------------------------------------------------------------------------------------
@@ -208,14 +215,16 @@ def test_a_derived_table_has_the_ways_of_a_query() -> None:
     made, said = shop(), shop()
     made.derive("hits", made.relation("clicks").group_by("site").agg(n="count(*)"), refresh="incremental")
     said.sql("hits", "SELECT site, count(*) AS n FROM clicks GROUP BY site", refresh="incremental")
-    (derived,), (queried,) = (list(w.declared().tasks()) for w in (made, said))
+    (derived,), (queried,) = (list(w.declared().list_tasks()) for w in (made, said))
     assert [v.name for v in derived.variants] == ["batch", "recompute", "incremental"]
-    described_code = [v.code.described() for v in queried.variants]
-    assert [v.code.described()["operators"] for v in derived.variants] == [code["operators"] for code in described_code]
+    described_code = [v.code.describe_code() for v in queried.variants]
+    assert [v.code.describe_code()["operators"] for v in derived.variants] == [
+        code["operators"] for code in described_code
+    ]
     assert derived.refresh == "incremental"
     code = derived.variant.code
     assert isinstance(code, Refresh)
-    assert code.description == described(code.query.root)
+    assert code.description == describe_operator(code.query.root)
 
 
 def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
@@ -224,7 +233,7 @@ def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
     flow.derive("hits", flow.relation("raw").group_by("site").agg(n="count(*)"))
     flow.derive("best", flow.relation("hits").top(3, by="n DESC"))
     made.bind(flow, raw="clicks", hits="click_hits")
-    tasks = {t.name: t for t in made.declared().tasks()}
+    tasks = {t.name: t for t in made.declared().list_tasks()}
     assert {r.port for r in tasks["best"].reads} == {"click_hits"}
     assert "scan clicks" in tasks["hits"].variant.code.description  # type: ignore[union-attr]
 
@@ -232,7 +241,7 @@ def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
 def test_what_is_not_incremental_runs_as_its_text() -> None:
     made = shop()
     made.derive("seen", made.relation("clicks").select("site", at="current_timestamp()"))
-    (task,) = made.declared().tasks()
+    (task,) = made.declared().list_tasks()
     assert isinstance(task.variant.code, Sql)
     assert task.batch_because is not None
     assert "current_timestamp()" in task.batch_because
@@ -321,4 +330,4 @@ def test_wrong_calls_are_refused_at_once(call: Callable[[], object], problem: st
 
 def test_a_channel_without_known_columns_is_not_incremental() -> None:
     with pytest.raises(NotIncremental, match="declare its schema"):
-        resolve(wf.relation("nowhere").where("x > 1").stage, SOURCES)
+        resolve_stage(wf.relation("nowhere").where("x > 1").stage, SOURCES)

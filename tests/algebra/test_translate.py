@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.sql import NotIncremental, Source, translate
-from tidemill.algebra.sql.reading import read
+from tidemill.algebra.sql import NotIncremental, SourceTable, translate_query
+from tidemill.algebra.sql.reading import qualify_query
 
-SOURCES = {"t": Source({"k": "int", "v": "int"}), "u": Source({"k": "int"})}
+SOURCES = {"t": SourceTable({"k": "int", "v": "int"}), "u": SourceTable({"k": "int"})}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ SOURCES = {"t": Source({"k": "int", "v": "int"}), "u": Source({"k": "int"})}
 )
 def test_a_sub_query_is_never_left_in_an_expression(query: str) -> None:
     try:
-        found = repr(translate(query, SOURCES).root)
+        found = repr(translate_query(query, SOURCES).root)
     except NotIncremental as reason:
         found = str(reason)
         assert "sub-query" in found
@@ -44,5 +44,5 @@ def test_a_sub_query_is_never_left_in_an_expression(query: str) -> None:
     ],
 )
 def test_columns_of_using_are_known_wherever_they_stand(clause: str, read_as: str) -> None:
-    made = read(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
+    made = qualify_query(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
     assert made.sql() == f'SELECT MAX("t.v") AS m FROM t AS t LEFT JOIN u AS u ON "t.k" = "u.k" {read_as}'

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.api.waves import carried_query
+from tidemill.api.waves import tag_query
 
 
 def made(query: str) -> str:
     """The query as it is carried, without what numbers its rows."""
-    carried = carried_query(query, "orders")
+    carried = tag_query(query, "orders")
     return carried.removeprefix("WITH _made AS (").partition("), _all AS")[0]
 
 
@@ -49,12 +49,12 @@ def test_the_tag_rides_along(query: str, carried: str) -> None:
 )
 def test_what_brings_events_together_is_refused(query: str) -> None:
     with pytest.raises(ValueError, match="a SELECT that makes each row of one event"):
-        carried_query(query, "orders")
+        tag_query(query, "orders")
 
 
 def test_a_query_that_selects_the_tag_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="leave it out"):
-        carried_query("SELECT item, wave FROM orders", "orders")
+        tag_query("SELECT item, wave FROM orders", "orders")
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_query_that_selects_the_tag_itself_is_refused() -> None:
 )
 def test_a_query_that_reads_the_events_elsewhere_is_refused(query: str) -> None:
     with pytest.raises(ValueError, match="reads 'orders' once"):
-        carried_query(query, "orders")
+        tag_query(query, "orders")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.app.registry import built, parsed, unsafe
+from tidemill.app.registry import build_workflow, find_violations, parse_definition
 from tidemill.errors import BadInput, WorkflowError
 
 SHOP: dict[str, Any] = {
@@ -26,7 +26,7 @@ SHOP: dict[str, Any] = {
 
 
 def test_a_document_becomes_a_workflow() -> None:
-    workflow = built(parsed(SHOP))
+    workflow = build_workflow(parse_definition(SHOP))
     (binding,) = workflow.bindings
     assert [str(t) for t in binding.triggers] == [
         "all of (data on orders; every 60 s)",
@@ -63,10 +63,10 @@ def test_a_document_becomes_a_workflow() -> None:
     ],
 )
 def test_what_a_document_may_not_ask_for(query: str) -> None:
-    assert list(unsafe(query, {"orders"}))
+    assert list(find_violations(query, {"orders"}))
     document = {**SHOP, "tables": [{"name": "t", "query": query}]}
     with pytest.raises((WorkflowError, BadInput)):
-        built(parsed(document))
+        build_workflow(parse_definition(document))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_a_document_may_not_ask_for(query: str) -> None:
     ],
 )
 def test_ordinary_queries_pass(query: str) -> None:
-    assert list(unsafe(query, {"orders"})) == []
+    assert list(find_violations(query, {"orders"})) == []
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_ordinary_queries_pass(query: str) -> None:
 )
 def test_a_document_of_another_form_is_refused(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInput, match=told):
-        parsed(SHOP | changed)
+        parse_definition(SHOP | changed)

@@ -15,10 +15,10 @@ from tests.server.mill import served
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.run import RunKind, RunState
-from tidemill.retention.compaction import Limits
-from tidemill.runtime.runs.requests import ask
+from tidemill.retention.compaction import CompactionLimits
+from tidemill.runtime.runs.requests import request_flow_run
 
 ROWS = [{"id": 1, "word": "one"}, {"id": 2, "word": "two"}]
 
@@ -35,8 +35,8 @@ def mill(tmp_path: Path) -> Iterator[Tidemill]:
 def test_tables_are_inserted(mill: Tidemill, data: Any) -> None:
     assert mill.insert("orders", data).block.rows == 2
     assert mill.rows("orders") == ROWS
-    assert mill.insert("orders", data[:1], kind="base", key="all").block.kind is Kind.BASE
-    assert mill.insert("orders", data[:1], kind=Kind.BASE, key="all").repeated
+    assert mill.insert("orders", data[:1], kind="base", key="all").block.kind is BlockKind.BASE
+    assert mill.insert("orders", data[:1], kind=BlockKind.BASE, key="all").repeated
     assert mill.rows("orders") == ROWS[:1]
 
 
@@ -59,19 +59,19 @@ class Starting:
 
 
 def compactions(mill: Tidemill) -> int:
-    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.runs(state=RunState.FINISHED))
+    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=RunState.FINISHED))
 
 
 @pytest.mark.parametrize("by_server", [False, True])
 def test_no_run_waits_for_upkeep(mill: Tidemill, monkeypatch: pytest.MonkeyPatch, by_server: bool) -> None:
-    eager = replace(mill.upkeep.rules, limits=Limits(fan=2, floor=4, small_file=720))
+    eager = replace(mill.upkeep.rules, limits=CompactionLimits(fan=2, floor=4, small_file=720))
     mill.upkeep = replace(mill.upkeep, rules=eager)
     starting = Starting(mill.engine.write_view)
     monkeypatch.setattr(mill.engine, "write_view", starting)
     for number in range(8):
         mill.insert("orders", [{"id": number, "word": f"word {number}"}])
         if by_server:
-            mill.execute(ask(mill.catalog, "words"))
+            mill.execute(request_flow_run(mill.catalog, "words"))
         else:
             mill.run("words")
     assert starting.begun.wait(10)

@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemill.catalog import SqlCatalog
-from tidemill.model.block import Block, File, Kind
-from tidemill.model.channel import Channel, Role
-from tidemill.model.flow import Binding
-from tidemill.model.identity import identity
+from tidemill.model.block import Block, BlockKind, DataFile
+from tidemill.model.channel import Channel, ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.identity import compute_identity
 from tidemill.model.provenance import NOTHING, Provenance
 from tidemill.model.run import (
-    Claim,
+    ClaimRequest,
     Consumption,
-    Demand,
-    Filled,
-    Outcome,
+    Reservation,
+    ReservationRequest,
+    RunClaim,
     RunKind,
-    Slot,
-    WantSlot,
-    demand_of,
+    RunOutcome,
+    WrittenBlock,
+    build_claim_request,
 )
 from tidemill.model.schema import Schema
-from tidemill.model.store import Grace
-from tidemill.model.task import Mode, Read, Sql, Task, Variant, Write
-from tidemill.model.workflow import Workflow
+from tidemill.model.store import GracePeriods
+from tidemill.model.task import ReadMode, Sql, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.workflow import WorkflowSpec
 
-SCHEMA = Schema.parse("x int")
+SCHEMA = Schema.from_ddl("x int")
 LEASE = 60.0
 
 
@@ -41,25 +41,25 @@ class FakeClock:
         return self.now
 
 
-def task(name: str, reads: dict[str, Mode], writes: dict[str, Kind]) -> Task:
+def task(name: str, reads: dict[str, ReadMode], writes: dict[str, BlockKind]) -> Task:
     variant = Variant(
         "only",
-        tuple(Read(channel, channel, mode) for channel, mode in reads.items()),
-        tuple(Write(channel, channel, kind) for channel, kind in writes.items()),
+        tuple(TaskInput(channel, channel, mode) for channel, mode in reads.items()),
+        tuple(TaskOutput(channel, channel, kind) for channel, kind in writes.items()),
         Sql("SELECT 1"),
     )
     return Task(name, (variant,))
 
 
-AT_ONCE = Grace(0.0, 0.0)
+AT_ONCE = GracePeriods(0.0, 0.0)
 
-COPY = Binding("copy", (task("copying", {"a": Mode.NEW, "b": Mode.ALL}, {"d": Kind.DELTA}),))
+COPY = BoundFlow("copy", (task("copying", {"a": ReadMode.NEW, "b": ReadMode.ALL}, {"d": BlockKind.DELTA}),))
 CHANNELS = (
-    Channel("a", Role.INPUT, SCHEMA),
-    Channel("b", Role.INPUT, SCHEMA),
-    Channel("d", Role.DERIVED),
+    Channel("a", ChannelRole.INPUT, SCHEMA),
+    Channel("b", ChannelRole.INPUT, SCHEMA),
+    Channel("d", ChannelRole.DERIVED),
 )
-WORKFLOW = Workflow("w", CHANNELS, (COPY,))
+WORKFLOW = WorkflowSpec("w", CHANNELS, (COPY,))
 
 
 @dataclass
@@ -70,95 +70,112 @@ class Driver:
     clock: FakeClock
 
     def request(self, kind: RunKind = RunKind.INSERT, subject: str = "a", attempts: int = 1) -> int:
-        return self.catalog.request(kind, subject, attempts=attempts).id
+        return self.catalog.request_run(kind, subject, attempts=attempts).id
 
-    def claim(self, run: int, demand: Demand, owner: str = "me", lease: float = LEASE) -> Claim:
-        return self.catalog.claim(run, demand, owner=owner, lease=lease)
+    def claim(self, run: int, demand: ClaimRequest, owner: str = "me", lease: float = LEASE) -> RunClaim:
+        return self.catalog.claim_run(run, demand, owner=owner, lease=lease)
 
     def open_insert(
-        self, channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA, attempts: int = 1
-    ) -> Claim:
+        self, channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA, attempts: int = 1
+    ) -> RunClaim:
         run = self.request(RunKind.INSERT, channel, attempts)
         return self.claim(run, inserting(channel, key, kind))
 
-    def open_flow(self, binding: Binding = COPY, attempts: int = 1) -> Claim:
-        return self.claim(self.request(RunKind.FLOW, binding.name, attempts), demand_of(binding))
+    def open_flow(self, binding: BoundFlow = COPY, attempts: int = 1) -> RunClaim:
+        return self.claim(self.request(RunKind.FLOW, binding.name, attempts), build_claim_request(binding))
 
-    def open_compaction(self, channel: str = "a") -> Claim:
-        return self.claim(self.request(RunKind.COMPACTION, channel), Demand())
+    def open_compaction(self, channel: str = "a") -> RunClaim:
+        return self.claim(self.request(RunKind.COMPACTION, channel), ClaimRequest())
 
-    def insert(self, channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Block:
+    def insert(self, channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> Block:
         return self.commit(self.open_insert(channel, key, kind))[0]
 
     def run_flow_with(self, ddl: str) -> Block:
         """Run the flow; what it writes has another schema."""
         claim = self.open_flow()
         (slot,) = claim.slots.values()
-        made = (filled(claim, slot, Schema.parse(ddl)),)
-        return self.catalog.commit(claim, Outcome(made, tuple(moves_of(claim))))[0]
+        made = (filled(claim, slot, Schema.from_ddl(ddl)),)
+        return self.catalog.commit_run(claim, RunOutcome(made, tuple(moves_of(claim))))[0]
 
-    def commit(self, claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
-        return self.catalog.commit(claim, outcome(claim, moves, log))
+    def commit(self, claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
+        return self.catalog.commit_run(claim, outcome(claim, moves, log))
 
-    def run_flow(self, binding: Binding = COPY) -> list[Block]:
+    def run_flow(self, binding: BoundFlow = COPY) -> list[Block]:
         claim = self.open_flow(binding)
         return self.commit(claim, moves_of(claim, binding))
 
-    def compact(self, channel: str, seq: int, files: Sequence[File] | None = None) -> Block:
+    def compact(self, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.compacted(claim, base(claim, channel, seq, files))
+        return self.catalog.commit_compaction(claim, base(claim, channel, seq, files))
 
     def fold(self, channel: str, since: int, seq: int) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.compacted(claim, fold(claim, channel, since, seq))
+        return self.catalog.commit_compaction(claim, fold(claim, channel, since, seq))
 
     def purge(self) -> list[str]:
         """Purge, and remove what is marked at once, of which there are no real files; returns what was purged."""
-        purged = self.catalog.purge()
+        purged = self.catalog.purge_blocks()
         self.catalog.finish_removals([r.path for r in self.catalog.list_due_removals(AT_ONCE, 10_000)])
         return purged
 
     def head(self, channel: str = "a") -> int:
-        return self.catalog.channel(channel).head.seq
+        return self.catalog.read_channel(channel).head.seq
 
     def seqs(self, channel: str = "a") -> list[int]:
         """What a reader at the very end sees."""
-        return [block.seq for block in self.catalog.base_and_after(channel, at=10**9)]
+        return [block.seq for block in self.catalog.read_base_and_deltas(channel, at=10**9)]
 
     def kinds_of_events(self, run: int | None = None) -> list[str]:
-        return [event.kind for event in self.catalog.events(run=run, limit=10_000)]
+        return [event.kind for event in self.catalog.list_events(run=run, limit=10_000)]
 
 
-def inserting(channel: str = "a", key: str | None = None, kind: Kind = Kind.DELTA) -> Demand:
-    return Demand(slots=(WantSlot(None, channel, kind, () if key is None else (key,)),))
+def inserting(channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> ClaimRequest:
+    return ClaimRequest(slots=(ReservationRequest(None, channel, kind, () if key is None else (key,)),))
 
 
-def file_of(claim: Claim, slot: Slot) -> File:
-    return File(f"{claim.directory}/{slot.channel}/{slot.seq}.parquet", rows=2, bytes=10)
+def file_of(claim: RunClaim, slot: Reservation) -> DataFile:
+    return DataFile(f"{claim.directory}/{slot.channel}/{slot.seq}.parquet", rows=2, bytes=10)
 
 
-def filled(claim: Claim, slot: Slot, schema: Schema = SCHEMA) -> Filled:
-    seen = Provenance.of({(channel,): [span.upto.seq] for (_, channel), span in claim.spans.items()})
-    return Filled(slot, schema, (file_of(claim, slot),), identity(claim.directory, slot.seq), NOTHING, seen)
+def filled(claim: RunClaim, slot: Reservation, schema: Schema = SCHEMA) -> WrittenBlock:
+    seen = Provenance.from_pathways({(channel,): [span.upto.seq] for (_, channel), span in claim.spans.items()})
+    return WrittenBlock(
+        slot, schema, (file_of(claim, slot),), compute_identity(claim.directory, slot.seq), NOTHING, seen
+    )
 
 
-def outcome(claim: Claim, moves: Iterable[Consumption] = (), log: str = "") -> Outcome:
-    return Outcome(tuple(filled(claim, slot) for slot in claim.slots.values()), tuple(moves), {"seconds": 1}, log)
+def outcome(claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> RunOutcome:
+    return RunOutcome(tuple(filled(claim, slot) for slot in claim.slots.values()), tuple(moves), {"seconds": 1}, log)
 
 
-def moves_of(claim: Claim, binding: Binding = COPY) -> list[Consumption]:
-    new = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is Mode.NEW}
+def moves_of(claim: RunClaim, binding: BoundFlow = COPY) -> list[Consumption]:
+    new = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is ReadMode.NEW}
     return [Consumption(*at, span.since.seq if at in new else None, span.upto) for at, span in claim.spans.items()]
 
 
-def base(claim: Claim, channel: str, seq: int, files: Sequence[File] | None = None) -> Block:
-    own = (File(f"{claim.directory}/base.parquet", rows=4, bytes=20),)
-    return Block(0, channel, seq, Kind.BASE, SCHEMA, files=tuple(own if files is None else files))
+def base(claim: RunClaim, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
+    own = (DataFile(f"{claim.directory}/base.parquet", rows=4, bytes=20),)
+    return Block(0, channel, seq, BlockKind.BASE, SCHEMA, files=tuple(own if files is None else files))
 
 
 def fold(
-    claim: Claim, channel: str, since: int, seq: int, source: Provenance = NOTHING, files: Sequence[File] | None = None
+    claim: RunClaim,
+    channel: str,
+    since: int,
+    seq: int,
+    source: Provenance = NOTHING,
+    files: Sequence[DataFile] | None = None,
 ) -> Block:
-    own = (File(f"{claim.directory}/fold.parquet", rows=4, bytes=20),)
+    own = (DataFile(f"{claim.directory}/fold.parquet", rows=4, bytes=20),)
     made = tuple(own if files is None else files)
-    return Block(0, channel, seq, Kind.DELTA, SCHEMA, since, files=made, source=source, identity=identity(since, seq))
+    return Block(
+        0,
+        channel,
+        seq,
+        BlockKind.DELTA,
+        SCHEMA,
+        since,
+        files=made,
+        source=source,
+        identity=compute_identity(since, seq),
+    )

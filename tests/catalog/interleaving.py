@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 
-from tidemill.catalog.engine import engine_for
+from tidemill.catalog.engine import build_engine
 
 Action = Callable[[], object]
 
@@ -73,7 +73,7 @@ def between(at: int, action: Action, watch: Connection) -> Iterator[Between]:
 @pytest.fixture
 def watch(url: str) -> Iterator[Connection]:
     """A connection of its own, to see who waits."""
-    engine = engine_for(url).execution_options(isolation_level="AUTOCOMMIT")
+    engine = build_engine(url).execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         yield connection
     engine.dispose()

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 
-from tidemill.catalog.engine import engine_for, for_writing
-from tidemill.catalog.group_commit import Together
+from tidemill.catalog.engine import build_engine, derive_write_engine
+from tidemill.catalog.group_commit import GroupCommit
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    made = engine_for(f"sqlite:///{tmp_path / 'x.db'}")
+    made = build_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with made.begin() as connection:
         connection.execute(text("CREATE TABLE t (n INTEGER PRIMARY KEY)"))
     yield made
@@ -40,7 +40,7 @@ def adding(n: int, error: Exception | None = None) -> Callable[[Connection], int
 
 def at_once(engine: Engine, works: list[Callable[[Connection], int]]) -> list[Future[int]]:
     """All of them wait behind one that holds the lock."""
-    together = Together(for_writing(engine))
+    together = GroupCommit(derive_write_engine(engine))
     begun, go_on = threading.Event(), threading.Event()
 
     def first(_connection: Connection) -> int:

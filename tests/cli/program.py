@@ -19,9 +19,9 @@ from tidemill.model.analysis import NoAnalyser
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports.engine import HEALTHY, EngineHealth, Log, Target
+from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
 
-WRITTEN = Schema.parse("x bigint")
+WRITTEN = Schema.from_ddl("x bigint")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,14 @@ class FakeEngine(NoAnalyser):
     start_seconds: float = 0.0
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         log.write(f"[bold]{task.name}[/bold] speaks\n")
         for target in outputs.values():
@@ -116,7 +123,14 @@ class FakeEngine(NoAnalyser):
 
 class FailingEngine(FakeEngine):
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         log.write("about to fail\n")
         raise RunFailed(f"task {task.name}: no such column")
@@ -124,6 +138,13 @@ class FailingEngine(FakeEngine):
 
 class InterruptedEngine(FakeEngine):
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         raise KeyboardInterrupt

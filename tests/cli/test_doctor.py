@@ -45,9 +45,9 @@ def test_runs_that_the_catalog_has_yet_to_begin_are_reported(started: Program) -
 
 def test_servers_that_lost_spark_are_reported(started: Program) -> None:
     with Tidemill.open(started.project) as mill:
-        mill.catalog.attend(Server("well", "work", 1), lease=5.0)
+        mill.catalog.record_heartbeat(Server("well", "work", 1), lease=5.0)
         assert "ok   servers     1 server at work" in started.well("doctor", "--no-spark").out
-        mill.catalog.attend(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
+        mill.catalog.record_heartbeat(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
         found = problems(started("doctor", "--no-spark", "--json").document)
     assert found == {"servers": "ill lost Spark's session and is starting it again; the server's log says why"}
 

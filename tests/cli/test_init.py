@@ -18,7 +18,7 @@ def test_makes_a_project_whose_workflow_loads(tidemill: Program) -> None:
     assert {p.name for p in tidemill.project.iterdir()} == MADE
     assert (tidemill.project / ".gitignore").read_text() == ".tidemill/\n"
     project = load_project(tidemill.project, ["workflow.py"])
-    assert project.binding("report") is not None
+    assert project.find_binding("report") is not None
     assert told.endswith("tidemill apply\n  tidemill insert orders orders.csv\n  tidemill run report\n")
 
 

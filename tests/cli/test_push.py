@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.server.mill import OPTIONS, Served, served
 
-from tidemill.server.http_server import Listener
+from tidemill.server.http_server import HttpListener
 
 RUN = "from tidemill.cli import main; main()"
 
@@ -26,7 +26,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def url(shop: Served) -> Iterator[str]:
-    with Listener(shop.app, shop.access, port=0) as listener:
+    with HttpListener(shop.app, shop.access, port=0) as listener:
         yield listener.url
 
 

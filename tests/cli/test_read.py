@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.program import FakeEngine, Program
 
-from tidemill.encoding.values import csv_line, to_json, to_text
+from tidemill.encoding.values import format_csv_line, to_json, to_text
 from tidemill.intake import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
@@ -65,7 +65,7 @@ def test_what_csv_says_can_be_inserted_again(reading: Program, tmp_path: Path) -
     file, directory = tmp_path / "again.csv", tmp_path / "out"
     directory.mkdir()
     file.write_text(reading.well("read", "orders", "--format", "csv", "--limit", 2).out)
-    schema = Schema.parse("id bigint, city string, amount double")
+    schema = Schema.from_ddl("id bigint, city string, amount double")
     load_file(file, format=None, schema=schema, updates=Append(), directory=directory)
     assert pq.read_table(directory).to_pylist() == ROWS[:2]
 
@@ -86,14 +86,14 @@ def test_what_csv_says_can_be_inserted_again(reading: Program, tmp_path: Path) -
     ],
 )
 def test_cells_as_json(kind: str, cell: Any, expected: Any) -> None:
-    (field,) = Schema.parse(f"c {kind}")
-    assert to_json(cell, field.parsed) == expected
-    text = to_text(cell, field.parsed)
+    (field,) = Schema.from_ddl(f"c {kind}")
+    assert to_json(cell, field.data_type) == expected
+    text = to_text(cell, field.data_type)
     assert text == expected if isinstance(expected, str) else json.loads(text) == expected
 
 
 def test_csv_quotes_what_needs_it() -> None:
-    assert csv_line(["a", None, "", 'b"c', "d,e", "f\ng"]) == 'a,,"","b""c","d,e","f\ng"'
+    assert format_csv_line(["a", None, "", 'b"c', "d,e", "f\ng"]) == 'a,,"","b""c","d,e","f\ng"'
 
 
 def test_an_unknown_point_in_time(reading: Program) -> None:

@@ -51,7 +51,7 @@ def test_an_unknown_flow_is_named_with_those_there_are(started: Program) -> None
 
 def test_kill(started: Program) -> None:
     with Tidemill.open(started.project) as mill:
-        run = mill.catalog.request(RunKind.FLOW, "report")
+        run = mill.catalog.request_run(RunKind.FLOW, "report")
     assert started.well("kill", run.id).out == "run 1 of report killed\n"
     assert started.json("runs", run.id)["run"]["state"] == "killed"
     assert started("kill", run.id, "--json").error["kind"] == "Conflict"

@@ -10,25 +10,25 @@ from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 
 from tidemill.catalog import open_catalog
 from tidemill.model.run import RunState
-from tidemill.model.task import Mode
-from tidemill.runtime.inspect.status import Consumer, FlowStatus, status
+from tidemill.model.task import ReadMode
+from tidemill.runtime.inspect.status import ChannelConsumer, FlowStatus, read_status
 
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[Driver]:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply(WORKFLOW)
+    catalog.apply_workflow(WORKFLOW)
     yield Driver(catalog, clock)
     catalog.close()
 
 
 def behind(driver: Driver) -> dict[str, int]:
-    return {c.channel: c.behind for each in status(driver.catalog).channels for c in each.consumers}
+    return {c.channel: c.behind for each in read_status(driver.catalog).channels for c in each.consumers}
 
 
 def copying(driver: Driver) -> FlowStatus:
-    (flow,) = status(driver.catalog).flows
+    (flow,) = read_status(driver.catalog).flows
     return flow
 
 
@@ -53,7 +53,7 @@ def test_a_run_consumes_what_there_was(driver: Driver) -> None:
 def test_a_failed_run_consumes_nothing(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
     assert behind(driver) == {"a": 1, "b": 0}
     last = copying(driver).last
     assert last is not None
@@ -73,14 +73,14 @@ def test_slots_that_are_held_are_not_waited_for(driver: Driver) -> None:
     driver.open_insert("a")
     driver.insert("a")
     assert behind(driver)["a"] == 0
-    now = status(driver.catalog)
+    now = read_status(driver.catalog)
     assert [(r.subject, r.state) for r in now.active] == [("a", RunState.SUBMITTED)]
     assert {c.registered.channel.name: c.registered.reserved for c in now.channels} == {"a": 1, "b": 0, "d": 0}
 
 
 def test_consumers_know_their_modes(driver: Driver) -> None:
-    channels = {c.registered.channel.name: c for c in status(driver.catalog).channels}
+    channels = {c.registered.channel.name: c for c in read_status(driver.catalog).channels}
     (task,) = COPY.tasks
-    assert channels["a"].consumers == (Consumer(COPY.name, task.name, "a", (Mode.NEW,), 0),)
-    assert channels["b"].consumers == (Consumer(COPY.name, task.name, "b", (Mode.ALL,), 0),)
+    assert channels["a"].consumers == (ChannelConsumer(COPY.name, task.name, "a", (ReadMode.NEW,), 0),)
+    assert channels["b"].consumers == (ChannelConsumer(COPY.name, task.name, "b", (ReadMode.ALL,), 0),)
     assert channels["d"].consumers == ()

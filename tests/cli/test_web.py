@@ -9,9 +9,9 @@ import pytest
 from fastapi import Request
 from tests.server.mill import Served, served
 
-from tidemill.cli.web import viewer
+from tidemill.cli.web import build_viewer
 from tidemill.errors import Conflict
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.server.access import Caller
 from tidemill.ui import Viewer
 from tidemill.wire.refusals import Forbidden
@@ -23,21 +23,21 @@ def shop(tmp_path: Path) -> Iterator[Served]:
         yield found
 
 
-def looking(shop: Served, name: str, role: Role) -> Viewer:
+def looking(shop: Served, name: str, role: UserRole) -> Viewer:
     caller = Caller(name, role, "127.0.0.1", "t1")
-    return viewer(shop.access, Request({"type": "http", "headers": [], "state": {"caller": caller}}))
+    return build_viewer(shop.access, Request({"type": "http", "headers": [], "state": {"caller": caller}}))
 
 
 @pytest.mark.parametrize(
     ("name", "role", "acts", "there"),
     [
-        ("viewer", Role.VIEWER, False, False),
-        ("operator", Role.OPERATOR, True, False),  # the shop is somebody else's
-        ("owner", Role.OPERATOR, True, True),
-        ("admin", Role.ADMIN, True, True),
+        ("viewer", UserRole.VIEWER, False, False),
+        ("operator", UserRole.OPERATOR, True, False),  # the shop is somebody else's
+        ("owner", UserRole.OPERATOR, True, True),
+        ("admin", UserRole.ADMIN, True, True),
     ],
 )
-def test_who_may_act_where(shop: Served, name: str, role: Role, acts: bool, there: bool) -> None:
+def test_who_may_act_where(shop: Served, name: str, role: UserRole, acts: bool, there: bool) -> None:
     someone = looking(shop, name, role)
     assert (someone.name, someone.acts) == (name, acts)
     if there:
@@ -48,16 +48,16 @@ def test_who_may_act_where(shop: Served, name: str, role: Role, acts: bool, ther
 
 
 def test_what_belongs_to_nothing_is_the_admins(shop: Served) -> None:
-    looking(shop, "admin", Role.ADMIN).permit(None)
+    looking(shop, "admin", UserRole.ADMIN).permit(None)
     with pytest.raises(Forbidden):
-        looking(shop, "owner", Role.OPERATOR).permit(None)
+        looking(shop, "owner", UserRole.OPERATOR).permit(None)
 
 
 def test_what_is_done_is_written_down_with_its_outcome(shop: Served) -> None:
-    someone = looking(shop, "owner", Role.OPERATOR)
+    someone = looking(shop, "owner", UserRole.OPERATOR)
     with someone.recorded("run words"):
-        (entry,) = shop.access.accounts.entries()
+        (entry,) = shop.access.accounts.list_audit_entries()
         assert (entry.user, entry.token, entry.action, entry.outcome) == ("owner", "t1", "PAGE run words", None)
     with pytest.raises(Conflict), someone.recorded("kill run 1"):
         raise Conflict("it has ended")
-    assert [e.outcome for e in shop.access.accounts.entries()] == [409, 200]
+    assert [e.outcome for e in shop.access.accounts.list_audit_entries()] == [409, 200]

@@ -39,5 +39,5 @@ def catalog(opened: Callable[[], SqlCatalog]) -> SqlCatalog:
 
 @pytest.fixture
 def driver(catalog: SqlCatalog, clock: FakeClock) -> Driver:
-    catalog.apply(WORKFLOW)
+    catalog.apply_workflow(WORKFLOW)
     return Driver(catalog, clock)

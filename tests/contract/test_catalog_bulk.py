@@ -7,19 +7,19 @@ from itertools import pairwise
 import pytest
 from tests.catalog.driver import Driver
 
-from tidemill.catalog.bulk_load import lay_history
-from tidemill.model.block import Position, place
+from tidemill.catalog.bulk_load import append_history
+from tidemill.model.block import ChannelPosition, link_block
 
 
 def test_a_laid_history_can_be_read_and_goes_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.catalog.bulk_load._AT_ONCE", 3)
     driver.insert()
-    lay_history(driver.catalog, "a", 7)
+    append_history(driver.catalog, "a", 7)
     last = driver.insert()
-    blocks = driver.catalog.base_and_after("a", 100)
+    blocks = driver.catalog.read_base_and_deltas("a", 100)
     assert [b.seq for b in blocks] == list(range(10))
     for before, after in pairwise(blocks):
-        assert place(Position(before.seq, before.reached, before.content), after) == after
+        assert link_block(ChannelPosition(before.seq, before.reached, before.content), after) == after
     assert blocks[-1] == last
-    channel = driver.catalog.channel("a")
+    channel = driver.catalog.read_channel("a")
     assert (channel.blocks, channel.rows, channel.reserved) == (10, 2 + 7 + 2, 0)

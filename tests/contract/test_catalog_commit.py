@@ -9,19 +9,24 @@ import pytest
 from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
 
 from tidemill.errors import Conflict, InsertUnderWay
-from tidemill.model.block import BEGINNING, Block, BlockState, Kind, Origin, Position
-from tidemill.model.identity import EMPTY, identity
+from tidemill.model.block import BEGINNING, Block, BlockKind, BlockOrigin, BlockState, ChannelPosition
+from tidemill.model.identity import EMPTY, compute_identity
 from tidemill.model.provenance import NOTHING, Provenance
-from tidemill.model.run import Outcome, RunState
+from tidemill.model.run import RunOutcome, RunState
 from tidemill.model.schema import Schema
 
 
 def test_a_channel_starts_with_an_empty_base(driver: Driver) -> None:
-    (first,) = driver.catalog.base_and_after("a", at=0)
-    assert (first.seq, first.kind, first.origin, first.state) == (0, Kind.BASE, Origin.FIRST, BlockState.FILLED)
+    (first,) = driver.catalog.read_base_and_deltas("a", at=0)
+    assert (first.seq, first.kind, first.origin, first.state) == (
+        0,
+        BlockKind.BASE,
+        BlockOrigin.FIRST,
+        BlockState.FILLED,
+    )
     assert (first.files, first.identity, first.content, first.reached) == ((), EMPTY, EMPTY, NOTHING)
     assert (first.version, first.schema) == (None, SCHEMA)
-    assert driver.catalog.channel("a").head == BEGINNING
+    assert driver.catalog.read_channel("a").head == BEGINNING
 
 
 def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
@@ -29,26 +34,26 @@ def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
     (block,) = driver.commit(claim, log="fine")
     version = block.version
     assert version == driver.clock.now * 1_000_000 + 1  # the fence took the reading before
-    dated = Provenance.of({("a",): [version]})
+    dated = Provenance.from_pathways({("a",): [version]})
     assert (block.since, block.source, block.target, block.reached) == (0, NOTHING, dated, dated)
-    assert block.content == identity(EMPTY, block.identity)
+    assert block.content == compute_identity(EMPTY, block.identity)
     assert (block.files, block.schema) == ((file_of(claim, claim.slots[None, "a"]),), SCHEMA)
-    assert (block.origin, block.run, block.state) == (Origin.INSERT, claim.run.id, BlockState.FILLED)
-    assert driver.catalog.block(block.id) == block
-    assert driver.catalog.written(claim.run.id) == [block]
-    channel = driver.catalog.channel("a")
-    assert channel.head == Position(1, block.reached, block.content)
+    assert (block.origin, block.run, block.state) == (BlockOrigin.INSERT, claim.run.id, BlockState.FILLED)
+    assert driver.catalog.read_block(block.id) == block
+    assert driver.catalog.list_written_blocks(claim.run.id) == [block]
+    channel = driver.catalog.read_channel("a")
+    assert channel.head == ChannelPosition(1, block.reached, block.content)
     assert (channel.blocks, channel.rows, channel.bytes, channel.reserved) == (2, 2, 10, 0)
-    run = driver.catalog.run(claim.run.id)
+    run = driver.catalog.read_run(claim.run.id)
     assert (run.state, run.finished, run.stats) == (RunState.FINISHED, driver.clock.now, {"seconds": 1})
-    assert driver.catalog.log(run.id) == "fine"
+    assert driver.catalog.read_log(run.id) == "fine"
     assert driver.kinds_of_events(run.id)[2:] == ["run.finished", "block.filled", "channel.advanced"]
     assert driver.kinds_of_events()[-1] == "channel.advanced"
 
 
 def test_a_base_replaces_what_the_channel_reflected(driver: Driver) -> None:
     driver.insert()
-    block = driver.insert(kind=Kind.BASE)
+    block = driver.insert(kind=BlockKind.BASE)
     assert (block.since, block.content, block.reached) == (None, block.identity, block.target)
     assert driver.seqs() == [2]
 
@@ -56,9 +61,9 @@ def test_a_base_replaces_what_the_channel_reflected(driver: Driver) -> None:
 def test_a_derived_block_keeps_its_own_provenance(driver: Driver) -> None:
     driver.insert("a")
     (block,) = driver.run_flow()
-    assert (block.version, block.origin, block.task) == (None, Origin.RUN, "copying")
-    assert block.target == block.reached == Provenance.of({("a",): [1], ("b",): [0]})
-    assert driver.catalog.channel("d").channel.schema == SCHEMA
+    assert (block.version, block.origin, block.task) == (None, BlockOrigin.RUN, "copying")
+    assert block.target == block.reached == Provenance.from_pathways({("a",): [1], ("b",): [0]})
+    assert driver.catalog.read_channel("d").channel.schema == SCHEMA
 
 
 def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
@@ -66,13 +71,13 @@ def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
     (waiting,) = driver.commit(second)
     assert (waiting.state, waiting.since, waiting.version) == (BlockState.FILLED, None, None)
     assert (driver.head(), driver.seqs()) == (0, [0])
-    assert driver.catalog.deltas("a", 0, 9) == []
-    assert driver.catalog.position("a", seq=2) == BEGINNING
+    assert driver.catalog.list_deltas("a", 0, 9) == []
+    assert driver.catalog.read_position("a", seq=2) == BEGINNING
     driver.commit(first)
     assert (driver.head(), driver.seqs()) == (2, [0, 1, 2])
     driver.commit(third)
     assert driver.seqs() == [0, 1, 2, 3]
-    check_links(driver.catalog.deltas("a", 0, 3))
+    check_links(driver.catalog.list_deltas("a", 0, 3))
 
 
 @pytest.mark.parametrize("ending", ["fail", "kill", "reclaim"])
@@ -85,12 +90,12 @@ def test_the_head_passes_cancelled_slots(driver: Driver, ending: str) -> None:
     assert driver.head() == 1
     driver.clock.now += 59
     {
-        "fail": lambda: driver.catalog.fail(lost.run.id, lost.run.fence, error="x"),
-        "kill": lambda: driver.catalog.kill(lost.run.id),
-        "reclaim": driver.catalog.reclaim,
+        "fail": lambda: driver.catalog.fail_run(lost.run.id, lost.run.fence, error="x"),
+        "kill": lambda: driver.catalog.kill_run(lost.run.id),
+        "reclaim": driver.catalog.reclaim_expired_runs,
     }[ending]()
     assert (driver.head(), driver.seqs()) == (3, [0, 1, 3])
-    check_links(driver.catalog.deltas("a", 0, 3))
+    check_links(driver.catalog.list_deltas("a", 0, 3))
 
 
 def check_links(blocks: list[Block]) -> None:
@@ -99,7 +104,7 @@ def check_links(blocks: list[Block]) -> None:
         assert after.since == before.seq
         assert after.version > before.version
         assert after.source == before.reached
-        assert after.content == identity(before.content, after.identity)
+        assert after.content == compute_identity(before.content, after.identity)
 
 
 def test_versions_increase_though_the_clock_goes_back(driver: Driver) -> None:
@@ -113,37 +118,37 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     mine, foreign = (filled(c, c.slots[None, "a"]) for c in (claim, other))
     for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
         with pytest.raises(Conflict, match="fill each of its own"):
-            driver.catalog.commit(claim, Outcome(wrong))
-    assert driver.catalog.run(claim.run.id).state is RunState.SUBMITTED
-    assert driver.catalog.named_files() == set()
+            driver.catalog.commit_run(claim, RunOutcome(wrong))
+    assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
+    assert driver.catalog.list_referenced_files() == set()
     driver.commit(claim)
 
 
 def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driver: Driver) -> None:
     old, new = driver.open_insert("d"), driver.open_insert("d")
-    wider = Schema.parse("x int, y string")
-    driver.catalog.commit(new, Outcome((filled(new, new.slots[None, "d"], wider),)))
-    assert driver.catalog.channel("d").channel.schema is None
+    wider = Schema.from_ddl("x int, y string")
+    driver.catalog.commit_run(new, RunOutcome((filled(new, new.slots[None, "d"], wider),)))
+    assert driver.catalog.read_channel("d").channel.schema is None
     driver.commit(old)
-    assert driver.catalog.channel("d").channel.schema == wider
+    assert driver.catalog.read_channel("d").channel.schema == wider
 
 
 def test_a_block_may_be_empty(driver: Driver) -> None:
     claim = driver.open_insert()
     nothing = replace(filled(claim, claim.slots[None, "a"]), files=())
-    (block,) = driver.catalog.commit(claim, Outcome((nothing,)))
+    (block,) = driver.catalog.commit_run(claim, RunOutcome((nothing,)))
     assert (block.files, driver.head()) == ((), 1)
 
 
 def test_an_insert_key_is_used_once(driver: Driver) -> None:
-    assert driver.catalog.inserted("a", ["k"]) == {}
+    assert driver.catalog.find_inserted_blocks("a", ["k"]) == {}
     claim = driver.open_insert(key="k")
-    assert driver.catalog.inserted("a", ["k"]) == {}
+    assert driver.catalog.find_inserted_blocks("a", ["k"]) == {}
     another = driver.request()
     with pytest.raises(InsertUnderWay, match=f"an insert with the key 'k' is under way.*run {claim.run.id}"):
         driver.claim(another, inserting(key="k"))
     (block,) = driver.commit(claim)
-    assert driver.catalog.inserted("a", ["k", "other"]) == {"k": block}
+    assert driver.catalog.find_inserted_blocks("a", ["k", "other"]) == {"k": block}
     with pytest.raises(Conflict, match="filled"):
         driver.claim(another, inserting(key="k"))
     assert driver.insert("b", key="k").channel == "b"
@@ -151,26 +156,26 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
 
 def test_a_key_is_free_again_when_its_run_failed(driver: Driver) -> None:
     claim = driver.open_insert(key="k", attempts=2)
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
     driver.commit(driver.claim(claim.run.id, inserting(key="k")))
-    assert driver.catalog.inserted("a", ["k"])["k"].seq == 2
+    assert driver.catalog.find_inserted_blocks("a", ["k"])["k"].seq == 2
 
 
 def test_cursors_move_with_the_commit(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
     driver.insert("a")
-    assert driver.catalog.cursors() == []
+    assert driver.catalog.read_cursors() == []
     driver.commit(claim, moves_of(claim))
-    (cursor,) = driver.catalog.cursors("a")
+    (cursor,) = driver.catalog.read_cursors("a")
     assert (cursor.binding, cursor.task, cursor.channel) == ("copy", "copying", "a")
     assert cursor.position == claim.spans["copying", "a"].upto
     again = driver.open_flow()
     span = again.spans["copying", "a"]
     assert (span.since, span.upto.seq) == (cursor.position, 2)
     driver.commit(again, moves_of(again))
-    assert driver.catalog.cursors("a")[0].position == span.upto
-    assert driver.catalog.cursors("b") == []
+    assert driver.catalog.read_cursors("a")[0].position == span.upto
+    assert driver.catalog.read_cursors("b") == []
 
 
 @pytest.mark.parametrize("since", [0, 2])
@@ -181,8 +186,8 @@ def test_a_cursor_moves_only_from_where_it_is(driver: Driver, since: int) -> Non
     claim = driver.open_flow()
     (move,) = [m for m in moves_of(claim) if m.since is not None]
     with pytest.raises(Conflict, match=f"is at 1, not at {since}"):
-        driver.catalog.commit(claim, outcome(claim, [replace(move, since=since)]))
-    assert driver.catalog.cursors()[0].position.seq == 1
+        driver.catalog.commit_run(claim, outcome(claim, [replace(move, since=since)]))
+    assert driver.catalog.read_cursors()[0].position.seq == 1
     assert driver.head("d") == 1
     driver.commit(claim, [move])
 
@@ -192,14 +197,14 @@ def test_a_new_cursor_starts_at_the_beginning(driver: Driver) -> None:
     claim = driver.open_flow()
     (move,) = [m for m in moves_of(claim) if m.since is not None]
     with pytest.raises(Conflict, match="is at 0, not at 1"):
-        driver.catalog.commit(claim, outcome(claim, [replace(move, since=1)]))
+        driver.catalog.commit_run(claim, outcome(claim, [replace(move, since=1)]))
 
 
 def test_a_failed_run_moves_no_cursor(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow(attempts=2)
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
-    assert driver.catalog.cursors() == []
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    assert driver.catalog.read_cursors() == []
     assert driver.open_flow(COPY).spans["copying", "a"].since == BEGINNING
 
 
@@ -209,17 +214,17 @@ def test_readings_tell_who_read_what(driver: Driver) -> None:
     (first,) = driver.run_flow()
     driver.insert("a")
     (second,) = driver.run_flow()
-    spans = [(r.task, r.channel, r.since, r.upto) for r in driver.catalog.readings(second.run)]
+    spans = [(r.task, r.channel, r.since, r.upto) for r in driver.catalog.list_run_reads(second.run)]
     assert spans == [("copying", "a", 1, 2), ("copying", "b", None, 1)]
-    assert [r.run for r in driver.catalog.readers("a", 1)] == [first.run]
-    assert [r.run for r in driver.catalog.readers("a", 2)] == [second.run]
-    assert [r.run for r in driver.catalog.readers("b", 1)] == [first.run, second.run]
-    assert driver.catalog.readers("b", 2) == []
+    assert [r.run for r in driver.catalog.list_block_reads("a", 1)] == [first.run]
+    assert [r.run for r in driver.catalog.list_block_reads("a", 2)] == [second.run]
+    assert [r.run for r in driver.catalog.list_block_reads("b", 1)] == [first.run, second.run]
+    assert driver.catalog.list_block_reads("b", 2) == []
 
 
 def test_unfinished_runs_leave_no_readings(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
-    assert driver.catalog.readings(claim.run.id) == []
-    driver.catalog.kill(claim.run.id)
-    assert driver.catalog.readers("a", 1) == []
+    assert driver.catalog.list_run_reads(claim.run.id) == []
+    driver.catalog.kill_run(claim.run.id)
+    assert driver.catalog.list_block_reads("a", 1) == []

@@ -9,30 +9,32 @@ import pytest
 from tests.catalog.driver import CHANNELS, COPY, WORKFLOW, Driver, task
 
 from tidemill.catalog.reader import SqlCatalogReader
-from tidemill.catalog.statement_count import counted
-from tidemill.model.block import Kind
-from tidemill.model.flow import Binding
-from tidemill.model.run import Demand, Outcome, Run, RunKind
-from tidemill.model.task import Mode
-from tidemill.model.trigger import Data
-from tidemill.model.workflow import Workflow
+from tidemill.catalog.statement_count import count_statements
+from tidemill.model.block import BlockKind
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import ClaimRequest, Run, RunKind, RunOutcome
+from tidemill.model.task import ReadMode
+from tidemill.model.trigger import DataTrigger
+from tidemill.model.workflow import WorkflowSpec
 
-NEXT = Binding("next", (task("nexts", {"d": Mode.NEW}, {"e": Kind.DELTA}),))
+NEXT = BoundFlow("next", (task("nexts", {"d": ReadMode.NEW}, {"e": BlockKind.DELTA}),))
 
 
 def declare(driver: Driver, priority: float) -> None:
-    flows = (replace(COPY, triggers=(Data("a"),), priority=priority), NEXT)
-    driver.catalog.apply(Workflow("w", (*CHANNELS, replace(CHANNELS[2], name="e")), flows))
+    flows = (replace(COPY, triggers=(DataTrigger("a"),), priority=priority), NEXT)
+    driver.catalog.apply_workflow(WorkflowSpec("w", (*CHANNELS, replace(CHANNELS[2], name="e")), flows))
 
 
 def end(driver: Driver, run: Run, random: Random) -> None:
     """Some runs find nothing to do, some are killed, and each takes its time."""
     if random.random() < 0.2:
-        driver.catalog.kill(run.id)
+        driver.catalog.kill_run(run.id)
         return
-    claim = driver.claim(run.id, Demand())
+    claim = driver.claim(run.id, ClaimRequest())
     driver.clock.now += random.choice((0.5, 2.0, 30.0))
-    driver.catalog.commit(claim, Outcome((), stats=random.choice(({"tasks": {"t": {}}}, _settled(driver, random), {}))))
+    driver.catalog.commit_run(
+        claim, RunOutcome((), stats=random.choice(({"tasks": {"t": {}}}, _settled(driver, random), {})))
+    )
 
 
 def _settled(driver: Driver, random: Random) -> dict[str, object]:
@@ -46,18 +48,18 @@ def step(driver: Driver, random: Random) -> None:
         case "insert":
             driver.insert("a")
         case "fire":
-            for leaf in catalog.due_triggers():
-                catalog.fire(leaf)
+            for leaf in catalog.list_due_triggers():
+                catalog.fire_trigger(leaf)
         case "ask":
             flow = random.choice(("copy", "next"))
-            catalog.request(RunKind.FLOW, flow, attempts=1, backfill=random.random() < 0.3)
+            catalog.request_run(RunKind.FLOW, flow, attempts=1, backfill=random.random() < 0.3)
         case "end":
-            for run in catalog.runnable()[:1]:
+            for run in catalog.list_runnable_runs()[:1]:
                 end(driver, run, random)
         case "declare":
             declare(driver, random.choice((1.0, 5.0)))
         case "prioritise":
-            catalog.prioritise("w", random.choice((0, 3)))
+            catalog.set_workflow_priority("w", random.choice((0, 3)))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -67,19 +69,19 @@ def test_what_is_kept_is_what_a_first_look_finds(driver: Driver, seed: int) -> N
     seen = set()
     for _ in range(40):
         step(driver, random)
-        kept = driver.catalog.facts()
-        assert kept == SqlCatalogReader(driver.catalog._engine).facts()
+        kept = driver.catalog.read_flow_statistics()
+        assert kept == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
         seen |= {(f.seconds, f.began, f.period) for f in kept.values()}
     assert len(seen) > 3
 
 
 def test_a_later_look_reads_only_what_happened(driver: Driver) -> None:
     declare(driver, 1.0)
-    first = driver.catalog.facts()
-    claim = driver.claim(driver.request(RunKind.FLOW, "next"), Demand())
-    driver.catalog.commit(claim, Outcome((), stats={"tasks": {"t": {}}}))
-    with counted(driver.catalog) as statements:
-        later = driver.catalog.facts()
+    first = driver.catalog.read_flow_statistics()
+    claim = driver.claim(driver.request(RunKind.FLOW, "next"), ClaimRequest())
+    driver.catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"t": {}}}))
+    with count_statements(driver.catalog) as statements:
+        later = driver.catalog.read_flow_statistics()
     assert later["copy"] is first["copy"]
     assert later["next"] != first["next"]
     assert statements.count <= 5  # the newest event, what was declared, what fired, what ran; and that it begins
@@ -87,6 +89,6 @@ def test_a_later_look_reads_only_what_happened(driver: Driver) -> None:
 
 def test_a_flow_that_is_no_longer_declared_is_not_known(driver: Driver) -> None:
     declare(driver, 1.0)
-    assert len(driver.catalog.facts()) == 2
-    driver.catalog.apply(WORKFLOW)
-    assert list(driver.catalog.facts()) == ["copy"]
+    assert len(driver.catalog.read_flow_statistics()) == 2
+    driver.catalog.apply_workflow(WORKFLOW)
+    assert list(driver.catalog.read_flow_statistics()) == ["copy"]

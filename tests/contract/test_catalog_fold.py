@@ -6,29 +6,29 @@ import pytest
 from tests.catalog.driver import SCHEMA, Driver, base, fold
 
 from tidemill.errors import Conflict
-from tidemill.model.block import BlockState, File, Kind, Origin
-from tidemill.model.provenance import applied
-from tidemill.model.view import Chain, snapshot
+from tidemill.model.block import BlockKind, BlockOrigin, BlockState, DataFile
+from tidemill.model.provenance import apply_delta
+from tidemill.model.view import DeltaChain, build_snapshot
 
 
 def test_a_fold_stands_at_the_place_of_its_last_delta(driver: Driver) -> None:
     first, _, third = (driver.insert() for _ in range(3))
     claim = driver.open_compaction()
-    made = driver.catalog.compacted(claim, fold(claim, "a", 1, 3, first.reached), log="done")
-    assert (made.seq, made.since, made.kind, made.origin) == (3, 1, Kind.DELTA, Origin.COMPACTION)
+    made = driver.catalog.commit_compaction(claim, fold(claim, "a", 1, 3, first.reached), log="done")
+    assert (made.seq, made.since, made.kind, made.origin) == (3, 1, BlockKind.DELTA, BlockOrigin.COMPACTION)
     assert (made.reached, made.content, made.version) == (third.reached, third.content, third.version)
-    assert applied(first.reached, made.source, made.target) == third.reached
+    assert apply_delta(first.reached, made.source, made.target) == third.reached
     assert driver.head() == 3
-    assert driver.catalog.position("a", seq=3).content == third.content
+    assert driver.catalog.read_position("a", seq=3).content == third.content
 
 
 def test_readers_take_the_fold_or_the_deltas_inside(driver: Driver) -> None:
     for _ in range(4):
         driver.insert()
     driver.fold("a", 0, 3)
-    blocks = driver.catalog.base_and_after("a", 4)
-    assert [(b.since, b.seq) for b in snapshot("a", SCHEMA, blocks, 4).deltas] == [(0, 3), (3, 4)]
-    assert [(b.since, b.seq) for b in snapshot("a", SCHEMA, blocks, 2).deltas] == [(0, 1), (1, 2)]
+    blocks = driver.catalog.read_base_and_deltas("a", 4)
+    assert [(b.since, b.seq) for b in build_snapshot("a", SCHEMA, blocks, 4).deltas] == [(0, 3), (3, 4)]
+    assert [(b.since, b.seq) for b in build_snapshot("a", SCHEMA, blocks, 2).deltas] == [(0, 1), (1, 2)]
 
 
 def test_a_place_has_one_fold_of_a_length_and_one_base(driver: Driver) -> None:
@@ -48,8 +48,8 @@ def test_a_place_has_one_fold_of_a_length_and_one_base(driver: Driver) -> None:
 def test_a_base_can_stand_where_only_a_fold_is_left(driver: Driver) -> None:
     first, second = driver.insert(), driver.insert()
     driver.fold("a", 0, 2)
-    driver.catalog.collect([first.id, second.id])
-    assert driver.catalog.purge() == sorted(f.path for b in (first, second) for f in b.files)
+    driver.catalog.collect_blocks([first.id, second.id])
+    assert driver.catalog.purge_blocks() == sorted(f.path for b in (first, second) for f in b.files)
     made = driver.compact("a", 2)
     assert (made.content, made.reached) == (second.content, second.reached)
 
@@ -57,11 +57,11 @@ def test_a_base_can_stand_where_only_a_fold_is_left(driver: Driver) -> None:
 def test_a_fold_can_share_files(driver: Driver) -> None:
     first, second = driver.insert(), driver.insert()
     claim = driver.open_compaction()
-    own = File(f"{claim.directory}/rest.parquet", 2, 10)
-    driver.catalog.compacted(claim, fold(claim, "a", 0, 2, files=[*first.files, own]))
-    driver.catalog.collect([first.id, second.id])
-    assert driver.catalog.purge() == [second.files[0].path]
-    assert driver.catalog.named_files() == {first.files[0].path, own.path}
+    own = DataFile(f"{claim.directory}/rest.parquet", 2, 10)
+    driver.catalog.commit_compaction(claim, fold(claim, "a", 0, 2, files=[*first.files, own]))
+    driver.catalog.collect_blocks([first.id, second.id])
+    assert driver.catalog.purge_blocks() == [second.files[0].path]
+    assert driver.catalog.list_referenced_files() == {first.files[0].path, own.path}
 
 
 def test_a_fold_is_no_news_to_who_comes_after(driver: Driver) -> None:
@@ -75,25 +75,25 @@ def test_a_fold_is_no_news_to_who_comes_after(driver: Driver) -> None:
 
 
 def test_where_runs_under_way_read(driver: Driver) -> None:
-    assert driver.catalog.points("a") == set()
+    assert driver.catalog.list_active_positions("a") == set()
     driver.insert()
     early = driver.open_flow()
     driver.insert()
     late = driver.open_compaction()
-    assert driver.catalog.points("a") == {1, 2}
+    assert driver.catalog.list_active_positions("a") == {1, 2}
     driver.commit(early)
-    driver.catalog.compacted(late, base(late, "a", 2))
-    assert driver.catalog.points("a") == set()
+    driver.catalog.commit_compaction(late, base(late, "a", 2))
+    assert driver.catalog.list_active_positions("a") == set()
 
 
 def test_slots_are_what_was_written_and_not_what_was_compacted(driver: Driver) -> None:
     first = driver.insert()
-    driver.catalog.kill(driver.open_insert().run.id)
+    driver.catalog.kill_run(driver.open_insert().run.id)
     driver.insert()
     driver.fold("a", 0, 3)
     driver.compact("a", 3)
-    driver.catalog.collect([first.id])
-    assert [(b.seq, b.state) for b in driver.catalog.slots("a", 0, 3)] == [
+    driver.catalog.collect_blocks([first.id])
+    assert [(b.seq, b.state) for b in driver.catalog.list_visible_blocks("a", 0, 3)] == [
         (1, BlockState.COLLECTED),
         (3, BlockState.FILLED),
     ]
@@ -103,12 +103,12 @@ def test_outlines_say_where_blocks_stand(driver: Driver) -> None:
     driver.insert()
     driver.insert()
     made = driver.fold("a", 0, 2)
-    outlines = driver.catalog.filled("a")
+    outlines = driver.catalog.list_filled_blocks("a")
     assert [(b.seq, b.since, b.origin) for b in outlines] == [
-        (0, None, Origin.FIRST),
-        (1, 0, Origin.INSERT),
-        (2, 1, Origin.INSERT),
-        (2, 0, Origin.COMPACTION),
+        (0, None, BlockOrigin.FIRST),
+        (1, 0, BlockOrigin.INSERT),
+        (2, 1, BlockOrigin.INSERT),
+        (2, 0, BlockOrigin.COMPACTION),
     ]
     assert (outlines[-1].id, outlines[-1].updates, outlines[-1].schema) == (made.id, made.updates, made.schema)
 
@@ -119,9 +119,9 @@ def test_a_chain_needs_no_more_deltas_than_there_are_ways(driver: Driver) -> Non
         driver.insert()
     driver.fold("a", 0, 2)
     driver.fold("a", 1, 4)
-    gone = [b.id for b in driver.catalog.filled("a") if (b.since, b.seq) == (0, 1)]
-    driver.catalog.collect(gone)
-    blocks = driver.catalog.base_and_after("a", 4)
-    view = snapshot("a", SCHEMA, blocks, 4)
+    gone = [b.id for b in driver.catalog.list_filled_blocks("a") if (b.since, b.seq) == (0, 1)]
+    driver.catalog.collect_blocks(gone)
+    blocks = driver.catalog.read_base_and_deltas("a", 4)
+    view = build_snapshot("a", SCHEMA, blocks, 4)
     assert [(b.since, b.seq) for b in view.deltas] == [(0, 2), (2, 3), (3, 4)]
-    assert not isinstance(view, Chain)
+    assert not isinstance(view, DeltaChain)

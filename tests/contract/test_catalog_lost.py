@@ -11,37 +11,39 @@ from tests.catalog.driver import CHANNELS, COPY, LEASE, Driver, FakeClock, inser
 
 from tidemill.catalog import SqlCatalog, runs
 from tidemill.errors import Conflict, InsertUnderWay
-from tidemill.model.block import Kind
-from tidemill.model.flow import Binding
-from tidemill.model.run import LOST, Claim, RunKind, RunState, demand_of
-from tidemill.model.task import Mode
-from tidemill.model.trigger import After, AllOf, Data, Lag, Trigger
-from tidemill.model.workflow import Workflow
+from tidemill.model.block import BlockKind
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import LOST, RunClaim, RunKind, RunState, build_claim_request
+from tidemill.model.task import ReadMode
+from tidemill.model.trigger import AllOfTrigger, DataTrigger, LagTrigger, RunTrigger, Trigger
+from tidemill.model.workflow import WorkflowSpec
 
-OTHER = Binding("other", (task("others", {"b": Mode.NEW}, {"e": Kind.DELTA}),))
+OTHER = BoundFlow("other", (task("others", {"b": ReadMode.NEW}, {"e": BlockKind.DELTA}),))
 
 
 def applied(driver: Driver, *triggers: Trigger, other: tuple[Trigger, ...] = ()) -> None:
     bindings = (replace(COPY, triggers=triggers), replace(OTHER, triggers=other))
     channels = (*CHANNELS, replace(CHANNELS[2], name="e"))
-    driver.catalog.apply(Workflow("w", channels, bindings))
+    driver.catalog.apply_workflow(WorkflowSpec("w", channels, bindings))
 
 
 def fire(driver: Driver) -> list[int]:
-    return [run for leaf in driver.catalog.due_triggers() if (run := driver.catalog.fire(leaf)) is not None]
+    return [
+        run for leaf in driver.catalog.list_due_triggers() if (run := driver.catalog.fire_trigger(leaf)) is not None
+    ]
 
 
-def lose(driver: Driver, run: int, binding: Binding = COPY, times: int = LOST + 1) -> RunState:
+def lose(driver: Driver, run: int, binding: BoundFlow = COPY, times: int = LOST + 1) -> RunState:
     """Claim a run so many times, and lose each attempt."""
     for _ in range(times):
-        claim = driver.claim(run, demand_of(binding))
-        driver.catalog.fail(run, claim.run.fence, error="the engine is gone", retry_in=0.0, lost=True)
-    return driver.catalog.run(run).state
+        claim = driver.claim(run, build_claim_request(binding))
+        driver.catalog.fail_run(run, claim.run.fence, error="the engine is gone", retry_in=0.0, lost=True)
+    return driver.catalog.read_run(run).state
 
 
 def waits(driver: Driver) -> list[tuple[str, float]]:
     """The flows that have a run to come, and in how many seconds."""
-    known = driver.catalog.runs(limit=1000)
+    known = driver.catalog.list_runs(limit=1000)
     to_come = [r for r in known if r.state in (RunState.WAITING, RunState.READY)]
     return [(r.subject, max(0.0, (r.not_before or 0.0) - driver.clock.now)) for r in to_come]
 
@@ -51,10 +53,10 @@ def test_lost_attempts_do_not_use_up_those_of_the_tasks(driver: Driver) -> None:
     assert lose(driver, run, times=2) is RunState.READY
     states = []
     for _ in range(2):
-        claim = driver.claim(run, demand_of(COPY))
-        states.append(driver.catalog.fail(run, claim.run.fence, error="bad", retry_in=0.0).state)
+        claim = driver.claim(run, build_claim_request(COPY))
+        states.append(driver.catalog.fail_run(run, claim.run.fence, error="bad", retry_in=0.0).state)
     assert states == [RunState.READY, RunState.FAILED]
-    assert (driver.catalog.run(run).attempt, driver.catalog.run(run).lost) == (4, 2)
+    assert (driver.catalog.read_run(run).attempt, driver.catalog.read_run(run).lost) == (4, 2)
 
 
 def test_a_run_that_is_lost_again_and_again_fails(driver: Driver) -> None:
@@ -66,13 +68,17 @@ def test_a_run_that_is_lost_again_and_again_fails(driver: Driver) -> None:
 def test_a_run_whose_server_died_lost_an_attempt(driver: Driver) -> None:
     claim = driver.open_flow()
     driver.clock.now += LEASE
-    (given_up,) = driver.catalog.reclaim()
+    (given_up,) = driver.catalog.reclaim_expired_runs()
     assert (given_up.id, given_up.state, given_up.lost) == (claim.run.id, RunState.READY, 1)
 
 
 @pytest.mark.parametrize(
     ("triggers", "inserted"),
-    [((Data("a"),), "a"), ((Data("a", rows=2),), "a"), ((AllOf((Data("a"), Data("b"))),), "ab")],
+    [
+        ((DataTrigger("a"),), "a"),
+        ((DataTrigger("a", rows=2),), "a"),
+        ((AllOfTrigger((DataTrigger("a"), DataTrigger("b"))),), "ab"),
+    ],
     ids=["data", "rows", "compound"],
 )
 def test_what_was_fired_stays_due_when_its_run_is_lost(
@@ -87,27 +93,27 @@ def test_what_was_fired_stays_due_when_its_run_is_lost(
     ((flow, wait),) = waits(driver)
     assert flow == "copy"
     assert 0 < wait <= 60
-    assert driver.catalog.runnable() == []
+    assert driver.catalog.list_runnable_runs() == []
     clock.now += wait
-    (again,) = driver.catalog.runnable()
-    assert [(f.run, f.trigger) for f in driver.catalog.firings()] == [(again.id, triggers[0])]
-    claim = driver.claim(again.id, demand_of(COPY))
+    (again,) = driver.catalog.list_runnable_runs()
+    assert [(f.run, f.trigger) for f in driver.catalog.list_firings()] == [(again.id, triggers[0])]
+    claim = driver.claim(again.id, build_claim_request(COPY))
     driver.commit(claim, moves_of(claim))
     assert waits(driver) == []
 
 
 def test_what_follows_another_flow_stays_due_when_its_run_is_lost(driver: Driver) -> None:
-    applied(driver, Data("a"), other=(After("copy"),))
+    applied(driver, DataTrigger("a"), other=(RunTrigger("copy"),))
     driver.insert("a")
     (run,) = fire(driver)
-    driver.commit(driver.claim(run, demand_of(COPY)))
+    driver.commit(driver.claim(run, build_claim_request(COPY)))
     (following,) = fire(driver)
     assert lose(driver, following, OTHER) is RunState.FAILED
     assert [flow for flow, _ in waits(driver)] == ["other"]
 
 
 def test_a_flow_that_is_lost_every_time_waits_longer_each_time(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("a")
     (run,) = fire(driver)
     found = []
@@ -116,11 +122,11 @@ def test_a_flow_that_is_lost_every_time_waits_longer_each_time(driver: Driver, c
         ((_, wait),) = waits(driver)
         found.append(wait)
         clock.now += wait
-        (run,) = (r.id for r in driver.catalog.runnable())
+        (run,) = (r.id for r in driver.catalog.list_runnable_runs())
     assert found == sorted(found)
     assert found[0] < found[1] < found[2]
     assert found[-1] == found[-2] <= 600
-    driver.commit(driver.claim(run, demand_of(COPY)))
+    driver.commit(driver.claim(run, build_claim_request(COPY)))
     driver.insert("a")
     (run,) = fire(driver)
     lose(driver, run)
@@ -128,22 +134,22 @@ def test_a_flow_that_is_lost_every_time_waits_longer_each_time(driver: Driver, c
 
 
 def test_new_data_do_not_wait_for_what_was_lost(driver: Driver) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("a")
     (run,) = fire(driver)
     lose(driver, run)
-    (to_come,) = [r.id for r in driver.catalog.runs(state=RunState.WAITING)]
+    (to_come,) = [r.id for r in driver.catalog.list_runs(state=RunState.WAITING)]
     driver.insert("a")
     assert fire(driver) == [to_come]
-    assert [r.id for r in driver.catalog.runnable()] == [to_come]
+    assert [r.id for r in driver.catalog.list_runnable_runs()] == [to_come]
 
 
 def test_what_the_tasks_got_wrong_waits_for_new_data(driver: Driver) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("a")
     (run,) = fire(driver)
-    claim = driver.claim(run, demand_of(COPY))
-    driver.catalog.fail(run, claim.run.fence, error="bad word")
+    claim = driver.claim(run, build_claim_request(COPY))
+    driver.catalog.fail_run(run, claim.run.fence, error="bad word")
     assert waits(driver) == []
     driver.insert("a")
     assert len(fire(driver)) == 1
@@ -156,7 +162,7 @@ def test_a_run_that_nothing_fired_is_not_asked_for_again(driver: Driver) -> None
 
 
 def test_a_target_stays_due_and_waits_longer_each_time(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Lag("a", 10.0))
+    applied(driver, LagTrigger("a", 10.0))
     driver.insert("a")
     clock.now += 10
     found = []
@@ -164,34 +170,34 @@ def test_a_target_stays_due_and_waits_longer_each_time(driver: Driver, clock: Fa
         (run,) = fire(driver)
         assert lose(driver, run) is RunState.FAILED
         assert waits(driver) == []  # the target itself is due again
-        (leaf,) = driver.catalog.triggers()
+        (leaf,) = driver.catalog.list_triggers()
         assert leaf.due is not None
         found.append(leaf.due - clock.now)
         clock.now = leaf.due
     assert found[0] < found[1] < found[2]
 
 
-def begin(driver: Driver, key: str | None = None, owner: str = "me") -> Claim:
-    return driver.catalog.begin(RunKind.INSERT, "a", inserting("a", key), owner=owner, lease=LEASE)
+def begin(driver: Driver, key: str | None = None, owner: str = "me") -> RunClaim:
+    return driver.catalog.claim_new_run(RunKind.INSERT, "a", inserting("a", key), owner=owner, lease=LEASE)
 
 
 def test_an_insert_begins_in_one_step_and_leaves_nothing_if_it_cannot(driver: Driver) -> None:
     claim = begin(driver, "k")
     assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
-    before = driver.catalog.runs()
+    before = driver.catalog.list_runs()
     with pytest.raises(InsertUnderWay, match=f"run {claim.run.id}"):
         begin(driver, "k")
-    assert driver.catalog.runs() == before
+    assert driver.catalog.list_runs() == before
     driver.commit(claim)
     with pytest.raises(Conflict, match="already used"):
         begin(driver, "k")
-    assert [r.state for r in driver.catalog.runs()] == [RunState.FINISHED]
+    assert [r.state for r in driver.catalog.list_runs()] == [RunState.FINISHED]
 
 
 def test_an_insert_whose_process_died_ends_and_its_key_is_free(driver: Driver) -> None:
     claim = begin(driver, "k")
     driver.clock.now += LEASE
-    (ended,) = driver.catalog.reclaim()
+    (ended,) = driver.catalog.reclaim_expired_runs()
     assert (ended.id, ended.state) == (claim.run.id, RunState.FAILED)
     driver.commit(begin(driver, "k"))
     assert driver.head() == 2
@@ -201,11 +207,11 @@ def test_an_insert_whose_process_died_ends_and_its_key_is_free(driver: Driver) -
 def test_runs_that_only_their_process_can_execute_do_not_wait_for_ever(driver: Driver, kind: RunKind) -> None:
     left = driver.request(kind, "a")
     flow = driver.request(RunKind.FLOW, "copy")
-    assert driver.catalog.reclaim() == []  # it may be claimed any moment
+    assert driver.catalog.reclaim_expired_runs() == []  # it may be claimed any moment
     driver.clock.now += 3600
-    (ended,) = driver.catalog.reclaim()
+    (ended,) = driver.catalog.reclaim_expired_runs()
     assert (ended.id, ended.state) == (left, RunState.KILLED)
-    assert driver.catalog.run(flow).state is RunState.READY
+    assert driver.catalog.read_run(flow).state is RunState.READY
 
 
 def test_a_run_that_another_server_reclaimed_meanwhile_stays_ready(
@@ -213,28 +219,28 @@ def test_a_run_that_another_server_reclaimed_meanwhile_stays_ready(
 ) -> None:
     claim, other = driver.open_flow(), opened()
     driver.clock.now += LEASE
-    found = runs.expired
+    found = runs.list_expired_runs
 
     def expired(connection: Connection, now: float) -> list[int]:
         late = found(connection, now)
         monkeypatch.undo()
-        other.reclaim()
+        other.reclaim_expired_runs()
         return late
 
-    monkeypatch.setattr(runs, "expired", expired)
-    assert driver.catalog.reclaim() == []
-    assert driver.catalog.run(claim.run.id).state is RunState.READY
+    monkeypatch.setattr(runs, "list_expired_runs", expired)
+    assert driver.catalog.reclaim_expired_runs() == []
+    assert driver.catalog.read_run(claim.run.id).state is RunState.READY
 
 
 def test_a_process_gives_up_what_it_has_by_the_catalog_alone(driver: Driver, opened: Callable[[], SqlCatalog]) -> None:
     insert, kept, others = begin(driver, "k"), begin(driver), begin(driver, owner="other")
     flow = driver.open_flow()
-    given_up = opened().reclaim_from("me", keep={kept.run.id})
+    given_up = opened().reclaim_unknown_runs("me", keep={kept.run.id})
     assert {(r.id, r.state) for r in given_up} == {
         (insert.run.id, RunState.FAILED),
         (flow.run.id, RunState.READY),
     }
-    assert driver.catalog.run(others.run.id).state is RunState.SUBMITTED
+    assert driver.catalog.read_run(others.run.id).state is RunState.SUBMITTED
     driver.commit(kept)
     driver.commit(others)
     assert driver.head() == 3

@@ -14,8 +14,8 @@ from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, inser
 
 from tidemill.catalog import open_catalog
 from tidemill.errors import Conflict, LeaseLost
-from tidemill.model.block import Block, BlockState, Kind, Position, place
-from tidemill.model.run import LOST, Claim, RunKind, RunState, demand_of
+from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition, link_block
+from tidemill.model.run import LOST, RunClaim, RunKind, RunState, build_claim_request
 
 ATTEMPTS = 3
 
@@ -30,11 +30,11 @@ class Histories(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         clock = FakeClock()
         catalog = open_catalog(f"sqlite:///{Path(self.directory.name) / 'catalog.db'}", clock)
-        catalog.apply(WORKFLOW)
+        catalog.apply_workflow(WORKFLOW)
         self.driver = Driver(catalog, clock)
         self.slots: dict[str, list[BlockState]] = {"a": [BlockState.FILLED], "d": [BlockState.FILLED]}
         self.cursor = 0
-        self.alive: dict[int, Claim] = {}  # by fence: claims that still count
+        self.alive: dict[int, RunClaim] = {}  # by fence: claims that still count
         self.leases: dict[int, float] = {}
         self.ready: dict[int, int] = {}  # runs to be tried again, and their attempts so far
         self.lost: dict[int, int] = {}  # by run: how many of them were lost
@@ -43,7 +43,7 @@ class Histories(RuleBasedStateMachine):
         self.driver.catalog.close()
         self.directory.cleanup()
 
-    def _opened(self, claim: Claim) -> Claim:
+    def _opened(self, claim: RunClaim) -> RunClaim:
         (slot,) = claim.slots.values()
         assert slot.seq == len(self.slots[slot.channel])
         self.slots[slot.channel].append(BlockState.RESERVED)
@@ -53,12 +53,12 @@ class Histories(RuleBasedStateMachine):
         self.ready.pop(claim.run.id, None)
         return claim
 
-    def _ended(self, claim: Claim, state: BlockState) -> None:
+    def _ended(self, claim: RunClaim, state: BlockState) -> None:
         (slot,) = claim.slots.values()
         self.slots[slot.channel][slot.seq] = state
         del self.alive[claim.run.fence]
 
-    def _given_up(self, claim: Claim, again: bool, lost: bool = False) -> None:
+    def _given_up(self, claim: RunClaim, again: bool, lost: bool = False) -> None:
         self._ended(claim, BlockState.CANCELLED)
         run, before = claim.run, self.lost.get(claim.run.id, 0)
         given_back = lost and run.kind is RunKind.FLOW
@@ -66,36 +66,36 @@ class Histories(RuleBasedStateMachine):
             self.ready[run.id] = run.attempt
         self.lost[run.id] = before + given_back
 
-    @rule(target=claims, kind=st.sampled_from(Kind))
-    def insert(self, kind: Kind) -> Claim:
+    @rule(target=claims, kind=st.sampled_from(BlockKind))
+    def insert(self, kind: BlockKind) -> RunClaim:
         return self._opened(self.driver.open_insert("a", kind=kind, attempts=ATTEMPTS))
 
     @rule(target=claims)
-    def flow(self) -> Claim | None:
+    def flow(self) -> RunClaim | None:
         run = self.driver.request(RunKind.FLOW, "copy", ATTEMPTS)
         return self._flow(run)
 
-    def _flow(self, run: int) -> Claim | None:
+    def _flow(self, run: int) -> RunClaim | None:
         if any(claim.run.kind is RunKind.FLOW for claim in self.alive.values()):
             with pytest.raises(Conflict, match="already running"):
-                self.driver.claim(run, demand_of(COPY))
-            self.driver.catalog.kill(run)
+                self.driver.claim(run, build_claim_request(COPY))
+            self.driver.catalog.kill_run(run)
             self.ready.pop(run, None)
             return None
-        claim = self._opened(self.driver.claim(run, demand_of(COPY)))
+        claim = self._opened(self.driver.claim(run, build_claim_request(COPY)))
         span = claim.spans["copying", "a"]
         assert (span.since.seq, span.upto.seq) == (self.cursor, self._visible("a")[-1])
         return claim
 
     @rule(target=claims, data=st.data())
-    def try_again(self, data: st.DataObject) -> Claim | None:
+    def try_again(self, data: st.DataObject) -> RunClaim | None:
         if not self.ready:
             return None
         run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
-        found = self.driver.catalog.run(run)
+        found = self.driver.catalog.read_run(run)
         if found.not_before is not None and found.not_before > self.driver.clock.now:  # the clock was put back
             with pytest.raises(Conflict, match="tried again only in"):
-                self.driver.claim(run, demand_of(COPY) if found.kind is RunKind.FLOW else inserting("a"))
+                self.driver.claim(run, build_claim_request(COPY) if found.kind is RunKind.FLOW else inserting("a"))
             return None
         if found.kind is RunKind.FLOW:
             return self._flow(run)
@@ -104,7 +104,7 @@ class Histories(RuleBasedStateMachine):
         return claim
 
     @rule(claim=claims)
-    def commit(self, claim: Claim | None) -> None:
+    def commit(self, claim: RunClaim | None) -> None:
         if claim is None:
             return
         moves = moves_of(claim)
@@ -117,36 +117,36 @@ class Histories(RuleBasedStateMachine):
         self.cursor = moves[0].upto.seq if moves else self.cursor
 
     @rule(claim=claims, again=st.booleans(), lost=st.booleans())
-    def fail(self, claim: Claim | None, again: bool, lost: bool) -> None:
+    def fail(self, claim: RunClaim | None, again: bool, lost: bool) -> None:
         if claim is None:
             return
         run, fence = claim.run.id, claim.run.fence
         if fence not in self.alive:
             with pytest.raises(LeaseLost):
-                self.driver.catalog.fail(run, fence, error="x")
+                self.driver.catalog.fail_run(run, fence, error="x")
             return
-        self.driver.catalog.fail(run, fence, error="x", retry_in=0 if again else None, lost=lost)
+        self.driver.catalog.fail_run(run, fence, error="x", retry_in=0 if again else None, lost=lost)
         self._given_up(claim, again, lost)
 
     @rule(claim=claims)
-    def kill(self, claim: Claim | None) -> None:
+    def kill(self, claim: RunClaim | None) -> None:
         if claim is None:
             return
         run = claim.run.id
         holder = next((c for c in self.alive.values() if c.run.id == run), None)
         if holder is None and run not in self.ready:
             with pytest.raises(Conflict):
-                self.driver.catalog.kill(run)
+                self.driver.catalog.kill_run(run)
             return
-        self.driver.catalog.kill(run)
+        self.driver.catalog.kill_run(run)
         self.ready.pop(run, None)
         if holder is not None:
             self._given_up(holder, again=False)
 
     @rule(claim=claims)
-    def renew(self, claim: Claim | None) -> None:
+    def renew(self, claim: RunClaim | None) -> None:
         if claim is not None and claim.run.fence in self.alive:
-            self.driver.catalog.renew(claim.run.id, claim.run.fence, lease=LEASE)
+            self.driver.catalog.renew_lease(claim.run.id, claim.run.fence, lease=LEASE)
             self.leases[claim.run.fence] = self.driver.clock.now + LEASE
 
     @rule(seconds=st.sampled_from([-1.0, 0.000_000_5, LEASE / 2]))
@@ -156,7 +156,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def reclaim(self) -> None:
         late = {f: c for f, c in self.alive.items() if self.leases[f] <= self.driver.clock.now}
-        taken = self.driver.catalog.reclaim()
+        taken = self.driver.catalog.reclaim_expired_runs()
         assert {run.id for run in taken} == {claim.run.id for claim in late.values()}
         for claim in late.values():
             self._given_up(claim, again=True, lost=True)
@@ -170,7 +170,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def blocks_are_as_expected(self) -> None:
         for channel, states in self.slots.items():
-            blocks = self.driver.catalog.blocks(channel, limit=1000)[::-1]
+            blocks = self.driver.catalog.list_blocks(channel, limit=1000)[::-1]
             assert [b.state for b in blocks] == states
             visible = [blocks[seq] for seq in self._visible(channel)]
             self._check_prefix(channel, visible)
@@ -180,26 +180,26 @@ class Histories(RuleBasedStateMachine):
             assert len(versions) == (len(visible) - 1 if channel == "a" else 0)
 
     def _check_prefix(self, channel: str, visible: list[Block]) -> None:
-        newest_base = max(n for n, block in enumerate(visible) if block.kind is Kind.BASE)
-        assert self.driver.catalog.base_and_after(channel, 1000) == visible[newest_base:]
-        found = self.driver.catalog.channel(channel)
-        assert found.head == Position(visible[-1].seq, visible[-1].reached, visible[-1].content)
+        newest_base = max(n for n, block in enumerate(visible) if block.kind is BlockKind.BASE)
+        assert self.driver.catalog.read_base_and_deltas(channel, 1000) == visible[newest_base:]
+        found = self.driver.catalog.read_channel(channel)
+        assert found.head == ChannelPosition(visible[-1].seq, visible[-1].reached, visible[-1].content)
         assert found.reserved == self.slots[channel].count(BlockState.RESERVED)
 
     def _check_links(self, visible: list[Block]) -> None:
         for before, after in pairwise(visible):
-            position = Position(before.seq, before.reached, before.content)
-            assert place(position, after) == after
+            position = ChannelPosition(before.seq, before.reached, before.content)
+            assert link_block(position, after) == after
 
     @invariant()
     def the_cursor_is_where_the_last_commit_left_it(self) -> None:
-        positions = [c.position.seq for c in self.driver.catalog.cursors("a")]
+        positions = [c.position.seq for c in self.driver.catalog.read_cursors("a")]
         assert positions in ([self.cursor], [])
         assert positions or self.cursor == 0
 
     @invariant()
     def only_claims_that_count_are_running(self) -> None:
-        running = {run.id for run in self.driver.catalog.runs(state=RunState.SUBMITTED, limit=1000)}
+        running = {run.id for run in self.driver.catalog.list_runs(state=RunState.SUBMITTED, limit=1000)}
         assert running == {claim.run.id for claim in self.alive.values()}
 
 

@@ -10,10 +10,10 @@ from tests.catalog.driver import AT_ONCE
 from tests.runtime.oneshots import Bench, action, bench, chain, verdicts, workflow
 
 from tidemill.errors import CannotFree, Conflict, NotFound, RunFailed
-from tidemill.model.run import Demand, RunState
+from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import Submission
-from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.maintenance.vacuum import VacuumService
 
 DIAMOND = workflow(action(1, "a"), action(2, "b", 1), action(3, "c", 1), action(4, "d", 2, 3))
 
@@ -25,7 +25,7 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def states(mill: Bench, submission: Submission) -> dict[str, RunState]:
-    return {a.key: a.state for a in mill.shop.ledger.submission(submission.id).actions}
+    return {a.key: a.state for a in mill.shop.ledger.read_submission(submission.id).actions}
 
 
 def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
@@ -41,17 +41,17 @@ def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
     mill.work(1)
     assert states(mill, made)["4"] is RunState.WAITING
     mill.work()
-    assert mill.shop.ledger.submission(made.id).state is RunState.FINISHED
+    assert mill.shop.ledger.read_submission(made.id).state is RunState.FINISHED
     assert [mill.state(made, key) for key in (1, 2, 3, 4)] == [D.STORED, D.STORED, D.STORED, D.LEAF]
     mill.check(DIAMOND, made)
-    assert all(d.claims == 0 for d in mill.shop.ledger.datasets())
+    assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
 
 
 def test_a_run_that_waits_for_others_cannot_be_claimed(mill: Bench) -> None:
     waiting = mill.submit(chain("a", "b")).actions[1].run
     assert waiting is not None
     with pytest.raises(Conflict, match="waits for what others make"):
-        mill.catalog.claim(waiting.id, Demand(), owner="me", lease=60.0)
+        mill.catalog.claim_run(waiting.id, ClaimRequest(), owner="me", lease=60.0)
 
 
 def test_the_same_submitted_again_runs_nothing(mill: Bench) -> None:
@@ -86,7 +86,7 @@ def test_what_another_submission_makes_is_awaited_and_made_once(mill: Bench) -> 
     mill.work()
     assert mill.engine.calls == ["a", "b", "c"]
     for made in (first, second):
-        assert mill.shop.ledger.submission(made.id).state is RunState.FINISHED
+        assert mill.shop.ledger.read_submission(made.id).state is RunState.FINISHED
 
 
 def test_force_makes_a_new_generation_that_is_found_afterwards(mill: Bench) -> None:
@@ -123,7 +123,7 @@ def test_what_follows_from_a_failure_fails_and_what_does_not_goes_on(mill: Bench
     mill.engine.failing["b"] = 1
     made = mill.submit(DIAMOND)
     with pytest.raises(RunFailed, match=r"(?s)2 of 4 actions of submission 1 failed.*no such column"):
-        mill.shop.see_through(made.id)
+        mill.shop.complete_submission(made.id)
     assert states(mill, made) == {
         "1": RunState.FINISHED,
         "2": RunState.FAILED,
@@ -131,7 +131,7 @@ def test_what_follows_from_a_failure_fails_and_what_does_not_goes_on(mill: Bench
         "4": RunState.FAILED,
     }
     assert [mill.state(made, key) for key in (2, 4)] == [D.DELETED, D.DELETED]
-    assert all(d.claims == 0 for d in mill.shop.ledger.datasets())
+    assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
     again = mill.run(DIAMOND)
     assert verdicts(again) == {"1": "reused", "2": "new", "3": "reused", "4": "new"}
     assert mill.engine.calls.count("a") == 1
@@ -143,23 +143,23 @@ def test_attempts_are_made_as_often_as_an_action_says(mill: Bench) -> None:
     document = workflow(action(1, "a", attempts=2))
     made = mill.submit(document)
     with pytest.raises(RunFailed):
-        mill.shop.attempt(mill.catalog.runnable()[0])
+        mill.shop.attempt_run(mill.catalog.list_runnable_runs()[0])
     assert states(mill, made) == {"1": RunState.WAITING}
-    assert mill.catalog.runnable() == []  # its time has not come
+    assert mill.catalog.list_runnable_runs() == []  # its time has not come
 
 
 def test_a_killed_run_takes_what_waits_for_it_along(mill: Bench) -> None:
     made = mill.submit(chain("a", "b", "c"))
     first = made.actions[0].run
     assert first is not None
-    mill.catalog.kill(first.id)
+    mill.catalog.kill_run(first.id)
     assert list(states(mill, made).values()) == [RunState.KILLED, RunState.FAILED, RunState.FAILED]
-    assert mill.catalog.runnable() == []
+    assert mill.catalog.list_runnable_runs() == []
 
 
 def test_what_is_evicted_is_made_again_when_it_is_wanted(mill: Bench) -> None:
     made = mill.run(chain("a", "b", "c"))
-    freed = mill.shop.evictor().free(sum(mill.dataset(made, k).bytes for k in (1, 2)))
+    freed = mill.shop.build_evictor().free_bytes(sum(mill.dataset(made, k).bytes for k in (1, 2)))
     assert {g.dataset.name for g in freed.going} == {"a1", "a2"}
     assert [mill.state(made, k) for k in (1, 2, 3)] == [D.DELETED, D.DELETED, D.LEAF]
     assert mill.leftovers() == set()
@@ -175,21 +175,21 @@ def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
     mill.work(1)
     assert mill.dataset(made, 1).claims == 1
     with pytest.raises(CannotFree, match="delete leaves that nobody needs"):
-        mill.shop.evictor().free(1)
+        mill.shop.build_evictor().free_bytes(1)
     mill.work()
-    assert {g.dataset.name for g in mill.shop.storage(10**9).going} == {"a1", "a2"}
-    assert "all that may go" in mill.shop.storage(10**9).problems[0]
-    assert mill.shop.evictor().delete() == 0
+    assert {g.dataset.name for g in mill.shop.report_storage(10**9).going} == {"a1", "a2"}
+    assert "all that may go" in mill.shop.report_storage(10**9).problems[0]
+    assert mill.shop.build_evictor().delete_evicted() == 0
 
 
 def test_what_was_chosen_to_go_is_rescued_by_whoever_wants_it(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
-    mill.shop.ledger.evict([made.actions[0].identity])
+    mill.shop.ledger.evict_datasets([made.actions[0].identity])
     assert mill.state(made, 1) is D.PROCESSING
     other = mill.submit(chain("a", "b2"))
     assert verdicts(other)["1"] == "reused"
     assert (mill.state(made, 1), mill.dataset(made, 1).claims) == (D.STORED, 1)
-    assert mill.shop.evictor().delete() == 0
+    assert mill.shop.build_evictor().delete_evicted() == 0
     mill.work()
     mill.check(chain("a", "b2"), other)
 
@@ -198,15 +198,15 @@ def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench
     ledger = mill.shop.ledger
     made = mill.run(chain("a", "b"))
     identity = made.actions[0].identity
-    ledger.evict([identity])
-    paths = ledger.begin_deleting(identity)
+    ledger.evict_datasets([identity])
+    paths = ledger.begin_deletion(identity)
     assert paths
     first, second = mill.submit(chain("a", "b2")), mill.submit(chain("a", "b3", name="other"))
     assert verdicts(first)["1"] == "gone"
     assert verdicts(second)["1"] == "awaited"
     assert mill.work() == 0
-    mill.store.delete(paths)
-    ledger.deleted(identity)
+    mill.store.delete_files(paths)
+    ledger.finish_deletion(identity)
     mill.work()
     mill.check(chain("a", "b2"), first)
     mill.check(chain("a", "b3"), second)
@@ -216,10 +216,10 @@ def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench
 def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
     middle, leaf = (a.identity for a in made.actions)
-    mill.shop.ledger.evict([middle])
-    mill.shop.ledger.drop(leaf)
+    mill.shop.ledger.evict_datasets([middle])
+    mill.shop.ledger.drop_dataset(leaf)
     for identity in (middle, leaf):
-        mill.shop.ledger.begin_deleting(identity)
+        mill.shop.ledger.begin_deletion(identity)
     again = mill.run(chain("a", "b"))
     assert verdicts(again) == {"1": "gone", "2": "gone"}
     mill.check(chain("a", "b"), again)
@@ -228,17 +228,17 @@ def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None
 
 def test_a_user_drops_a_leaf(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
-    mill.shop.drop(made.actions[1].identity[:10])
+    mill.shop.drop_dataset(made.actions[1].identity[:10])
     assert mill.state(made, 2) is D.DELETED
     with pytest.raises(Conflict, match="no leaf"):
-        mill.shop.drop(made.actions[0].identity)
+        mill.shop.drop_dataset(made.actions[0].identity)
     with pytest.raises(NotFound, match="0 datasets"):
-        mill.shop.drop("nope")
+        mill.shop.drop_dataset("nope")
 
 
 def test_lost_files_are_noticed_and_made_again(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
-    mill.store.delete([f.path for f in mill.dataset(made, 1).files])
+    mill.store.delete_files([f.path for f in mill.dataset(made, 1).files])
     with pytest.raises(RunFailed, match="is lost"):
         mill.run(chain("a", "b2"))
     again = mill.run(chain("a", "b2"))
@@ -252,30 +252,30 @@ def test_removing_leaves_datasets_alone_and_takes_what_a_failure_left(mill: Benc
     with pytest.raises(RunFailed):
         mill.run(chain("a", "b", "c"))
     assert len(mill.leftovers()) == 1
-    assert Janitor(mill.shop.executor).remove() == 0, "it was marked just now"
-    assert Janitor(mill.shop.executor, grace=AT_ONCE).remove() == 1
+    assert VacuumService(mill.shop.executor).remove_due_files() == 0, "it was marked just now"
+    assert VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files() == 1
     assert mill.leftovers() == set()
     mill.check(chain("a", "b"), made)
 
 
 def left_behind(mill: Bench) -> None:
     """A file in the directory of the attempt that is under way."""
-    (directory,) = mill.catalog.active_directories()
-    (Path(mill.store.stage(f"{directory}/output")) / "part.parquet").write_bytes(b"left")
+    (directory,) = mill.catalog.list_active_directories()
+    (Path(mill.store.stage_directory(f"{directory}/output")) / "part.parquet").write_bytes(b"left")
 
 
 def test_what_is_left_of_a_lost_dataset_is_removed(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
-    mill.store.delete([mill.dataset(made, 1).files[0].path])
+    mill.store.delete_files([mill.dataset(made, 1).files[0].path])
     with pytest.raises(RunFailed, match="is lost"):
         mill.run(chain("a", "b2"))
-    Janitor(mill.shop.executor, grace=AT_ONCE).remove()
+    VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.leftovers() == set()
 
 
 def test_an_unknown_submission_says_which_there_are(mill: Bench) -> None:
     with pytest.raises(NotFound, match="there are none yet"):
-        mill.shop.ledger.submission(1)
+        mill.shop.ledger.read_submission(1)
     mill.submit(chain("a"))
     with pytest.raises(NotFound, match="the newest is 1"):
-        mill.shop.ledger.submission(7)
+        mill.shop.ledger.read_submission(7)

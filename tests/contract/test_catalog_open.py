@@ -20,17 +20,17 @@ from tests.catalog.driver import WORKFLOW
 
 from tidemill.catalog import engine as engines
 from tidemill.catalog import open_catalog
-from tidemill.catalog.engine import engine_for
+from tidemill.catalog.engine import build_engine
 from tidemill.catalog.migrate import REVISION
 from tidemill.catalog.tables import metadata
 from tidemill.errors import CatalogError
 from tidemill.model.run import RunKind
-from tidemill.model.store import Grace
+from tidemill.model.store import GracePeriods
 
 
 @pytest.fixture
 def engine(empty_url: str):
-    engine = engine_for(empty_url)
+    engine = build_engine(empty_url)
     yield engine
     engine.dispose()
 
@@ -84,7 +84,7 @@ def test_each_catalog_has_an_id_that_stays(empty_url: str, tmp_path: Path) -> No
     ids = []
     for url in (empty_url, empty_url, f"sqlite:///{tmp_path / 'other.db'}"):
         catalog = open_catalog(url)
-        ids.append(catalog.identify().id)
+        ids.append(catalog.read_identity().id)
         catalog.close()
     assert ids[0] == ids[1] != ids[2]
     assert all(len(found) == 32 for found in ids)
@@ -98,10 +98,10 @@ def test_an_older_catalog_gets_an_id_and_marks_what_failed_attempts_left(empty_u
             columns = "id, kind, subject, state, attempt, attempts, fence, created, stats, directory"
             connection.execute(text(f"INSERT INTO runs ({columns}) VALUES ({values})"))
     catalog = open_catalog(empty_url)
-    assert len(catalog.identify().id) == 32
-    assert catalog.identify().newest_run == 4
-    assert catalog.list_marked() == {"runs/1/1", "runs/2/2"}
-    assert catalog.list_due_removals(Grace(), 10) == []
+    assert len(catalog.read_identity().id) == 32
+    assert catalog.read_identity().newest_run == 4
+    assert catalog.list_marked_paths() == {"runs/1/1", "runs/2/2"}
+    assert catalog.list_due_removals(GracePeriods(), 10) == []
     catalog.close()
 
 
@@ -117,8 +117,8 @@ def test_an_older_catalog_is_brought_up_to_date(empty_url: str, engine: Engine) 
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO workflows (name, applied) VALUES ('w', 0)"))
     catalog = open_catalog(empty_url)
-    catalog.apply(WORKFLOW)
-    assert catalog.channel("a").head.seq == 0
+    catalog.apply_workflow(WORKFLOW)
+    assert catalog.read_channel("a").head.seq == 0
     catalog.close()
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
@@ -132,7 +132,7 @@ def test_revision_is_the_newest_migration() -> None:
 
 def test_opening_a_current_catalog_takes_one_query(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_catalog(url).close()
-    monkeypatch.setattr("tidemill.catalog.migrate._migrate", lambda _: pytest.fail("migrated again"))
+    monkeypatch.setattr("tidemill.catalog.migrate._migrate_catalog", lambda _: pytest.fail("migrated again"))
     open_catalog(url).close()
 
 
@@ -158,7 +158,7 @@ def test_a_migration_that_fails_leaves_nothing(empty_url: str, engine: Engine) -
 def test_first_opens_at_the_same_time_all_succeed(empty_url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         for catalog in pool.map(lambda _: open_catalog(empty_url), range(6)):
-            assert catalog.channels() == []
+            assert catalog.list_channels() == []
             catalog.close()
 
 
@@ -213,13 +213,13 @@ def test_refuses_what_is_no_address(address: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
 def test_every_spelling_of_postgresql_means_psycopg(scheme: str) -> None:
-    engine = engine_for(f"{scheme}://me@localhost/x")
+    engine = build_engine(f"{scheme}://me@localhost/x")
     assert engine.url.drivername == "postgresql+psycopg"
     engine.dispose()
 
 
 def test_sqlite_is_set_up_for_durability(tmp_path: Path) -> None:
-    engine = engine_for(f"sqlite:///{tmp_path / 'catalog.db'}")
+    engine = build_engine(f"sqlite:///{tmp_path / 'catalog.db'}")
     with engine.connect() as connection:
         settings = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         found = [connection.execute(text(f"PRAGMA {setting}")).scalar() for setting in settings]
@@ -231,8 +231,8 @@ def test_an_error_of_the_database_is_a_catalog_error(empty_url: str, engine: Eng
     catalog = open_catalog(empty_url)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE logs"))
-    catalog.apply(WORKFLOW)
-    run = catalog.request(RunKind.FLOW, "copy")
+    catalog.apply_workflow(WORKFLOW)
+    run = catalog.request_run(RunKind.FLOW, "copy")
     with pytest.raises(CatalogError, match=r"cannot be used: .*logs"):
-        catalog.log(run.id)
+        catalog.read_log(run.id)
     catalog.close()

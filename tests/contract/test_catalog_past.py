@@ -10,14 +10,14 @@ import pytest
 from tests.catalog.driver import WORKFLOW, Driver
 from tests.runtime.oneshots import Bench, action, bench, chain, verdicts, workflow
 
-from tidemill.catalog.dataset_catalog import Ledger
+from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
 from tidemill.errors import NotFound
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.run import RunKind
 from tidemill.model.states import DatasetState as D
-from tidemill.model.submission import ForgottenPast, Submission
-from tidemill.model.usage import Period
-from tidemill.retention.usage_history import Figures, Resolution, figures
+from tidemill.model.submission import ExpiredHistory, Submission
+from tidemill.model.usage import UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, UsageFigures, compute_figures
 
 DAY = 86_400.0
 YEAR = 365 * DAY
@@ -30,36 +30,36 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def remembered(mill: Bench) -> list[int]:
-    return [s.id for s in mill.shop.ledger.submissions(limit=1000)]
+    return [s.id for s in mill.shop.ledger.list_submissions(limit=1000)]
 
 
-def forgotten(mill: Bench, url: str, root: Path) -> ForgottenPast:
+def forgotten(mill: Bench, url: str, root: Path) -> ExpiredHistory:
     """A year later."""
     with bench(url, root, later=YEAR) as later:
-        return later.shop.ledger.forget(90 * DAY)
+        return later.shop.ledger.expire_submissions(90 * DAY)
 
 
 def gone(mill: Bench, made: Submission) -> None:
     """Nothing of a submission is there any more."""
     for name in {a.identity for a in made.actions}:
-        if mill.shop.dataset(name).state is D.LEAF:
-            mill.shop.drop(name)
-    stored = [d for d in mill.shop.ledger.datasets() if d.state is D.STORED]
-    mill.shop.evictor().free(sum(d.bytes for d in stored))
+        if mill.shop.find_dataset(name).state is D.LEAF:
+            mill.shop.drop_dataset(name)
+    stored = [d for d in mill.shop.ledger.list_datasets() if d.state is D.STORED]
+    mill.shop.build_evictor().free_bytes(sum(d.bytes for d in stored))
 
 
 def test_what_nobody_needs_is_forgotten_with_all_that_is_said_of_it(mill: Bench, url: str, tmp_path: Path) -> None:
     gone(mill, mill.run(chain("a", "b")))
     kept = mill.run(chain("c"))
-    assert mill.shop.ledger.forget(90 * DAY) == ForgottenPast()  # it is young
+    assert mill.shop.ledger.expire_submissions(90 * DAY) == ExpiredHistory()  # it is young
     found = forgotten(mill, url, tmp_path)
     assert (found.submissions, found.datasets, found.runs) == (1, 2, 2)
     assert remembered(mill) == [kept.id]
-    assert [d.name for d in mill.shop.ledger.datasets()] == ["a1"]
-    assert [r.subject for r in mill.catalog.runs()] == ["words/a1"]
+    assert [d.name for d in mill.shop.ledger.list_datasets()] == ["a1"]
+    assert [r.subject for r in mill.catalog.list_runs()] == ["words/a1"]
     with pytest.raises(NotFound):
-        mill.catalog.run(1)
-    (month,) = mill.shop.past(Period(0.0, time.time() + 1), Resolution.MONTH)
+        mill.catalog.read_run(1)
+    (month,) = mill.shop.compute_usage(UsagePeriod(0.0, time.time() + 1), TimeResolution.MONTH)
     assert (month.submissions, month.actions, month.computed) == (2, 3, 3)  # figures stay
     assert verdicts(mill.run(chain("a", "b"))) == {"1": "changed", "2": "new"}  # against what is remembered
 
@@ -74,21 +74,21 @@ def test_where_something_came_from_is_known_as_long_as_it_is_there(mill: Bench, 
 
 
 def test_eviction_still_knows_what_it_may_take(mill: Bench, url: str, tmp_path: Path) -> None:
-    evictor = mill.shop.evictor()
+    evictor = mill.shop.build_evictor()
     gone(mill, mill.run(chain("x", "y")))
     mill.run(chain("a", "b"))
-    evictor.storage(1)
+    evictor.report_storage(1)
     assert forgotten(mill, url, tmp_path).datasets == 2
-    for each in (evictor, mill.shop.evictor()):  # one that remembers what was forgotten, and one that never knew
-        assert [g.dataset.name for g in each.storage(1).going] == ["a1"]
+    for each in (evictor, mill.shop.build_evictor()):  # one that remembers what was forgotten, and one that never knew
+        assert [g.dataset.name for g in each.report_storage(1).going] == ["a1"]
 
 
 def test_the_newest_of_a_workflow_and_what_waits_or_is_pinned_stay(mill: Bench, url: str, tmp_path: Path) -> None:
     gone(mill, mill.run(chain("only", name="other")))
     waiting = mill.submit(chain("a", "b"))
     pinned = mill.run(workflow(action(1, "p", pinned=True), action(2, "q", 1)))
-    mill.shop.drop(pinned.actions[1].identity)
-    mill.shop.ledger.lost(pinned.actions[0].identity)
+    mill.shop.drop_dataset(pinned.actions[1].identity)
+    mill.shop.ledger.mark_lost(pinned.actions[0].identity)
     mill.run(chain("last"))
     assert forgotten(mill, url, tmp_path).submissions == 0
     assert waiting.id in remembered(mill)
@@ -109,33 +109,33 @@ def test_events_of_no_run_go_by_age_and_their_numbers_are_not_given_again(
 ) -> None:
     mill.run(chain("a"))
     mill.run(chain("b"))
-    newest = mill.catalog.events(limit=1000)[-1].id
+    newest = mill.catalog.list_events(limit=1000)[-1].id
     found = forgotten(mill, url, tmp_path)
     assert found.events == 2  # that something was submitted; what else happened is said of runs
-    assert {e.run for e in mill.catalog.events(limit=1000)} == {1, 2}
+    assert {e.run for e in mill.catalog.list_events(limit=1000)} == {1, 2}
     mill.run(chain("c"))
-    assert mill.catalog.events(after=newest, limit=1000)[0].id == newest + 1
+    assert mill.catalog.list_events(after=newest, limit=1000)[0].id == newest + 1
 
 
 def test_refreshes_that_are_forgotten_still_count(driver: Driver) -> None:
-    ledger = Ledger(driver.catalog)
+    ledger = SqlDatasetCatalog(driver.catalog)
     for _ in range(6):
-        driver.insert(kind=Kind.BASE)
+        driver.insert(kind=BlockKind.BASE)
         driver.run_flow()
         for channel in ("a", "d"):
-            blocks = driver.catalog.filled(channel)
-            driver.catalog.collect(b.id for b in blocks if 0 < b.seq < driver.head(channel))
+            blocks = driver.catalog.list_filled_blocks(channel)
+            driver.catalog.collect_blocks(b.id for b in blocks if 0 < b.seq < driver.head(channel))
         driver.purge()
 
-    def known(**only: str) -> Figures:
-        wanted = Period(0.0, driver.catalog.now() + 1, **only)
-        (found,) = figures(ledger.past(wanted), ledger.tallies(wanted), Resolution.MONTH)
+    def known(**only: str) -> UsageFigures:
+        wanted = UsagePeriod(0.0, driver.catalog.read_time() + 1, **only)
+        (found,) = compute_figures(ledger.read_usage(wanted), ledger.read_tallies(wanted), TimeResolution.MONTH)
         return found
 
     before = known()
     assert before.refreshes == 6
-    assert driver.catalog.forget("copy", keep=2).runs == 4
-    assert len([r for r in driver.catalog.runs(limit=100) if r.kind is RunKind.FLOW]) == 2
+    assert driver.catalog.expire_runs("copy", keep=2).runs == 4
+    assert len([r for r in driver.catalog.list_runs(limit=100) if r.kind is RunKind.FLOW]) == 2
     assert known() == before
     assert known(workflow=WORKFLOW.name) == before
-    assert ledger.tallies(Period(0.0, driver.catalog.now() + 1, user="ada")) == []
+    assert ledger.read_tallies(UsagePeriod(0.0, driver.catalog.read_time() + 1, user="ada")) == []

@@ -15,10 +15,10 @@ from tests.catalog.interleaving import between, watch
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.block import Block, BlockState, Kind
+from tidemill.model.block import Block, BlockKind, BlockState
 from tidemill.ports.engine import Engine as SparkLike
-from tidemill.runtime.maintenance.pins import pin
-from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.maintenance.pins import pin_block
+from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.storage.local import LocalBlockStore
 
@@ -42,7 +42,7 @@ def superseded(driver: Driver) -> Block:
     driver.clock.now += 1
     driver.insert("a")
     (copied,) = driver.run_flow(COPY)
-    driver.insert("a", kind=Kind.BASE)
+    driver.insert("a", kind=BlockKind.BASE)
     driver.run_flow(COPY)
     driver.compact("d", driver.head("d"))
     return copied
@@ -53,11 +53,14 @@ def test_a_pin_beside_a_collection_holds_or_is_refused(
     driver: Driver, opened: Opened, tmp_path: Path, watch: Connection, first: str
 ) -> None:
     pinning, collecting = opened(), opened()
-    janitor = Janitor(Executor(collecting, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
+    janitor = VacuumService(Executor(collecting, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
     seen: set[str] = set()
     for step in count(1, STRIDE):
         block = superseded(driver)
-        actions = {"pin": lambda b=block: outcome(lambda: pin(pinning, b.id)), "collection": janitor.collect}
+        actions = {
+            "pin": lambda b=block: outcome(lambda: pin_block(pinning, b.id)),
+            "collection": janitor.collect_garbage,
+        }
         (second,) = actions.keys() - {first}
         with between(step, actions[second], watch) as meanwhile:
             results = {first: actions[first]()}
@@ -69,18 +72,18 @@ def test_a_pin_beside_a_collection_holds_or_is_refused(
     assert {"held", "too late"} <= seen
 
 
-def checked(driver: Driver, janitor: Janitor, block: Block, pinned: set[int] | Conflict) -> str:
+def checked(driver: Driver, janitor: VacuumService, block: Block, pinned: set[int] | Conflict) -> str:
     """What became of the pin; all that it promised, or that it left no trace."""
     catalog = driver.catalog
-    janitor.collect()  # neither does a later one take what is held
+    janitor.collect_garbage()  # neither does a later one take what is held
     if not isinstance(pinned, Conflict):
-        assert catalog.block(block.id).pinned
-        assert {catalog.block(b).state for b in pinned | {block.id}} == {BlockState.FILLED}
-        catalog.unpin(block.id)
-        janitor.collect()
-        assert catalog.block(block.id).state is BlockState.COLLECTED
+        assert catalog.read_block(block.id).pinned
+        assert {catalog.read_block(b).state for b in pinned | {block.id}} == {BlockState.FILLED}
+        catalog.unpin_block(block.id)
+        janitor.collect_garbage()
+        assert catalog.read_block(block.id).state is BlockState.COLLECTED
         return "held"
-    assert not any(catalog.held(name) for name in "abd")
+    assert not any(catalog.list_pinned_blocks(name) for name in "abd")
     assert str(pinned) in (
         f"block {block.id} is collected; only filled blocks can be pinned",
         f"some of what block {block.id} was made from was collected meanwhile; pin it again",

@@ -11,20 +11,20 @@ from tests.catalog.driver import Driver, outcome
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.run import CONTENT, Advance
+from tidemill.model.run import CONTENT, ProducerAdvance
 
 
 def push(driver: Driver, *moves: tuple[str, int, int], channel: str = "a") -> None:
     """Commit an insert that brings producers from one number to another."""
     claim = driver.open_insert(channel)
-    advanced = tuple(Advance(channel, *move) for move in moves)
-    driver.catalog.commit(claim, replace(outcome(claim), advanced=advanced))
+    advanced = tuple(ProducerAdvance(channel, *move) for move in moves)
+    driver.catalog.commit_run(claim, replace(outcome(claim), advanced=advanced))
 
 
 def test_numbers_move_with_the_commit(driver: Driver) -> None:
     push(driver, ("p", 0, 3), ("q", 0, 1))
     push(driver, ("p", 3, 5))
-    assert driver.catalog.producers("a", ["p", "q", "nobody"]) == {"p": 5, "q": 1, "nobody": 0}
+    assert driver.catalog.read_producer_sequences("a", ["p", "q", "nobody"]) == {"p": 5, "q": 1, "nobody": 0}
 
 
 @pytest.mark.parametrize("move", [("p", 0, 1), ("p", 2, 6), ("p", 9, 10), ("new", 1, 2)])
@@ -32,7 +32,7 @@ def test_a_number_that_moved_meanwhile_undoes_the_commit(driver: Driver, move: t
     push(driver, ("p", 0, 5))
     with pytest.raises(Conflict, match="send again what was not acknowledged"):
         push(driver, ("q", 0, 1), move)
-    assert driver.catalog.producers("a", ["p", "q"]) == {"p": 5, "q": 0}
+    assert driver.catalog.read_producer_sequences("a", ["p", "q"]) == {"p": 5, "q": 0}
     assert driver.head() == 1
 
 
@@ -42,14 +42,14 @@ def test_producers_of_whom_nothing_came_for_long_are_forgotten_but_not_files(dri
     driver.clock.now += 60
     push(driver, ("busy", 1, 2))
     driver.clock.now += 60
-    assert driver.catalog.forget_producers(100) == 1
-    assert driver.catalog.producers("a", ["silent", "busy", f"{CONTENT}5a"]) == {
+    assert driver.catalog.expire_producers(100) == 1
+    assert driver.catalog.read_producer_sequences("a", ["silent", "busy", f"{CONTENT}5a"]) == {
         "silent": 0, "busy": 2, f"{CONTENT}5a": 1,
     }  # fmt: skip
     with pytest.raises(Conflict, match="is at message 0, not at 5"):
         push(driver, ("silent", 5, 6))
     push(driver, ("silent", 0, 1))
-    assert driver.catalog.forget_producers(100) == 0
+    assert driver.catalog.expire_producers(100) == 0
 
 
 def test_of_servers_with_the_same_message_one_commits(driver: Driver, opened: Callable[[], SqlCatalog]) -> None:
@@ -65,30 +65,30 @@ def test_of_servers_with_the_same_message_one_commits(driver: Driver, opened: Ca
     with ThreadPoolExecutor(4) as pool:
         ended = sorted(pool.map(one, servers))
     assert ended == ["conflict"] * 3 + ["done"]
-    filled = [b for b in driver.catalog.blocks("a") if b.state == "filled" and b.seq]
+    filled = [b for b in driver.catalog.list_blocks("a") if b.state == "filled" and b.seq]
     assert len(filled) == 1
 
 
 def test_a_lease_has_one_holder_until_it_ends_or_is_given_up(driver: Driver) -> None:
     catalog = driver.catalog
-    assert catalog.held_until("source:s") is None
-    assert catalog.hold("source:s", "one", lease=10)
-    assert not catalog.hold("source:s", "two", lease=10)
-    assert catalog.held_until("source:s") == driver.clock.now + 10
-    catalog.let_go("source:s", "two")  # it is not theirs
-    assert not catalog.hold("source:s", "two", lease=10)
-    catalog.let_go("source:s", "one")
-    assert catalog.hold("source:s", "two", lease=10)
+    assert catalog.read_lease_end("source:s") is None
+    assert catalog.acquire_lease("source:s", "one", lease=10)
+    assert not catalog.acquire_lease("source:s", "two", lease=10)
+    assert catalog.read_lease_end("source:s") == driver.clock.now + 10
+    catalog.release_lease("source:s", "two")  # it is not theirs
+    assert not catalog.acquire_lease("source:s", "two", lease=10)
+    catalog.release_lease("source:s", "one")
+    assert catalog.acquire_lease("source:s", "two", lease=10)
     driver.clock.now += 11
-    assert catalog.hold("source:s", "one", lease=10)
+    assert catalog.acquire_lease("source:s", "one", lease=10)
 
 
 def test_a_place_moves_only_from_where_it_is(driver: Driver) -> None:
     catalog = driver.catalog
-    assert catalog.place("d") is None
-    catalog.move_place("d", None, 5)
-    catalog.move_place("d", 5, 7)
+    assert catalog.find_consumer_offset("d") is None
+    catalog.move_consumer_offset("d", None, 5)
+    catalog.move_consumer_offset("d", 5, 7)
     for since in (5, None):
         with pytest.raises(Conflict, match="another server goes on with it"):
-            catalog.move_place("d", since, 9)
-    assert catalog.place("d") == 7
+            catalog.move_consumer_offset("d", since, 9)
+    assert catalog.find_consumer_offset("d") == 7

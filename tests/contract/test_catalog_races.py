@@ -13,7 +13,7 @@ from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, inserting, moves
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict, InsertUnderWay, KeyUsed
 from tidemill.model.block import BlockState
-from tidemill.model.run import Claim, RunKind, RunState, demand_of
+from tidemill.model.run import RunClaim, RunKind, RunState, build_claim_request
 
 Opened = Callable[[], SqlCatalog]
 
@@ -40,18 +40,18 @@ def drivers(driver: Driver, opened: Opened, count: int) -> list[Driver]:
 def test_one_of_many_claims_wins(driver: Driver, opened: Opened) -> None:
     run = driver.request()
     results = at_once([lambda d=d: d.claim(run, inserting()) for d in drivers(driver, opened, 4)])
-    assert sum(isinstance(r, Claim) for r in results) == 1
+    assert sum(isinstance(r, RunClaim) for r in results) == 1
     assert {str(r) for r in results if isinstance(r, Conflict)} == {
         f"run {run} is submitted, not ready; only a ready run can be claimed"
     }
-    assert driver.catalog.channel("a").reserved == 1
+    assert driver.catalog.read_channel("a").reserved == 1
 
 
 def test_one_of_many_runs_of_a_flow_wins(driver: Driver, opened: Opened) -> None:
     waiting = [driver.request(RunKind.FLOW, "copy") for _ in range(4)]
     pairs = zip(drivers(driver, opened, 4), waiting, strict=True)
-    results = at_once([lambda d=d, r=r: d.claim(r, demand_of(COPY)) for d, r in pairs])
-    (winner,) = (r for r in results if isinstance(r, Claim))
+    results = at_once([lambda d=d, r=r: d.claim(r, build_claim_request(COPY)) for d, r in pairs])
+    (winner,) = (r for r in results if isinstance(r, RunClaim))
     lost = [r for r in results if isinstance(r, Conflict)]
     assert len(lost) == 3
     assert all(f"run {winner.run.id} of flow 'copy' is already running" in str(r) for r in lost)
@@ -70,13 +70,13 @@ def test_concurrent_inserts_lose_nothing(driver: Driver, opened: Opened) -> None
     at_once([lambda d=d: [d.insert(channel) for channel in "abba"] for d in team])
     versions = []
     for channel in "ab":
-        blocks = driver.catalog.deltas(channel, 0, 100)
+        blocks = driver.catalog.list_deltas(channel, 0, 100)
         assert [b.seq for b in blocks] == list(range(1, 17))
         assert all(after.since == before.seq for before, after in pairwise(blocks))
         assert all(after.version > before.version for before, after in pairwise(blocks))
         versions += [b.version for b in blocks]
     assert len(set(versions)) == 32
-    ids = [e.id for e in driver.catalog.events(limit=1000)]
+    ids = [e.id for e in driver.catalog.list_events(limit=1000)]
     assert ids == sorted(set(ids))
 
 
@@ -88,7 +88,7 @@ def test_flows_and_inserts_and_failures_together(driver: Driver, opened: Opened)
 
     def spoil(d: Driver) -> None:
         for _ in range(4):
-            d.catalog.kill(d.open_insert("a").run.id)
+            d.catalog.kill_run(d.open_insert("a").run.id)
 
     def feed(d: Driver) -> None:
         for channel in "baab":
@@ -100,14 +100,17 @@ def test_flows_and_inserts_and_failures_together(driver: Driver, opened: Opened)
     assert results == [None] * 4
     claim = driver.open_flow()
     driver.commit(claim, moves_of(claim))
-    assert driver.catalog.cursors()[0].position == driver.catalog.channel("a").head
+    assert driver.catalog.read_cursors()[0].position == driver.catalog.read_channel("a").head
     read = [
-        r for run in driver.catalog.runs(subject="copy") for r in driver.catalog.readings(run.id) if r.channel == "a"
+        r
+        for run in driver.catalog.list_runs(subject="copy")
+        for r in driver.catalog.list_run_reads(run.id)
+        if r.channel == "a"
     ]
     spans = sorted((r.since, r.upto) for r in read)
     assert spans[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(spans))
-    states = [b.state for b in driver.catalog.blocks("a", limit=100)]
+    states = [b.state for b in driver.catalog.list_blocks("a", limit=100)]
     assert states.count(BlockState.CANCELLED) == 4
 
 
@@ -119,11 +122,11 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None
 
         def late(janitor: Driver = janitor) -> object:
             driver.clock.now += 0.001
-            return janitor.catalog.reclaim()
+            return janitor.catalog.reclaim_expired_runs()
 
         at_once([lambda o=owner, c=claim: o.commit(c), late])
-        (block,) = driver.catalog.written(claim.run.id)
-        state = driver.catalog.run(claim.run.id).state
+        (block,) = driver.catalog.list_written_blocks(claim.run.id)
+        state = driver.catalog.read_run(claim.run.id).state
         assert (state, block.state) in {
             (RunState.FINISHED, BlockState.FILLED),
             (RunState.READY, BlockState.CANCELLED),
@@ -133,8 +136,8 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None
 def test_concurrent_applies_agree(catalog: SqlCatalog, opened: Opened) -> None:
     others = [opened() for _ in range(4)]
     assert at_once([lambda c=c: c.apply(WORKFLOW) for c in others]) == [None] * 4
-    assert len(catalog.channels()) == 3
-    assert len(catalog.events()) == 4
+    assert len(catalog.list_channels()) == 3
+    assert len(catalog.list_events()) == 4
 
 
 def test_overlapping_demands_do_not_deadlock(driver: Driver, opened: Opened) -> None:

@@ -6,15 +6,15 @@ import pytest
 from tests.catalog.driver import Driver
 
 from tidemill.errors import NotFound
-from tidemill.model.block import BEGINNING, BlockState, Kind
+from tidemill.model.block import BEGINNING, BlockKind, BlockState
 
 
 def test_positions_by_sequence_number(driver: Driver) -> None:
     first = driver.insert()
-    driver.catalog.kill(driver.open_insert().run.id)
+    driver.catalog.kill_run(driver.open_insert().run.id)
     last = driver.insert()
-    position = driver.catalog.position
-    head = driver.catalog.channel("a").head
+    position = driver.catalog.read_position
+    head = driver.catalog.read_channel("a").head
     assert [position("a", seq=n).seq for n in (-1, 0, 1, 2, 3, 99)] == [0, 0, 1, 1, 3, 3]
     assert position("a", seq=1).content == first.content
     assert position("a") == head == position("a", seq=3)
@@ -25,7 +25,7 @@ def test_positions_by_version(driver: Driver) -> None:
     first = driver.insert()
     driver.clock.now += 10
     second = driver.insert()
-    position = driver.catalog.position
+    position = driver.catalog.read_position
     assert position("a", version=0) == BEGINNING
     assert position("a", version=first.version - 1) == BEGINNING
     assert position("a", version=first.version).seq == 1
@@ -38,8 +38,8 @@ def test_derived_channels_are_dated_by_when_they_became_visible(driver: Driver) 
     between = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
     driver.run_flow()
-    assert driver.catalog.position("d", version=between).seq == 1
-    assert driver.catalog.position("d", version=between - 10_000_000) == BEGINNING
+    assert driver.catalog.read_position("d", version=between).seq == 1
+    assert driver.catalog.read_position("d", version=between - 10_000_000) == BEGINNING
 
 
 def test_a_block_is_dated_by_when_it_could_be_read(driver: Driver) -> None:
@@ -49,14 +49,14 @@ def test_a_block_is_dated_by_when_it_could_be_read(driver: Driver) -> None:
     filled_at = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
     driver.commit(first)
-    assert driver.catalog.position("a", version=filled_at) == BEGINNING
+    assert driver.catalog.read_position("a", version=filled_at) == BEGINNING
 
 
 def test_blocks_are_listed_newest_first(driver: Driver) -> None:
     one = driver.insert("a")
     other = driver.insert("b")
     reserved = driver.open_insert("a").slots[None, "a"].block
-    blocks = driver.catalog.blocks
+    blocks = driver.catalog.list_blocks
     assert [b.id for b in blocks()][:3] == [reserved, other.id, one.id]
     assert [b.id for b in blocks(limit=1)] == [reserved]
     assert [(b.seq, b.state) for b in blocks("a")] == [
@@ -67,36 +67,36 @@ def test_blocks_are_listed_newest_first(driver: Driver) -> None:
 
 
 def test_a_base_with_a_later_base(driver: Driver) -> None:
-    for kind in (Kind.DELTA, Kind.BASE, Kind.DELTA):
+    for kind in (BlockKind.DELTA, BlockKind.BASE, BlockKind.DELTA):
         driver.insert(kind=kind)
-    at = driver.catalog.base_and_after
+    at = driver.catalog.read_base_and_deltas
     assert [[b.seq for b in at("a", n)] for n in range(5)] == [[0], [0, 1], [2], [2, 3], [2, 3]]
-    assert [b.seq for b in driver.catalog.deltas("a", 0, 3)] == [1, 3]
-    driver.catalog.collect(b.id for b in driver.catalog.blocks("a") if b.kind is Kind.BASE)
+    assert [b.seq for b in driver.catalog.list_deltas("a", 0, 3)] == [1, 3]
+    driver.catalog.collect_blocks(b.id for b in driver.catalog.list_blocks("a") if b.kind is BlockKind.BASE)
     assert at("a", 3) == []
 
 
 def test_unknown_names_are_not_found(driver: Driver) -> None:
     c = driver.catalog
     for ask in (
-        c.channel,
-        c.cursors,
-        c.blocks,
-        c.filled,
-        c.position,
-        lambda name: c.base_and_after(name, 1),
-        lambda name: c.deltas(name, 0, 1),
-        lambda name: c.readers(name, 1),
-        lambda name: c.inserted(name, ["k"]),
+        c.read_channel,
+        c.read_cursors,
+        c.list_blocks,
+        c.list_filled_blocks,
+        c.read_position,
+        lambda name: c.read_base_and_deltas(name, 1),
+        lambda name: c.list_deltas(name, 0, 1),
+        lambda name: c.list_block_reads(name, 1),
+        lambda name: c.find_inserted_blocks(name, ["k"]),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             ask("zz")
     with pytest.raises(NotFound, match="there is no block 99; the newest is 3"):
-        c.block(99)
+        c.read_block(99)
 
 
 def test_events_go_on_from_the_last_one_seen(driver: Driver) -> None:
-    seen = driver.catalog.events(limit=2)
-    rest = driver.catalog.events(after=seen[-1].id)
-    assert [e.id for e in seen + rest] == [e.id for e in driver.catalog.events()]
+    seen = driver.catalog.list_events(limit=2)
+    rest = driver.catalog.list_events(after=seen[-1].id)
+    assert [e.id for e in seen + rest] == [e.id for e in driver.catalog.list_events()]
     assert all(e.at == driver.clock.now for e in rest)

@@ -6,11 +6,11 @@ import pytest
 from tests.catalog.driver import LEASE, Driver, inserting
 
 from tidemill.errors import NotFound
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.run import RunKind
-from tidemill.model.store import Grace, Removal, RemovalKind
+from tidemill.model.store import GracePeriods, Removal, RemovalKind
 
-GRACE = Grace(blocks=10.0, orphans=100.0)
+GRACE = GracePeriods(blocks=10.0, orphans=100.0)
 
 
 def due(driver: Driver) -> list[Removal]:
@@ -18,18 +18,18 @@ def due(driver: Driver) -> list[Removal]:
 
 
 def test_files_of_collected_blocks_are_due_after_their_grace_time(driver: Driver) -> None:
-    old = driver.insert(kind=Kind.BASE)
-    driver.insert(kind=Kind.BASE)
-    driver.catalog.collect([old.id])
-    (path,) = driver.catalog.purge()
-    assert driver.catalog.list_marked() == {path}
+    old = driver.insert(kind=BlockKind.BASE)
+    driver.insert(kind=BlockKind.BASE)
+    driver.catalog.collect_blocks([old.id])
+    (path,) = driver.catalog.purge_blocks()
+    assert driver.catalog.list_marked_paths() == {path}
     driver.clock.now += GRACE.blocks - 1
     assert due(driver) == []
     driver.clock.now += 1
     assert due(driver) == [Removal(path, RemovalKind.FILE)]
     driver.catalog.finish_removals([path])
     assert due(driver) == []
-    (event,) = (e for e in driver.catalog.events(limit=1000) if e.kind == "files.removed")
+    (event,) = (e for e in driver.catalog.list_events(limit=1000) if e.kind == "files.removed")
     assert (event.subject, event.run, event.detail) == ("a", old.run, {"paths": 1})
 
 
@@ -38,42 +38,42 @@ def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver:
     claim = driver.open_insert(attempts=2)
     match end:
         case "failed":
-            driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+            driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
         case "killed":
-            driver.catalog.kill(claim.run.id)
+            driver.catalog.kill_run(claim.run.id)
         case _:
             driver.clock.now += LEASE
-            driver.catalog.reclaim()
-    assert driver.catalog.list_marked() == {claim.directory}
+            driver.catalog.reclaim_expired_runs()
+    assert driver.catalog.list_marked_paths() == {claim.directory}
     driver.clock.now += GRACE.orphans - 1
     assert due(driver) == []
     driver.clock.now += 1
     assert due(driver) == [Removal(claim.directory, RemovalKind.ATTEMPT)]
-    (event,) = (e for e in driver.catalog.events(run=claim.run.id) if e.kind == "files.marked")
+    (event,) = (e for e in driver.catalog.list_events(run=claim.run.id) if e.kind == "files.marked")
     assert event.detail == {"directory": claim.directory}
 
 
 def test_what_never_wrote_is_not_marked(driver: Driver) -> None:
     ready, taken = driver.request(), driver.request(RunKind.FLOW, "copy")
-    fence = driver.catalog.take(taken, owner="me", lease=LEASE).fence
-    driver.catalog.kill(ready)
-    driver.catalog.fail(taken, fence, error="no")
-    assert driver.catalog.list_marked() == set()
+    fence = driver.catalog.acquire_run(taken, owner="me", lease=LEASE).fence
+    driver.catalog.kill_run(ready)
+    driver.catalog.fail_run(taken, fence, error="no")
+    assert driver.catalog.list_marked_paths() == set()
 
 
 def test_finished_and_running_attempts_are_not_marked(driver: Driver) -> None:
     driver.insert()
     driver.open_insert()
-    driver.catalog.purge()
-    assert driver.catalog.list_marked() == set()
+    driver.catalog.purge_blocks()
+    assert driver.catalog.list_marked_paths() == set()
 
 
 def test_each_attempt_has_its_own_directory_marked(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
     again = driver.claim(claim.run.id, inserting())
     driver.commit(again)
-    assert driver.catalog.list_marked() == {claim.directory}
+    assert driver.catalog.list_marked_paths() == {claim.directory}
     found = driver.catalog.find_attempts([claim.directory, again.directory, "runs/99/99"])
     assert {directory: run.id for directory, run in found.items()} == {again.directory: claim.run.id}
 
@@ -82,16 +82,16 @@ def test_pieces_are_bounded_and_the_oldest_come_first(driver: Driver) -> None:
     marked = []
     for _ in range(3):
         claim = driver.open_insert()
-        driver.catalog.kill(claim.run.id)
+        driver.catalog.kill_run(claim.run.id)
         marked.append(claim.directory)
         driver.clock.now += 1
-    found = driver.catalog.list_due_removals(Grace(0.0, 0.0), 2)
+    found = driver.catalog.list_due_removals(GracePeriods(0.0, 0.0), 2)
     assert [r.path for r in found] == marked[:2]
 
 
 def test_a_removal_that_another_process_finished_leaves_no_second_event(driver: Driver) -> None:
     claim = driver.open_insert()
-    driver.catalog.kill(claim.run.id)
+    driver.catalog.kill_run(claim.run.id)
     for _ in range(2):
         driver.catalog.finish_removals([claim.directory])
     assert driver.kinds_of_events().count("files.removed") == 1
@@ -103,7 +103,7 @@ def test_orphans_are_marked_once(driver: Driver) -> None:
     wanted = ["runs/1/1/left.parquet", "runs/1/1/more.parquet"]
     assert driver.catalog.mark_orphans(block.run, wanted[:1]) == 1
     assert driver.catalog.mark_orphans(block.run, wanted) == 1
-    assert driver.catalog.list_marked() == set(wanted)
+    assert driver.catalog.list_marked_paths() == set(wanted)
     with pytest.raises(NotFound):
         driver.catalog.mark_orphans(999, ["runs/999/1/x"])
 
@@ -114,13 +114,13 @@ def test_the_catalog_says_what_it_names(driver: Driver) -> None:
     paths = [second.files[0].path, first.files[0].path]
     assert driver.catalog.list_newest_files(5) == paths
     assert driver.catalog.list_newest_files(1) == paths[:1]
-    assert driver.catalog.list_named([*paths, "runs/9/9/9/x"]) == set(paths)
-    assert driver.catalog.list_named([]) == set()
+    assert driver.catalog.find_referenced_files([*paths, "runs/9/9/9/x"]) == set(paths)
+    assert driver.catalog.find_referenced_files([]) == set()
 
 
 def test_the_catalog_says_how_far_it_has_come(driver: Driver) -> None:
-    before = driver.catalog.identify()
+    before = driver.catalog.read_identity()
     claim = driver.open_insert()
-    after = driver.catalog.identify()
+    after = driver.catalog.read_identity()
     assert (after.id, after.newest_run) == (before.id, claim.run.id)
     assert after.clock == claim.run.fence > before.clock

@@ -9,33 +9,48 @@ from tests.catalog.driver import COPY, LEASE, Driver, inserting, moves_of, outco
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import ChannelBusy, Conflict, LeaseLost, NotFound
-from tidemill.model.block import BEGINNING, BlockState, Kind
-from tidemill.model.run import Claim, Demand, RunKind, RunState, WantRead, WantSlot, demand_of
+from tidemill.model.block import BEGINNING, BlockKind, BlockState
+from tidemill.model.run import (
+    ClaimRequest,
+    ReadRequest,
+    ReservationRequest,
+    RunClaim,
+    RunKind,
+    RunState,
+    build_claim_request,
+)
 
-Action = Callable[[SqlCatalog, Claim], object]
+Action = Callable[[SqlCatalog, RunClaim], object]
 
 BY_OWNER: dict[str, Action] = {
-    "renew": lambda c, claim: c.renew(claim.run.id, claim.run.fence, lease=LEASE),
-    "commit": lambda c, claim: c.commit(claim, outcome(claim)),
-    "fail": lambda c, claim: c.fail(claim.run.id, claim.run.fence, error="late"),
+    "renew": lambda c, claim: c.renew_lease(claim.run.id, claim.run.fence, lease=LEASE),
+    "commit": lambda c, claim: c.commit_run(claim, outcome(claim)),
+    "fail": lambda c, claim: c.fail_run(claim.run.id, claim.run.fence, error="late"),
 }
 ENDINGS: dict[str, Action] = {
     "finished": BY_OWNER["commit"],
     "failed": BY_OWNER["fail"],
-    "killed": lambda c, claim: c.kill(claim.run.id),
+    "killed": lambda c, claim: c.kill_run(claim.run.id),
 }
 
 
 def snapshot(driver: Driver) -> object:
     """Everything a transition might change."""
     c = driver.catalog
-    return c.channels(), c.blocks(limit=1000), c.runs(limit=1000), c.cursors(), c.events(limit=1000), c.named_files()
+    return (
+        c.list_channels(),
+        c.list_blocks(limit=1000),
+        c.list_runs(limit=1000),
+        c.read_cursors(),
+        c.list_events(limit=1000),
+        c.list_referenced_files(),
+    )
 
 
 def test_a_request_is_ready(driver: Driver) -> None:
-    run = driver.catalog.request(RunKind.FLOW, "copy", attempts=3)
+    run = driver.catalog.request_run(RunKind.FLOW, "copy", attempts=3)
     assert (run.state, run.attempt, run.created, run.owner) == (RunState.READY, 0, driver.clock.now, None)
-    assert driver.catalog.run(run.id) == run
+    assert driver.catalog.read_run(run.id) == run
     assert driver.kinds_of_events(run.id) == ["run.requested"]
 
 
@@ -44,7 +59,7 @@ def test_a_request_is_ready(driver: Driver) -> None:
 )
 def test_a_request_names_something_registered(driver: Driver, kind: RunKind, subject: str) -> None:
     with pytest.raises(NotFound, match=rf"there is no .*'{subject}'; known are (a, b, d|copy)"):
-        driver.catalog.request(kind, subject)
+        driver.catalog.request_run(kind, subject)
 
 
 def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
@@ -55,22 +70,26 @@ def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
     assert (run.state, run.attempt, run.owner) == (RunState.SUBMITTED, 1, "me")
     assert (run.started, run.lease_until) == (driver.clock.now, driver.clock.now + LEASE)
     assert claim.directory == f"runs/{run.id}/{run.fence}"
-    assert driver.catalog.active_directories() == {claim.directory}
+    assert driver.catalog.list_active_directories() == {claim.directory}
     slot = claim.slots["copying", "d"]
-    assert (slot.channel, slot.seq, slot.kind, slot.task) == ("d", 1, Kind.DELTA, "copying")
-    assert driver.catalog.block(slot.block).state is BlockState.RESERVED
+    assert (slot.channel, slot.seq, slot.kind, slot.task) == ("d", 1, BlockKind.DELTA, "copying")
+    assert driver.catalog.read_block(slot.block).state is BlockState.RESERVED
     a, b = claim.spans["copying", "a"], claim.spans["copying", "b"]
-    assert (a.since, a.upto) == (BEGINNING, driver.catalog.channel("a").head)
-    assert b.since == b.upto == driver.catalog.channel("b").head
-    assert driver.catalog.channel("d").reserved == 1
+    assert (a.since, a.upto) == (BEGINNING, driver.catalog.read_channel("a").head)
+    assert b.since == b.upto == driver.catalog.read_channel("b").head
+    assert driver.catalog.read_channel("d").reserved == 1
     assert driver.kinds_of_events(run.id) == ["run.requested", "run.claimed"]
 
 
 def test_slots_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
     first, second = driver.request(), driver.request()
     later = driver.claim(second, inserting())
-    demand = Demand(
-        slots=(WantSlot("x", "a", Kind.DELTA), WantSlot("y", "b", Kind.BASE), WantSlot("z", "a", Kind.DELTA))
+    demand = ClaimRequest(
+        slots=(
+            ReservationRequest("x", "a", BlockKind.DELTA),
+            ReservationRequest("y", "b", BlockKind.BASE),
+            ReservationRequest("z", "a", BlockKind.DELTA),
+        )
     )
     claim = driver.claim(first, demand)
     assert later.slots[None, "a"].seq == 1
@@ -90,7 +109,7 @@ def test_what_has_ended_stays_ended(driver: Driver, ending: str) -> None:
     with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
         driver.claim(claim.run.id, inserting())
     with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
-        driver.catalog.kill(claim.run.id)
+        driver.catalog.kill_run(claim.run.id)
     for act in BY_OWNER.values():
         with pytest.raises(LeaseLost, match=f"is {ending}"):
             act(driver.catalog, claim)
@@ -106,7 +125,7 @@ def test_a_running_run_cannot_be_claimed(driver: Driver) -> None:
 @pytest.mark.parametrize("action", BY_OWNER)
 def test_a_ready_run_is_nobodys(driver: Driver, action: str) -> None:
     claim = driver.open_insert(attempts=2)
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
     before = snapshot(driver)
     with pytest.raises(LeaseLost, match="is ready"):
         BY_OWNER[action](driver.catalog, claim)
@@ -117,7 +136,7 @@ def test_a_ready_run_is_nobodys(driver: Driver, action: str) -> None:
 def test_a_zombie_changes_nothing(driver: Driver, action: str) -> None:
     zombie = driver.open_insert(attempts=2)
     driver.clock.now += LEASE
-    driver.catalog.reclaim()
+    driver.catalog.reclaim_expired_runs()
     heir = driver.claim(zombie.run.id, inserting(), owner="heir")
     assert heir.run.fence > zombie.run.fence
     assert heir.directory != zombie.directory
@@ -130,12 +149,18 @@ def test_a_zombie_changes_nothing(driver: Driver, action: str) -> None:
 
 def test_unknown_runs_are_not_found(driver: Driver) -> None:
     catalog = driver.catalog
-    for ask in (catalog.run, catalog.kill, catalog.log, catalog.readings, catalog.written):
+    for ask in (
+        catalog.read_run,
+        catalog.kill_run,
+        catalog.read_log,
+        catalog.list_run_reads,
+        catalog.list_written_blocks,
+    ):
         with pytest.raises(NotFound, match="there is no run 99; there are none yet"):
             ask(99)
     driver.request()
     with pytest.raises(NotFound, match="there is no run 99; the newest is 1"):
-        driver.claim(99, Demand())
+        driver.claim(99, ClaimRequest())
 
 
 def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
@@ -143,32 +168,32 @@ def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
     driver.clock.now += LEASE
     with pytest.raises(LeaseLost, match=r"ended 0\.0 s ago"):
         driver.commit(claim)
-    assert driver.catalog.run(claim.run.id).state is RunState.SUBMITTED
+    assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
     assert driver.head() == 0
 
 
 def test_a_renewed_lease_can_commit(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.clock.now += LEASE - 1
-    driver.catalog.renew(claim.run.id, claim.run.fence, lease=LEASE)
+    driver.catalog.renew_lease(claim.run.id, claim.run.fence, lease=LEASE)
     driver.clock.now += LEASE - 1
-    assert driver.catalog.reclaim() == []
+    assert driver.catalog.reclaim_expired_runs() == []
     driver.commit(claim)
     assert driver.head() == 1
 
 
 def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
-    run = driver.catalog.fail(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
+    run = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
     assert (run.state, run.error, run.not_before) == (RunState.WAITING, "disk full", driver.clock.now + 5)
-    assert driver.catalog.written(run.id)[0].state is BlockState.CANCELLED
+    assert driver.catalog.list_written_blocks(run.id)[0].state is BlockState.CANCELLED
     with pytest.raises(Conflict, match=r"only in 5\.000 s"):
         driver.claim(run.id, inserting())
     driver.clock.now += 5
     again = driver.claim(run.id, inserting())
     assert (again.run.attempt, again.run.error, again.run.not_before) == (2, None, None)
     driver.commit(again, log="two")
-    assert driver.catalog.log(run.id) == "one\ntwo"
+    assert driver.catalog.read_log(run.id) == "one\ntwo"
     kinds = driver.kinds_of_events(run.id)
     attempts = ["run.retried", "files.marked", "block.cancelled", "run.claimed"]
     assert kinds[2:] == [*attempts, "run.finished", "block.filled", "channel.advanced"]
@@ -176,21 +201,21 @@ def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
 
 def test_the_last_attempt_fails_for_good(driver: Driver) -> None:
     claim = driver.open_insert(attempts=1)
-    run = driver.catalog.fail(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    run = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
     assert (run.state, run.finished, run.lease_until) == (RunState.FAILED, driver.clock.now, None)
     assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "files.marked", "block.cancelled"]
 
 
 def test_without_a_wait_there_is_no_other_attempt(driver: Driver) -> None:
     claim = driver.open_insert(attempts=9)
-    assert driver.catalog.fail(claim.run.id, claim.run.fence, error="bad input").state is RunState.FAILED
+    assert driver.catalog.fail_run(claim.run.id, claim.run.fence, error="bad input").state is RunState.FAILED
 
 
 def test_texts_may_hold_anything(driver: Driver) -> None:
     claim = driver.open_insert()
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="a\x00b", log="c\udc80d")
-    assert driver.catalog.run(claim.run.id).error == "a\ufffdb"
-    assert driver.catalog.log(claim.run.id) == "c?d"
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="a\x00b", log="c\udc80d")
+    assert driver.catalog.read_run(claim.run.id).error == "a\ufffdb"
+    assert driver.catalog.read_log(claim.run.id) == "c?d"
 
 
 @pytest.mark.parametrize("started", [False, True])
@@ -198,10 +223,10 @@ def test_killing(driver: Driver, started: bool) -> None:
     run = driver.request()
     if started:
         driver.claim(run, inserting())
-    killed = driver.catalog.kill(run)
+    killed = driver.catalog.kill_run(run)
     assert (killed.state, killed.finished) == (RunState.KILLED, driver.clock.now)
-    assert driver.catalog.channel("a").reserved == 0
-    assert driver.catalog.active_directories() == set()
+    assert driver.catalog.read_channel("a").reserved == 0
+    assert driver.catalog.list_active_directories() == set()
 
 
 def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
@@ -209,10 +234,10 @@ def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
     driver.clock.now += 1
     healthy = driver.open_insert()
     driver.clock.now += LEASE - 1
-    taken = driver.catalog.reclaim()
+    taken = driver.catalog.reclaim_expired_runs()
     assert [(r.id, r.state) for r in taken] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
     assert taken[1].error == "lease expired: me did not renew it and is 0.0 s late"
-    assert driver.catalog.run(healthy.run.id).state is RunState.SUBMITTED
+    assert driver.catalog.read_run(healthy.run.id).state is RunState.SUBMITTED
     assert driver.claim(often.run.id, inserting()).run.attempt == 2
 
 
@@ -220,9 +245,9 @@ def test_one_run_of_a_flow_at_a_time(driver: Driver) -> None:
     running = driver.open_flow()
     waiting = driver.request(RunKind.FLOW, "copy")
     with pytest.raises(Conflict, match=f"run {running.run.id} of flow 'copy' is already running"):
-        driver.claim(waiting, demand_of(COPY))
+        driver.claim(waiting, build_claim_request(COPY))
     driver.commit(running, moves_of(running))
-    driver.claim(waiting, demand_of(COPY))
+    driver.claim(waiting, build_claim_request(COPY))
 
 
 def test_inserts_run_side_by_side(driver: Driver) -> None:
@@ -232,12 +257,12 @@ def test_inserts_run_side_by_side(driver: Driver) -> None:
 def test_reading_through_a_channel_needs_it_free(driver: Driver) -> None:
     other = driver.open_insert("a")
     run = driver.request(RunKind.FLOW, "copy")
-    through = Demand(slots=(WantSlot("t", "a", Kind.DELTA),), through=frozenset({"a"}))
+    through = ClaimRequest(slots=(ReservationRequest("t", "a", BlockKind.DELTA),), through=frozenset({"a"}))
     before = snapshot(driver)
     with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a slot of channel 'a'"):
         driver.claim(run, through)
     assert snapshot(driver) == before
-    driver.catalog.kill(other.run.id)
+    driver.catalog.kill_run(other.run.id)
     assert driver.claim(run, through).slots["t", "a"].seq == 2
 
 
@@ -246,8 +271,8 @@ def test_a_claim_names_known_channels(driver: Driver) -> None:
     before = snapshot(driver)
     for demand in (
         inserting("zz"),
-        Demand(reads=(WantRead("t", "zz", False),)),
-        Demand(through=frozenset({"zz"})),
+        ClaimRequest(reads=(ReadRequest("t", "zz", False),)),
+        ClaimRequest(through=frozenset({"zz"})),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             driver.claim(run, demand)
@@ -259,47 +284,47 @@ def test_runs_are_listed_newest_first(driver: Driver) -> None:
     driver.commit(done)
     ready, other = driver.request(), driver.request(subject="b")
     catalog = driver.catalog
-    assert [r.id for r in catalog.runs()] == [other, ready, done.run.id]
-    assert [r.id for r in catalog.runs(limit=1)] == [other]
-    assert [r.id for r in catalog.runs(state=RunState.READY, subject="a")] == [ready]
-    assert [r.id for r in catalog.runs(state=RunState.FINISHED)] == [done.run.id]
+    assert [r.id for r in catalog.list_runs()] == [other, ready, done.run.id]
+    assert [r.id for r in catalog.list_runs(limit=1)] == [other]
+    assert [r.id for r in catalog.list_runs(state=RunState.READY, subject="a")] == [ready]
+    assert [r.id for r in catalog.list_runs(state=RunState.FINISHED)] == [done.run.id]
 
 
 def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
-    taken = driver.catalog.take(run, owner="me", lease=LEASE)
+    taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
     assert (taken.state, taken.attempt, taken.owner) == (RunState.CLAIMED, 1, "me")
     other = driver.request(RunKind.FLOW, COPY.name)
     for refused in (run, other):
         with pytest.raises(Conflict):
-            driver.claim(refused, demand_of(COPY))
-    claim = driver.catalog.claim(run, demand_of(COPY), owner="me", lease=LEASE, fence=taken.fence)
+            driver.claim(refused, build_claim_request(COPY))
+    claim = driver.catalog.claim_run(run, build_claim_request(COPY), owner="me", lease=LEASE, fence=taken.fence)
     assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
     assert claim.run.fence > taken.fence
-    driver.catalog.began(run, claim.run.fence)
-    assert driver.catalog.run(run).state is RunState.RUNNING
+    driver.catalog.mark_running(run, claim.run.fence)
+    assert driver.catalog.read_run(run).state is RunState.RUNNING
     driver.commit(claim)
-    assert driver.catalog.run(run).state is RunState.FINISHED
+    assert driver.catalog.read_run(run).state is RunState.FINISHED
 
 
 def test_a_taken_run_can_be_given_back_and_waits(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
-    taken = driver.catalog.take(run, owner="me", lease=LEASE)
-    driver.catalog.release(run, taken.fence, seconds=5)
-    back = driver.catalog.run(run)
+    taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
+    driver.catalog.release_run(run, taken.fence, seconds=5)
+    back = driver.catalog.read_run(run)
     assert (back.state, back.attempt, back.owner) == (RunState.WAITING, 0, None)
-    assert driver.catalog.runnable() == []
+    assert driver.catalog.list_runnable_runs() == []
     driver.clock.now += 5
-    assert [r.id for r in driver.catalog.runnable()] == [run]
+    assert [r.id for r in driver.catalog.list_runnable_runs()] == [run]
     with pytest.raises(LeaseLost):
-        driver.catalog.claim(run, demand_of(COPY), owner="me", lease=LEASE, fence=taken.fence)
+        driver.catalog.claim_run(run, build_claim_request(COPY), owner="me", lease=LEASE, fence=taken.fence)
 
 
 def test_the_lease_of_a_taken_run_runs_out_like_any_other(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name, attempts=2)
-    driver.catalog.take(run, owner="dead", lease=LEASE)
+    driver.catalog.acquire_run(run, owner="dead", lease=LEASE)
     driver.clock.now += LEASE + 1
-    (given_up,) = driver.catalog.reclaim()
+    (given_up,) = driver.catalog.reclaim_expired_runs()
     assert (given_up.id, given_up.state) == (run, RunState.READY)
 
 
@@ -308,9 +333,9 @@ def test_a_run_reads_as_far_as_it_is_told(driver: Driver) -> None:
         driver.insert("a")
     driver.insert("b")
     run = driver.request(RunKind.FLOW, COPY.name)
-    claim = driver.claim(run, demand_of(COPY, {("copying", "a"): 2}))
+    claim = driver.claim(run, build_claim_request(COPY, {("copying", "a"): 2}))
     assert claim.spans["copying", "a"].upto.seq == 2
-    driver.catalog.kill(run)
+    driver.catalog.kill_run(run)
     beyond = driver.request(RunKind.FLOW, COPY.name)
     with pytest.raises(Conflict, match="cannot be read at 9"):
-        driver.claim(beyond, demand_of(COPY, {("copying", "a"): 9}))
+        driver.claim(beyond, build_claim_request(COPY, {("copying", "a"): 9}))

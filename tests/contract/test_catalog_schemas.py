@@ -10,50 +10,50 @@ from tests.contract.test_catalog_apply import with_channel
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Upsert
-from tidemill.model.channel import Channel, Role
-from tidemill.model.flow import Binding
-from tidemill.model.run import Demand, Outcome, WantSlot
+from tidemill.model.channel import Channel, ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import ClaimRequest, ReservationRequest, RunOutcome
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode
-from tidemill.model.workflow import Workflow
+from tidemill.model.task import ReadMode
+from tidemill.model.workflow import WorkflowSpec
 
-WIDER = Schema.parse("x int, y string")
-INPUT = Channel("a", Role.INPUT, SCHEMA)
+WIDER = Schema.from_ddl("x int, y string")
+INPUT = Channel("a", ChannelRole.INPUT, SCHEMA)
 
 
 def schema_of(driver: Driver, name: str = "a") -> Schema | None:
-    return driver.catalog.channel(name).channel.schema
+    return driver.catalog.read_channel(name).channel.schema
 
 
 def test_an_insert_in_flight_across_apply_does_not_bring_the_old_schema_back(driver: Driver) -> None:
     claim = driver.open_insert("a")
-    driver.catalog.apply(with_channel(replace(INPUT, schema=WIDER)))
+    driver.catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
     driver.commit(claim)
     assert schema_of(driver) == WIDER
-    assert [b.schema for b in driver.catalog.base_and_after("a", 1)][-1] == SCHEMA
+    assert [b.schema for b in driver.catalog.read_base_and_deltas("a", 1)][-1] == SCHEMA
 
 
 def test_a_run_in_flight_across_apply_does_not_either(driver: Driver) -> None:
     declared = [replace(CHANNELS[2], schema=schema) for schema in (SCHEMA, WIDER)]
-    driver.catalog.apply(with_channel(declared[0]))
+    driver.catalog.apply_workflow(with_channel(declared[0]))
     claim = driver.open_flow()
-    driver.catalog.apply(with_channel(declared[1]))
+    driver.catalog.apply_workflow(with_channel(declared[1]))
     driver.commit(claim)
     assert schema_of(driver, "d") == WIDER
 
 
 @pytest.mark.parametrize(
-    "changed", [replace(INPUT, schema=Schema.parse("x string")), replace(INPUT, updates=Upsert(("x",)))]
+    "changed", [replace(INPUT, schema=Schema.from_ddl("x string")), replace(INPUT, updates=Upsert(("x",)))]
 )
 def test_rows_that_were_read_for_another_channel_are_refused(driver: Driver, changed: Channel) -> None:
-    wanted = Demand(slots=(WantSlot(None, "a", Kind.DELTA, made_for=INPUT),))
+    wanted = ClaimRequest(slots=(ReservationRequest(None, "a", BlockKind.DELTA, made_for=INPUT),))
     run = driver.request()
-    driver.catalog.apply(with_channel(changed))
+    driver.catalog.apply_workflow(with_channel(changed))
     with pytest.raises(Conflict, match="channel 'a' was changed by apply while rows for it were read; insert them"):
         driver.claim(run, wanted)
-    driver.catalog.apply(with_channel(replace(INPUT, schema=WIDER)))
+    driver.catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
     driver.commit(driver.claim(run, wanted))
 
 
@@ -73,14 +73,14 @@ def test_rows_that_were_read_for_another_channel_are_refused(driver: Driver, cha
 def test_a_schema_may_change_so_that_blocks_can_be_read(
     catalog: SqlCatalog, driver: Driver, before: str, after: str, in_flight: bool
 ) -> None:
-    catalog.apply(with_channel(replace(INPUT, schema=Schema.parse(before))))
+    catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl(before))))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit(claim, Outcome((filled(claim, claim.slots[None, "a"], Schema.parse(before)),)))
-    workflow = with_channel(replace(INPUT, schema=Schema.parse(after)))
-    assert catalog.refusals(workflow) == []
-    catalog.apply(workflow)
-    assert schema_of(driver) == Schema.parse(after)
+        catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], Schema.from_ddl(before)),)))
+    workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
+    assert catalog.list_refusals(workflow) == []
+    catalog.apply_workflow(workflow)
+    assert schema_of(driver) == Schema.from_ddl(after)
 
 
 UNREADABLE = [
@@ -99,64 +99,64 @@ UNREADABLE = [
 def test_a_schema_with_which_blocks_could_not_be_read_is_refused(
     catalog: SqlCatalog, driver: Driver, before: str, after: str, said: str, in_flight: bool
 ) -> None:
-    old = Schema.parse(before)
-    catalog.apply(with_channel(replace(INPUT, schema=old)))
+    old = Schema.from_ddl(before)
+    catalog.apply_workflow(with_channel(replace(INPUT, schema=old)))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit(claim, Outcome((filled(claim, claim.slots[None, "a"], old),)))
-    workflow = with_channel(replace(INPUT, schema=Schema.parse(after)))
-    (refusal,) = catalog.refusals(workflow)
+        catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], old),)))
+    workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
+    (refusal,) = catalog.list_refusals(workflow)
     assert refusal == (
         f"channel 'a' already holds data, so it cannot change {said}; declare another channel, or a column of "
         "another name"
     )
     with pytest.raises(Conflict, match="cannot change"):
-        catalog.apply(workflow)
+        catalog.apply_workflow(workflow)
     assert schema_of(driver) == old
     if in_flight:
-        catalog.kill(claim.run.id)
-        catalog.apply(workflow)
+        catalog.kill_run(claim.run.id)
+        catalog.apply_workflow(workflow)
 
 
 def test_a_column_that_was_dropped_does_not_come_back_as_another_type(catalog: SqlCatalog, driver: Driver) -> None:
-    catalog.apply(with_channel(replace(INPUT, schema=WIDER)))
+    catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
     claim = driver.open_insert("a")
-    catalog.commit(claim, Outcome((filled(claim, claim.slots[None, "a"], WIDER),)))
-    catalog.apply(with_channel(INPUT))
+    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], WIDER),)))
+    catalog.apply_workflow(with_channel(INPUT))
     with pytest.raises(Conflict, match="column y from STRING to INT"):
-        catalog.apply(with_channel(replace(INPUT, schema=Schema.parse("x int, y int"))))
-    catalog.apply(with_channel(replace(INPUT, schema=Schema.parse("x int, z int"))))
+        catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, y int"))))
+    catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, z int"))))
 
 
 def test_the_type_of_a_key_stays(catalog: SqlCatalog, driver: Driver) -> None:
-    keyed = Channel("a", Role.INPUT, WIDER, Upsert(("x",)))
-    catalog.apply(with_channel(keyed))
+    keyed = Channel("a", ChannelRole.INPUT, WIDER, Upsert(("x",)))
+    catalog.apply_workflow(with_channel(keyed))
     claim = driver.open_insert("a")
-    catalog.commit(claim, Outcome((filled(claim, claim.slots[None, "a"], WIDER),)))
+    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], WIDER),)))
     with pytest.raises(Conflict, match="key column x from INT to BIGINT"):
-        catalog.apply(with_channel(replace(keyed, schema=Schema.parse("x bigint, y string"))))
+        catalog.apply_workflow(with_channel(replace(keyed, schema=Schema.from_ddl("x bigint, y string"))))
 
 
 def test_a_table_whose_task_writes_all_of_it_may_change_altogether(catalog: SqlCatalog, driver: Driver) -> None:
     """Until it does, readers go on with the blocks that are there."""
-    base = Binding("copy", (task("copying", {"a": Mode.ALL}, {"d": Kind.BASE}),))
-    table = [Channel("d", Role.DERIVED, Schema.parse(f"x {type}"), Append()) for type in ("int", "string")]
-    workflows = [Workflow("w", (*CHANNELS[:2], t), (base,)) for t in table]
-    catalog.apply(workflows[0])
+    base = BoundFlow("copy", (task("copying", {"a": ReadMode.ALL}, {"d": BlockKind.BASE}),))
+    table = [Channel("d", ChannelRole.DERIVED, Schema.from_ddl(f"x {type}"), Append()) for type in ("int", "string")]
+    workflows = [WorkflowSpec("w", (*CHANNELS[:2], t), (base,)) for t in table]
+    catalog.apply_workflow(workflows[0])
     driver.run_flow(base)
     claim = driver.open_flow(base)
-    catalog.apply(workflows[1])
+    catalog.apply_workflow(workflows[1])
     assert schema_of(driver, "d") == SCHEMA
     driver.commit(claim)
     assert schema_of(driver, "d") == SCHEMA
     claim = driver.open_flow(base)
-    catalog.commit(claim, Outcome((filled(claim, claim.slots["copying", "d"], Schema.parse("x string")),)))
-    assert schema_of(driver, "d") == Schema.parse("x string")
+    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots["copying", "d"], Schema.from_ddl("x string")),)))
+    assert schema_of(driver, "d") == Schema.from_ddl("x string")
 
 
 def test_a_table_to_which_its_task_adds_may_not(catalog: SqlCatalog, driver: Driver) -> None:
-    catalog.apply(with_channel(replace(CHANNELS[2], schema=SCHEMA)))
+    catalog.apply_workflow(with_channel(replace(CHANNELS[2], schema=SCHEMA)))
     driver.run_flow()
     with pytest.raises(Conflict, match="column x from INT to STRING"):
-        catalog.apply(with_channel(replace(CHANNELS[2], schema=Schema.parse("x string"))))
-    assert WORKFLOW.channel("d") == CHANNELS[2]
+        catalog.apply_workflow(with_channel(replace(CHANNELS[2], schema=Schema.from_ddl("x string"))))
+    assert WORKFLOW.find_channel("d") == CHANNELS[2]

@@ -11,54 +11,64 @@ from tests.catalog.driver import CHANNELS, COPY, WORKFLOW, Driver, FakeClock, ta
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import NotFound
-from tidemill.model.block import Kind
-from tidemill.model.flow import Binding
-from tidemill.model.run import RunState, demand_of
-from tidemill.model.task import Mode
-from tidemill.model.trigger import After, AllOf, Cron, Data, Every, Reached, Trigger
-from tidemill.model.workflow import Workflow
+from tidemill.model.block import BlockKind
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import RunState, build_claim_request
+from tidemill.model.task import ReadMode
+from tidemill.model.trigger import (
+    AllOfTrigger,
+    CronTrigger,
+    DataTrigger,
+    IntervalTrigger,
+    RunMilestone,
+    RunTrigger,
+    Trigger,
+)
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.records import Server
 
-OTHER = Binding("other", (task("others", {"b": Mode.NEW}, {"e": Kind.DELTA}),))
+OTHER = BoundFlow("other", (task("others", {"b": ReadMode.NEW}, {"e": BlockKind.DELTA}),))
 
 
 def applied(driver: Driver, *triggers: Trigger, other: tuple[Trigger, ...] = ()) -> None:
     bindings = (replace(COPY, triggers=triggers), replace(OTHER, triggers=other))
     channels = (*CHANNELS, replace(CHANNELS[2], name="e"))
-    driver.catalog.apply(Workflow("w", channels, bindings))
+    driver.catalog.apply_workflow(WorkflowSpec("w", channels, bindings))
 
 
 def fire(driver: Driver) -> list[int]:
     """What a leader does: everything that is due, once; returns the runs asked for."""
-    return [run for leaf in driver.catalog.due_triggers() if (run := driver.catalog.fire(leaf)) is not None]
+    return [
+        run for leaf in driver.catalog.list_due_triggers() if (run := driver.catalog.fire_trigger(leaf)) is not None
+    ]
 
 
 def runnable(driver: Driver) -> list[str]:
-    return [run.subject for run in driver.catalog.runnable()]
+    return [run.subject for run in driver.catalog.list_runnable_runs()]
 
 
-def finish(driver: Driver, run: int, binding: Binding = COPY) -> None:
-    driver.commit(driver.claim(run, demand_of(binding)))
+def finish(driver: Driver, run: int, binding: BoundFlow = COPY) -> None:
+    driver.commit(driver.claim(run, build_claim_request(binding)))
 
 
 def test_data_makes_a_run_and_only_on_its_channel(driver: Driver) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("b")
     assert fire(driver) == []
     driver.insert("a")
     (run,) = fire(driver)
-    assert driver.catalog.run(run).state is RunState.READY
+    assert driver.catalog.read_run(run).state is RunState.READY
     assert fire(driver) == []
-    assert [(f.flow, f.run, f.missed) for f in driver.catalog.firings()] == [("copy", run, 0)]
+    assert [(f.flow, f.run, f.missed) for f in driver.catalog.list_firings()] == [("copy", run, 0)]
 
 
 def test_data_that_comes_while_a_run_waits_is_left_to_that_run(driver: Driver) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("a")
     (first,) = fire(driver)
     driver.insert("a")
     assert fire(driver) == [first]
-    claim = driver.claim(first, demand_of(COPY))
+    claim = driver.claim(first, build_claim_request(COPY))
     driver.insert("a")
     (second,) = fire(driver)
     assert second != first
@@ -68,7 +78,7 @@ def test_data_that_comes_while_a_run_waits_is_left_to_that_run(driver: Driver) -
 
 
 def test_a_minimum_of_rows_is_waited_for_and_counts_anew(driver: Driver) -> None:
-    applied(driver, Data("a", rows=6))  # an insert of the driver has two
+    applied(driver, DataTrigger("a", rows=6))  # an insert of the driver has two
     for _ in range(2):
         driver.insert("a")
     assert fire(driver) == []
@@ -79,7 +89,7 @@ def test_a_minimum_of_rows_is_waited_for_and_counts_anew(driver: Driver) -> None
 
 
 def test_little_data_is_due_when_the_first_of_it_is_old_enough(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Data("a", rows=1000, age=60.0))
+    applied(driver, DataTrigger("a", rows=1000, age=60.0))
     driver.insert("a")
     clock.now += 30
     driver.insert("a")
@@ -89,20 +99,20 @@ def test_little_data_is_due_when_the_first_of_it_is_old_enough(driver: Driver, c
 
 
 def test_an_interval_fires_in_its_rhythm_and_coalesces_what_nobody_saw(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Every(10.0))
+    applied(driver, IntervalTrigger(10.0))
     assert fire(driver) == []
     clock.now += 10
     assert len(fire(driver)) == 1
     clock.now += 1000  # asleep
     assert len(fire(driver)) == 1
     assert fire(driver) == []
-    assert [f.missed for f in driver.catalog.firings()] == [99, 0]
-    (leaf,) = driver.catalog.triggers()
+    assert [f.missed for f in driver.catalog.list_firings()] == [99, 0]
+    (leaf,) = driver.catalog.list_triggers()
     assert leaf.due == 1_000 + 10 * 102
 
 
 def test_a_clock_that_goes_back_fires_nothing_twice(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Every(10.0))
+    applied(driver, IntervalTrigger(10.0))
     clock.now += 10
     assert len(fire(driver)) == 1
     clock.now -= 500
@@ -114,38 +124,38 @@ def test_a_clock_that_goes_back_fires_nothing_twice(driver: Driver, clock: FakeC
 
 
 def test_cron_follows_the_wall_of_its_time_zone(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Cron("0 1 * * *", "Europe/Berlin"))  # the epoch is at one o'clock there
-    (leaf,) = driver.catalog.triggers()
+    applied(driver, CronTrigger("0 1 * * *", "Europe/Berlin"))  # the epoch is at one o'clock there
+    (leaf,) = driver.catalog.list_triggers()
     assert leaf.due == 86_400.0
     clock.now = 86_400.0
     assert len(fire(driver)) == 1
 
 
-@pytest.mark.parametrize("reached", Reached)
-def test_a_flow_follows_what_another_comes_to(driver: Driver, reached: Reached) -> None:
-    applied(driver, Data("a"), other=(After("copy", reached),))
+@pytest.mark.parametrize("reached", RunMilestone)
+def test_a_flow_follows_what_another_comes_to(driver: Driver, reached: RunMilestone) -> None:
+    applied(driver, DataTrigger("a"), other=(RunTrigger("copy", reached),))
     driver.insert("a")
     (run,) = fire(driver)
-    claim = driver.claim(run, demand_of(COPY))
-    if reached is Reached.COMPLETED:
+    claim = driver.claim(run, build_claim_request(COPY))
+    if reached is RunMilestone.COMPLETED:
         driver.commit(claim)
-    if reached is Reached.FAILED:
-        driver.catalog.fail(run, claim.run.fence, error="no")
+    if reached is RunMilestone.FAILED:
+        driver.catalog.fail_run(run, claim.run.fence, error="no")
     (following,) = fire(driver)
-    assert driver.catalog.run(following).subject == "other"
+    assert driver.catalog.read_run(following).subject == "other"
 
 
 def test_an_attempt_that_will_be_repeated_has_not_failed(driver: Driver) -> None:
-    applied(driver, Data("a"), other=(After("copy", Reached.FAILED),))
+    applied(driver, DataTrigger("a"), other=(RunTrigger("copy", RunMilestone.FAILED),))
     driver.insert("a")
     (run,) = fire(driver)
-    claim = driver.claim(run, demand_of(COPY))
-    driver.catalog.fail(run, claim.run.fence, error="no", retry_in=0.0, lost=True)
+    claim = driver.claim(run, build_claim_request(COPY))
+    driver.catalog.fail_run(run, claim.run.fence, error="no", retry_in=0.0, lost=True)
     assert fire(driver) == []
 
 
 def test_a_compound_waits_for_all_its_parts_and_then_anew(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, AllOf((Data("a"), AllOf((Every(10.0), Data("b"))))))
+    applied(driver, AllOfTrigger((DataTrigger("a"), AllOfTrigger((IntervalTrigger(10.0), DataTrigger("b"))))))
     driver.insert("a")
     driver.insert("a")
     clock.now += 10
@@ -160,95 +170,98 @@ def test_a_compound_waits_for_all_its_parts_and_then_anew(driver: Driver, clock:
 
 
 def test_a_paused_workflow_runs_nothing_and_forgets_nothing(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Data("a"), Every(10.0))
+    applied(driver, DataTrigger("a"), IntervalTrigger(10.0))
     driver.insert("a")
     fire(driver)
-    driver.catalog.pause("w", paused=True)
+    driver.catalog.set_workflow_paused("w", paused=True)
     assert runnable(driver) == []
     driver.insert("a")
     clock.now += 100
     assert fire(driver) == []
-    driver.catalog.pause("w", paused=False)
+    driver.catalog.set_workflow_paused("w", paused=False)
     assert runnable(driver) == ["copy"]
     assert len(fire(driver)) == 2
-    assert [w.paused for w in driver.catalog.workflows()] == [False]
+    assert [w.paused for w in driver.catalog.list_workflows()] == [False]
 
 
 def test_priorities_order_the_runs_of_workflows(driver: Driver) -> None:
     for name in ("x", "y"):
         channels = (replace(CHANNELS[0], name=f"in_{name}"), replace(CHANNELS[2], name=f"out_{name}"))
-        reading = task(f"t_{name}", {f"in_{name}": Mode.NEW}, {f"out_{name}": Kind.DELTA})
-        binding = Binding(f"f_{name}", (reading,), triggers=(Data(f"in_{name}"),))
-        driver.catalog.apply(Workflow(name, channels, (binding,)))
+        reading = task(f"t_{name}", {f"in_{name}": ReadMode.NEW}, {f"out_{name}": BlockKind.DELTA})
+        binding = BoundFlow(f"f_{name}", (reading,), triggers=(DataTrigger(f"in_{name}"),))
+        driver.catalog.apply_workflow(WorkflowSpec(name, channels, (binding,)))
         driver.insert(f"in_{name}")
     fire(driver)
     assert runnable(driver) == ["f_x", "f_y"]
-    driver.catalog.prioritise("y", 5)
+    driver.catalog.set_workflow_priority("y", 5)
     assert runnable(driver) == ["f_y", "f_x"]
 
 
 def test_an_unknown_workflow_cannot_be_paused(driver: Driver) -> None:
     with pytest.raises(NotFound, match=r"no workflow 'nope'; known are w"):
-        driver.catalog.pause("nope", paused=True)
+        driver.catalog.set_workflow_paused("nope", paused=True)
 
 
 def test_a_workflow_of_which_nothing_is_left_is_unknown(driver: Driver) -> None:
-    driver.catalog.apply(Workflow("w", (), ()))
-    for change in (lambda: driver.catalog.pause("w", paused=True), lambda: driver.catalog.prioritise("w", 5)):
+    driver.catalog.apply_workflow(WorkflowSpec("w", (), ()))
+    for change in (
+        lambda: driver.catalog.set_workflow_paused("w", paused=True),
+        lambda: driver.catalog.set_workflow_priority("w", 5),
+    ):
         with pytest.raises(NotFound, match=r"no workflow 'w'; known are none"):
             change()
 
 
 def test_a_trigger_that_stays_declared_goes_on_as_it_was(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, Every(10.0), Data("a"))
+    applied(driver, IntervalTrigger(10.0), DataTrigger("a"))
     clock.now += 9
     driver.insert("a")
-    applied(driver, Every(10.0), Data("a"), Data("b"))
+    applied(driver, IntervalTrigger(10.0), DataTrigger("a"), DataTrigger("b"))
     clock.now += 1
     assert len(set(fire(driver))) == 1
-    assert sorted(str(f.trigger) for f in driver.catalog.firings()) == ["data on a", "every 10 s"]
+    assert sorted(str(f.trigger) for f in driver.catalog.list_firings()) == ["data on a", "every 10 s"]
 
 
 def test_what_is_no_longer_declared_no_longer_fires(driver: Driver) -> None:
-    applied(driver, Data("a"))
+    applied(driver, DataTrigger("a"))
     driver.insert("a")
-    driver.catalog.apply(WORKFLOW)
+    driver.catalog.apply_workflow(WORKFLOW)
     assert fire(driver) == []
-    assert driver.catalog.triggers() == []
+    assert driver.catalog.list_triggers() == []
 
 
 def test_many_servers_handle_each_firing_once(
     driver: Driver, opened: Callable[[], SqlCatalog], clock: FakeClock
 ) -> None:
-    applied(driver, Data("a"), AllOf((Data("a"), Data("b"))))
+    applied(driver, DataTrigger("a"), AllOfTrigger((DataTrigger("a"), DataTrigger("b"))))
     servers = [opened() for _ in range(4)]
     for _ in range(5):
         driver.insert("a")
         driver.insert("b")
-        leaves = driver.catalog.due_triggers()
+        leaves = driver.catalog.list_due_triggers()
         work = [(catalog, leaf) for leaf in leaves for catalog in servers]
         with ThreadPoolExecutor(4) as pool:
             done = [run for run in pool.map(lambda w: w[0].fire(w[1]), work) if run is not None]
         assert len(done) == 2
         for run in {*done}:
             finish(driver, run)
-    assert len(driver.catalog.firings()) == 10
+    assert len(driver.catalog.list_firings()) == 10
 
 
 def test_one_server_leads_until_it_is_silent(driver: Driver, clock: FakeClock) -> None:
     one, two = Server("one", "up", 1), Server("two", "work", 2)
-    assert driver.catalog.attend(one, lease=5.0)
-    assert not driver.catalog.attend(two, lease=5.0)
+    assert driver.catalog.record_heartbeat(one, lease=5.0)
+    assert not driver.catalog.record_heartbeat(two, lease=5.0)
     clock.now += 4
-    assert driver.catalog.attend(one, lease=5.0)
+    assert driver.catalog.record_heartbeat(one, lease=5.0)
     clock.now += 6
-    assert driver.catalog.attend(two, lease=5.0)
-    assert not driver.catalog.attend(one, lease=5.0)
-    assert [(s.name, s.leader) for s in driver.catalog.servers()] == [("one", False), ("two", True)]
-    driver.catalog.resign(two)
-    assert driver.catalog.attend(one, lease=5.0)
-    assert [s.state for s in driver.catalog.servers()] == ["serving", "stopped"]
+    assert driver.catalog.record_heartbeat(two, lease=5.0)
+    assert not driver.catalog.record_heartbeat(one, lease=5.0)
+    assert [(s.name, s.leader) for s in driver.catalog.list_servers()] == [("one", False), ("two", True)]
+    driver.catalog.deregister_server(two)
+    assert driver.catalog.record_heartbeat(one, lease=5.0)
+    assert [s.state for s in driver.catalog.list_servers()] == ["serving", "stopped"]
 
 
 def test_a_draining_server_does_not_lead(driver: Driver) -> None:
-    assert not driver.catalog.attend(Server("one", "up", 1, state="draining"), lease=5.0)
+    assert not driver.catalog.record_heartbeat(Server("one", "up", 1, state="draining"), lease=5.0)

@@ -16,16 +16,16 @@ from tests.catalog.interleaving import between, watch
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Signed
-from tidemill.model.channel import Channel, Role
-from tidemill.model.flow import Binding
-from tidemill.model.run import Claim, Consumption, RunKind, demand_of
-from tidemill.model.task import Mode, Read, Refresh, Task, Variant, Write
-from tidemill.model.trigger import Data
-from tidemill.model.workflow import Workflow
+from tidemill.model.channel import Channel, ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import Consumption, RunClaim, RunKind, build_claim_request
+from tidemill.model.task import ReadMode, Refresh, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.trigger import DataTrigger
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.engine import Engine as SparkLike
-from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.storage.local import LocalBlockStore
 
@@ -34,25 +34,25 @@ __all__ = ["watch"]
 STATE = "t.state"
 
 
-def totals(query: str) -> Binding:
+def totals(query: str) -> BoundFlow:
     """A declared table over `a` that keeps a state, as far as the catalog knows it."""
 
-    def variant(way: str, mode: Mode, kind: Kind, kept: tuple[Read, ...] = ()) -> Variant:
+    def variant(way: str, mode: ReadMode, kind: BlockKind, kept: tuple[TaskInput, ...] = ()) -> Variant:
         code = Refresh(None, "t", way, query)
-        reads = (Read("a", "a", mode, advance=mode is Mode.ALL), *kept)
-        return Variant(way, reads, (Write(STATE, STATE, kind), Write("t", "t", kind)), code)
+        reads = (TaskInput("a", "a", mode, advance=mode is ReadMode.ALL), *kept)
+        return Variant(way, reads, (TaskOutput(STATE, STATE, kind), TaskOutput("t", "t", kind)), code)
 
-    batch = variant("batch", Mode.ALL, Kind.BASE)
-    incremental = variant("incremental", Mode.NEW, Kind.DELTA, (Read(STATE, STATE, Mode.ALL),))
-    return Binding("t", (Task("t", (batch, incremental), refresh="auto").with_fixed_identity(),))
+    batch = variant("batch", ReadMode.ALL, BlockKind.BASE)
+    incremental = variant("incremental", ReadMode.NEW, BlockKind.DELTA, (TaskInput(STATE, STATE, ReadMode.ALL),))
+    return BoundFlow("t", (Task("t", (batch, incremental), refresh="auto").fix_identity(),))
 
 
 OLD, NEW = totals("sum(amount)"), totals("sum(amount * 10)")
-DERIVED = (Channel("t", Role.DERIVED, updates=Signed()), Channel(STATE, Role.STATE, updates=Signed()))
+DERIVED = (Channel("t", ChannelRole.DERIVED, updates=Signed()), Channel(STATE, ChannelRole.STATE, updates=Signed()))
 
 
-def declaring(binding: Binding) -> Workflow:
-    return Workflow("w", (*CHANNELS[:2], *DERIVED), (binding,))
+def declaring(binding: BoundFlow) -> WorkflowSpec:
+    return WorkflowSpec("w", (*CHANNELS[:2], *DERIVED), (binding,))
 
 
 @dataclass
@@ -60,25 +60,25 @@ class Server:
     """Runs the table with the code that it loaded: incrementally if there is something to go on from."""
 
     driver: Driver
-    code: Binding
-    made: dict[int, Binding] = field(default_factory=dict)  # by sequence number on `t`, the query that made it
-    planned: Binding | None = None
-    claimed: Claim | None = None
+    code: BoundFlow
+    made: dict[int, BoundFlow] = field(default_factory=dict)  # by sequence number on `t`, the query that made it
+    planned: BoundFlow | None = None
+    claimed: RunClaim | None = None
     refused: bool = False
 
     def plan(self) -> None:
-        consumed = any(c.binding == "t" for c in self.driver.catalog.cursors())
+        consumed = any(c.binding == "t" for c in self.driver.catalog.read_cursors())
         (task,) = self.code.tasks
-        self.planned = replace(self.code, tasks=(task.choosing("incremental" if consumed else "batch"),))
+        self.planned = replace(self.code, tasks=(task.select_variant("incremental" if consumed else "batch"),))
 
     def claim(self) -> None:
         assert self.planned is not None
         run = self.driver.request(RunKind.FLOW, "t")
         try:
-            self.claimed = self.driver.claim(run, demand_of(self.planned))
+            self.claimed = self.driver.claim(run, build_claim_request(self.planned))
         except Conflict:
             self.refused = True
-            self.driver.catalog.kill(run)
+            self.driver.catalog.kill_run(run)
 
     def commit(self) -> None:
         if self.claimed is None:
@@ -89,7 +89,7 @@ class Server:
             self.made[self.claimed.slots["t", "t"].seq] = self.code
         except Conflict as conflict:
             self.refused = True
-            self.driver.catalog.fail(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
+            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
 
     def run(self) -> None:
         self.plan()
@@ -97,16 +97,16 @@ class Server:
         self.commit()
 
 
-def consumed(claim: Claim, binding: Binding) -> list[Consumption]:
-    moving = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is Mode.NEW or r.advance}
+def consumed(claim: RunClaim, binding: BoundFlow) -> list[Consumption]:
+    moving = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is ReadMode.NEW or r.advance}
     return [Consumption(*at, s.since.seq if at in moving else None, s.upto) for at, s in claim.spans.items()]
 
 
 @dataclass
 class Upkeep:
     driver: Driver
-    janitor: Janitor
-    claimed: Claim | None = None
+    janitor: VacuumService
+    claimed: RunClaim | None = None
     made: Block | None = None
 
     def compact(self) -> None:
@@ -118,10 +118,10 @@ class Upkeep:
         if self.claimed is None or self.made is None:
             return
         try:
-            self.driver.catalog.compacted(self.claimed, self.made)
+            self.driver.catalog.commit_compaction(self.claimed, self.made)
         except Conflict as conflict:  # there is a base already
-            self.driver.catalog.fail(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
-        self.janitor.collect()
+            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
+        self.janitor.collect_garbage()
 
 
 Step = Callable[[], object]
@@ -142,7 +142,7 @@ STRIDE = 1 if int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0")) else 29
 
 @pytest.mark.parametrize("applied", [(NEW,), (NEW, OLD)], ids=["changed", "changed back"])
 def test_no_query_goes_on_from_what_another_one_left(
-    driver: Driver, janitor: Janitor, applied: tuple[Binding, ...]
+    driver: Driver, janitor: VacuumService, applied: tuple[BoundFlow, ...]
 ) -> None:
     refused = try_orders(driver, janitor, applied, upkeep=False)
     assert refused == {True, False}
@@ -150,24 +150,24 @@ def test_no_query_goes_on_from_what_another_one_left(
 
 @pytest.mark.parametrize("applied", [(NEW,), (NEW, OLD)], ids=["changed", "changed back"])
 def test_nor_does_it_where_blocks_are_compacted_and_collected_meanwhile(
-    driver: Driver, janitor: Janitor, applied: tuple[Binding, ...]
+    driver: Driver, janitor: VacuumService, applied: tuple[BoundFlow, ...]
 ) -> None:
     try_orders(driver, janitor, applied, upkeep=True)
 
 
 @pytest.fixture
-def janitor(catalog: SqlCatalog, tmp_path: Path) -> Janitor:
-    return Janitor(Executor(catalog, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
+def janitor(catalog: SqlCatalog, tmp_path: Path) -> VacuumService:
+    return VacuumService(Executor(catalog, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
 
 
-def try_orders(driver: Driver, janitor: Janitor, applied: tuple[Binding, ...], *, upkeep: bool) -> set[bool]:
+def try_orders(driver: Driver, janitor: VacuumService, applied: tuple[BoundFlow, ...], *, upkeep: bool) -> set[bool]:
     """Returns whether the run that was under way was refused."""
-    made: dict[int, Binding] = {}
+    made: dict[int, BoundFlow] = {}
     refused = set()
     for number in count(0, STRIDE if upkeep else 1):
         for runs_before in (0, 1):
-            driver.catalog.apply(declaring(NEW))
-            driver.catalog.apply(declaring(OLD))
+            driver.catalog.apply_workflow(declaring(NEW))
+            driver.catalog.apply_workflow(declaring(OLD))
             for _ in range(runs_before):
                 driver.insert("a")
                 Server(driver, OLD, made).run()
@@ -187,9 +187,9 @@ def try_orders(driver: Driver, janitor: Janitor, applied: tuple[Binding, ...], *
     raise AssertionError("orders end")
 
 
-def steps(server: Server, upkeep: Upkeep | None, applied: tuple[Binding, ...]) -> Iterator[tuple[Step, ...]]:
-    def applying(binding: Binding) -> Step:
-        return lambda: server.driver.catalog.apply(declaring(binding))
+def steps(server: Server, upkeep: Upkeep | None, applied: tuple[BoundFlow, ...]) -> Iterator[tuple[Step, ...]]:
+    def applying(binding: BoundFlow) -> Step:
+        return lambda: server.driver.catalog.apply_workflow(declaring(binding))
 
     yield (server.plan, server.claim, server.commit)
     yield tuple(map(applying, applied))
@@ -197,13 +197,13 @@ def steps(server: Server, upkeep: Upkeep | None, applied: tuple[Binding, ...]) -
         yield (upkeep.compact, upkeep.compacted)
 
 
-def check(driver: Driver, made: dict[int, Binding], registered: Binding) -> None:
+def check(driver: Driver, made: dict[int, BoundFlow], registered: BoundFlow) -> None:
     """All of the content, from its last base on, was made by the query that is registered, and takes up all of `a`."""
-    slots = [b for b in driver.catalog.blocks("t", limit=1000) if b.seq in made]
-    since = max(b.seq for b in slots if b.kind is Kind.BASE and b.task == "t")
+    slots = [b for b in driver.catalog.list_blocks("t", limit=1000) if b.seq in made]
+    since = max(b.seq for b in slots if b.kind is BlockKind.BASE and b.task == "t")
     newest = [b for b in slots if b.seq >= since]
-    assert {made[b.seq].identity() for b in newest} == {registered.identity()}
-    reads = [r for b in reversed(newest) for r in driver.catalog.readings(b.run or 0) if r.channel == "a"]
+    assert {made[b.seq].compute_identity() for b in newest} == {registered.compute_identity()}
+    reads = [r for b in reversed(newest) for r in driver.catalog.list_run_reads(b.run or 0) if r.channel == "a"]
     assert all(after.since == before.upto for before, after in pairwise(reads))
     assert reads[-1].upto == driver.head("a")
 
@@ -214,12 +214,12 @@ def test_a_commit_beside_apply_leaves_no_cursor_of_the_old_query(
 ) -> None:
     applying, committing = opened(), Driver(opened(), driver.clock)
     for step in count(1, min(STRIDE, 3)):
-        driver.catalog.apply(declaring(OLD))
+        driver.catalog.apply_workflow(declaring(OLD))
         driver.insert("a")
         server = Server(committing, OLD)
         server.plan()
         server.claim()
-        actions: dict[str, Step] = {"apply": lambda: applying.apply(declaring(NEW)), "commit": server.commit}
+        actions: dict[str, Step] = {"apply": lambda: applying.apply_workflow(declaring(NEW)), "commit": server.commit}
         (second,) = actions.keys() - {first}
         with between(step, actions[second], watch) as meanwhile:
             actions[first]()
@@ -227,20 +227,20 @@ def test_a_commit_beside_apply_leaves_no_cursor_of_the_old_query(
             actions[second]()
         else:
             meanwhile.other.result()
-        assert [c for c in driver.catalog.cursors() if c.binding == "t"] == []
+        assert [c for c in driver.catalog.read_cursors() if c.binding == "t"] == []
         if meanwhile.other is None:
             break
     assert step > 10, "there are more steps than that"
 
 
 def test_the_flow_of_an_outdated_run_is_due_again(driver: Driver) -> None:
-    on_data = replace(OLD, triggers=(Data("a"),)), replace(NEW, triggers=(Data("a"),))
-    driver.catalog.apply(declaring(on_data[0]))
+    on_data = replace(OLD, triggers=(DataTrigger("a"),)), replace(NEW, triggers=(DataTrigger("a"),))
+    driver.catalog.apply_workflow(declaring(on_data[0]))
     driver.insert("a")
     server = Server(driver, on_data[0])
     server.plan()
     server.claim()
-    driver.catalog.apply(declaring(on_data[1]))
+    driver.catalog.apply_workflow(declaring(on_data[1]))
     server.commit()
     assert "run.outdated" in driver.kinds_of_events()
-    assert [run.subject for run in driver.catalog.runnable()] == ["t"]
+    assert [run.subject for run in driver.catalog.list_runnable_runs()] == ["t"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemill.encoding.arrow_types import arrow_field
+from tidemill.encoding.arrow_types import to_arrow_field
 from tidemill.model.schema import Schema
 
 
@@ -37,8 +37,8 @@ from tidemill.model.schema import Schema
     ],
 )
 def test_each_type(type: str, expected: pa.DataType) -> None:
-    assert arrow_field(Schema.parse(f"x {type}").field("x")) == pa.field("x", expected)
+    assert to_arrow_field(Schema.from_ddl(f"x {type}").get_field("x")) == pa.field("x", expected)
 
 
 def test_not_null_columns() -> None:
-    assert not arrow_field(Schema.parse("x int not null").field("x")).nullable
+    assert not to_arrow_field(Schema.from_ddl("x int not null").get_field("x")).nullable

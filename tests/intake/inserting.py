@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.errors import BadInput
-from tidemill.intake import Loaded, load_file
+from tidemill.intake import FileLoadResult, load_file
 from tidemill.model.change import Append, Updates
 from tidemill.model.schema import Schema
 
@@ -29,8 +29,8 @@ class Desk:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def load(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> Loaded:
-        return load_file(path, format=format, schema=Schema.parse(ddl), updates=updates, directory=self.out)
+    def load(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> FileLoadResult:
+        return load_file(path, format=format, schema=Schema.from_ddl(ddl), updates=updates, directory=self.out)
 
     def rows(self, name: str, content: bytes | str, ddl: str, updates: Updates = APPEND) -> list[dict[str, Any]]:
         """What is stored of the content; checks that the reported number of rows is the stored one."""

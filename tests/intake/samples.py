@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tidemill.encoding.arrow_types import arrow_type
+from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.model.schema import Field, Schema
 
 NAMES = ("a", "b c", "ü", "d.e", "x,y")
@@ -39,7 +39,7 @@ class Sample:
 
     @property
     def schema(self) -> Schema:
-        return Schema.parse(", ".join(f"`{n}` {k.type}" for n, k in zip(NAMES, self.kinds, strict=False)))
+        return Schema.from_ddl(", ".join(f"`{n}` {k.type}" for n, k in zip(NAMES, self.kinds, strict=False)))
 
     @property
     def expected(self) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def write_json(path: Path, names: Sequence[str], cells: Sequence[Sequence[str]])
 
 def write_parquet(path: Path, schema: Schema, rows: Sequence[Sequence[Any]]) -> None:
     columns = list(zip(*rows, strict=True)) or [() for _ in schema]
-    arrays = [pa.array(c, arrow_type(f.parsed)) for f, c in zip(schema, columns, strict=True)]
+    arrays = [pa.array(c, to_arrow_type(f.data_type)) for f, c in zip(schema, columns, strict=True)]
     pq.write_table(pa.table(arrays, names=list(schema.names)), path)
 
 

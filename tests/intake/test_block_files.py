@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.intake.block_files import Parts
+from tidemill.intake.block_files import BlockFileWriter
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -17,10 +17,10 @@ def batch(*numbers: int) -> pa.RecordBatch:
 
 
 def test_small_batches_share_a_file(tmp_path: Path) -> None:
-    parts = Parts(tmp_path, SCHEMA)
+    parts = BlockFileWriter(tmp_path, SCHEMA)
     for n in range(10):
-        parts.add(batch(n))
-    parts.finish()
+        parts.add_batch(batch(n))
+    parts.flush_rows()
     assert [path.name for path in parts.written] == ["part-00000.parquet"]
     assert pq.read_metadata(parts.written[0]).num_row_groups == 1
     assert pq.read_table(parts.written[0])["n"].to_pylist() == list(range(10))
@@ -28,24 +28,24 @@ def test_small_batches_share_a_file(tmp_path: Path) -> None:
 
 def test_a_full_file_is_followed_by_the_next(tmp_path: Path) -> None:
     for limits in ({"rows": 4}, {"bytes": 32}):
-        parts = Parts(tmp_path, SCHEMA, **limits)
+        parts = BlockFileWriter(tmp_path, SCHEMA, **limits)
         for n in range(0, 10, 2):
-            parts.add(batch(n, n + 1))
-        parts.finish()
+            parts.add_batch(batch(n, n + 1))
+        parts.flush_rows()
         assert [pq.read_table(path)["n"].to_pylist() for path in parts.written] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_no_rows_make_no_file(tmp_path: Path) -> None:
-    parts = Parts(tmp_path, SCHEMA)
-    parts.add(batch())
-    parts.finish()
+    parts = BlockFileWriter(tmp_path, SCHEMA)
+    parts.add_batch(batch())
+    parts.flush_rows()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_discarding_removes_what_was_written_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
-    parts = Parts(tmp_path, SCHEMA, rows=1)
-    parts.add(batch(1))
-    parts.add(batch(2))
-    parts.discard()
+    parts = BlockFileWriter(tmp_path, SCHEMA, rows=1)
+    parts.add_batch(batch(1))
+    parts.add_batch(batch(2))
+    parts.delete_files()
     assert [path.name for path in tmp_path.iterdir()] == ["other"]

@@ -12,8 +12,8 @@ import pytest
 from tests.intake.inserting import Desk
 
 from tidemill.errors import BadInput, StorageError
-from tidemill.intake import Loaded, csv_rows, load_file
-from tidemill.model.block import Kind
+from tidemill.intake import FileLoadResult, csv_rows, load_file
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment
 from tidemill.model.schema import Schema
 
@@ -21,7 +21,7 @@ from tidemill.model.schema import Schema
 def test_rows_and_digest_are_reported(desk: Desk) -> None:
     content = "a\n1\n2\n"
     loaded = desk.load(desk.file("a.csv", content), "a int")
-    assert loaded == Loaded(2, hashlib.sha256(content.encode()).hexdigest())
+    assert loaded == FileLoadResult(2, hashlib.sha256(content.encode()).hexdigest())
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.data"])
@@ -84,7 +84,9 @@ def test_a_file_that_grows_while_it_is_read(desk: Desk, grown: str) -> None:
         path.write_text(grown)
 
     with pytest.raises(BadInput, match="it changed while it was read; wait until it is complete"):
-        load_file(path, format=None, schema=Schema.parse("a int"), updates=Append(), directory=desk.out, progress=grow)
+        load_file(
+            path, format=None, schema=Schema.from_ddl("a int"), updates=Append(), directory=desk.out, progress=grow
+        )
     assert list(desk.out.iterdir()) == []
 
 
@@ -95,7 +97,7 @@ def test_progress_grows_to_the_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch
     load_file(
         path,
         format=None,
-        schema=Schema.parse("a int"),
+        schema=Schema.from_ddl("a int"),
         updates=Append(),
         directory=desk.out,
         progress=lambda *step: seen.append(step),
@@ -123,11 +125,11 @@ def test_a_directory_that_cannot_be_written(desk: Desk) -> None:
 
 
 def test_a_base_holds_each_key_once_and_deletes_nothing(desk: Desk) -> None:
-    schema, updates = Schema.parse("k int, n int"), Increment(("k",), ("n",))
+    schema, updates = Schema.from_ddl("k int, n int"), Increment(("k",), ("n",))
 
-    def load_base(content: str) -> Loaded:
+    def load_base(content: str) -> FileLoadResult:
         path = desk.file("a.csv", content)
-        return load_file(path, format=None, schema=schema, updates=updates, kind=Kind.BASE, directory=desk.out)
+        return load_file(path, format=None, schema=schema, updates=updates, kind=BlockKind.BASE, directory=desk.out)
 
     with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
         load_base("k,n\n1,2\n1,3\n")

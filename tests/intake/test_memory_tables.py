@@ -13,11 +13,11 @@ import pytest
 
 from tidemill.errors import BadInput
 from tidemill.intake import is_table, load_table
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.schema import Schema
 
-SCHEMA = Schema.parse("id int NOT NULL, word string, amount double, on date, at timestamp")
+SCHEMA = Schema.from_ddl("id int NOT NULL, word string, amount double, on date, at timestamp")
 DAY = dt.date(2026, 5, 1)
 NOON = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 ROWS = [
@@ -28,7 +28,7 @@ ROWS = [
 
 def loaded(data: Any, directory: Path, schema: Schema = SCHEMA, updates: Updates | None = None) -> list[dict[str, Any]]:
     assert is_table(data)
-    rules = {"updates": updates or Append(), "kind": Kind.DELTA, "format": "parquet", "progress": None}
+    rules = {"updates": updates or Append(), "kind": BlockKind.DELTA, "format": "parquet", "progress": None}
     load_table(data, Path(), schema=schema, directory=directory, **rules)  # type: ignore[arg-type]
     rows: list[dict[str, Any]] = pq.read_table(directory).to_pylist()
     return rows
@@ -40,7 +40,7 @@ def test_a_table_of_any_kind_gives_its_rows(tmp_path: Path, make: Any) -> None:
 
 
 def test_whole_numbers_of_pandas_fit_where_their_values_do(tmp_path: Path) -> None:
-    schema = Schema.parse("id int, n bigint")
+    schema = Schema.from_ddl("id int, n bigint")
     frame = pd.DataFrame({"id": [1, None], "n": [1, 2]})  # floats, and 64 bits
     assert loaded(frame, tmp_path, schema) == [{"id": 1, "n": 1}, {"id": None, "n": 2}]
     for values in ([2**40], [1.5]):
@@ -61,13 +61,13 @@ def test_whole_numbers_of_pandas_fit_where_their_values_do(tmp_path: Path) -> No
 )
 def test_what_does_not_fit_is_refused_by_its_column(tmp_path: Path, data: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said) as refused:
-        loaded(data, tmp_path, Schema.parse("id int NOT NULL"))
+        loaded(data, tmp_path, Schema.from_ddl("id int NOT NULL"))
     assert "tidemill-insert" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_upserts_may_delete(tmp_path: Path) -> None:
-    schema = Schema.parse("id int NOT NULL, word string")
+    schema = Schema.from_ddl("id int NOT NULL, word string")
     rows = loaded([{"id": 1, "word": "a"}, {"id": 2, "_deleted": True}], tmp_path, schema, Upsert(("id",)))
     assert [(r["id"], r["_deleted"]) for r in rows] == [(1, False), (2, True)]
 

@@ -99,7 +99,7 @@ def test_types_that_widen(desk: Desk, found: pa.DataType, value: object, type: s
 def test_types_that_do_not_widen(desk: Desk, found: pa.DataType, type: str) -> None:
     message = desk.refusal(written(desk, [None], found), f"a {type}")
     assert "column 'a' is " in message
-    assert f"expected {Schema.parse(f'a {type}').field('a').type} or a type that widens to it" in message
+    assert f"expected {Schema.from_ddl(f'a {type}').get_field('a').type} or a type that widens to it" in message
 
 
 def test_nanoseconds_that_would_be_lost(desk: Desk) -> None:

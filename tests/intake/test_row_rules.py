@@ -16,7 +16,7 @@ def first(rows: Rows, _: Rows) -> Rows:
     return rows
 
 
-CUSTOM = Custom(("k",), first, first, first, Schema.parse("k int not null, op string"))
+CUSTOM = Custom(("k",), first, first, first, Schema.from_ddl("k int not null, op string"))
 
 
 @pytest.mark.parametrize("updates", [Append(), Signed(), Upsert(("k",))])

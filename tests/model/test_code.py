@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.canonical_json import MOST
-from tidemill.model.code import Walked, walked, walked_script
+from tidemill.model.code import CodeClosure, trace_code, trace_script
 
 TASK = '''
 import math
@@ -97,12 +97,12 @@ def forgotten():
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Walked]]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., CodeClosure]]:
     """Write the project with some texts replaced, import it anew, and walk one of its functions."""
     monkeypatch.syspath_prepend(str(tmp_path))
     versions = iter(range(1000))
 
-    def walk(*edits: tuple[str, str], function: str = "task") -> Walked:
+    def walk(*edits: tuple[str, str], function: str = "task") -> CodeClosure:
         root = tmp_path / f"v{next(versions)}"
         root.mkdir()
         for name, text in (("tasks", TASK), ("helpers", HELPERS), ("deep", DEEP)):
@@ -112,7 +112,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             sys.modules.pop(name, None)
         monkeypatch.syspath_prepend(str(root))
         importlib.invalidate_caches()
-        return walked(getattr(importlib.import_module("tasks"), function))
+        return trace_code(getattr(importlib.import_module("tasks"), function))
 
     yield walk
     for name in ("tasks", "helpers", "deep"):
@@ -143,23 +143,23 @@ OTHER = {
 
 
 @pytest.mark.parametrize("edit", SAME.values(), ids=list(SAME))
-def test_what_does_not_matter(project: Callable[..., Walked], edit: tuple[str, str]) -> None:
+def test_what_does_not_matter(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
     assert project(edit) == project()
 
 
 @pytest.mark.parametrize("edit", OTHER.values(), ids=list(OTHER))
-def test_what_matters(project: Callable[..., Walked], edit: tuple[str, str]) -> None:
+def test_what_matters(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
     assert project(edit) != project()
 
 
-def test_nothing_of_it_is_unseen_and_libraries_are_named_only(project: Callable[..., Walked]) -> None:
+def test_nothing_of_it_is_unseen_and_libraries_are_named_only(project: Callable[..., CodeClosure]) -> None:
     found = project()
     assert found.unseen == ()
     assert [p["name"] for p in found.pieces] == ["task", "clean", "strip", "total"]
     assert found.pieces[0]["uses"]["middle"] == ["library", "statistics:mean"]
 
 
-def test_what_has_no_plain_value_is_told_by_how_it_was_made(project: Callable[..., Walked]) -> None:
+def test_what_has_no_plain_value_is_told_by_how_it_was_made(project: Callable[..., CodeClosure]) -> None:
     before = project(function="connected")
     assert before.unseen == ()
     assert before != project(('Session("main")', 'Session("other")'), function="connected")
@@ -167,7 +167,7 @@ def test_what_has_no_plain_value_is_told_by_how_it_was_made(project: Callable[..
 
 
 def test_objects_in_constants_are_known_by_their_fields_and_by_the_code_of_their_class(
-    project: Callable[..., Walked],
+    project: Callable[..., CodeClosure],
 ) -> None:
     before = project(function="ruled")
     assert before != project(("Rule(3)", "Rule(4)"), function="ruled")
@@ -192,7 +192,7 @@ def both() -> int:
 INNER = One.Inner
 
 
-def test_what_another_module_made_is_told_by_the_statements_there(project: Callable[..., Walked]) -> None:
+def test_what_another_module_made_is_told_by_the_statements_there(project: Callable[..., CodeClosure]) -> None:
     for import_, used in (
         ("import clean, LOCK", "LOCK"),
         ("import clean, LOCK as MINE", "MINE"),
@@ -205,18 +205,18 @@ def test_what_another_module_made_is_told_by_the_statements_there(project: Calla
         assert before == project(*inside, ("OTHER_LOCK = [", "OTHER_LOCK = [1, "), function="connected")
 
 
-def test_of_a_module_that_is_passed_on_everything_counts(project: Callable[..., Walked]) -> None:
+def test_of_a_module_that_is_passed_on_everything_counts(project: Callable[..., CodeClosure]) -> None:
     inside = ("return CONNECTION.name", "return vars(helpers)")
     assert project(inside, function="connected") != project(inside, ("return 2", "return 20"), function="connected")
 
 
 def test_classes_of_one_name_are_told_apart() -> None:
-    texts = [p["text"] for p in walked(both).pieces]
+    texts = [p["text"] for p in trace_code(both).pieces]
     assert any("size = 1" in text for text in texts)
     assert not any("size = 2" in text for text in texts)
 
 
-def test_modules_imported_inside_a_function_count(project: Callable[..., Walked]) -> None:
+def test_modules_imported_inside_a_function_count(project: Callable[..., CodeClosure]) -> None:
     inside = (
         "    return CONNECTION.name",
         "    from deep import total\n    import json\n\n    return json, total([1])",
@@ -233,7 +233,7 @@ def lost() -> object:
 
 
 def test_an_import_that_cannot_be_found_is_unseen() -> None:
-    assert walked(lost).unseen == ("no_such_module_anywhere",)
+    assert trace_code(lost).unseen == ("no_such_module_anywhere",)
 
 
 def make(factor: object) -> Callable[[int], object]:
@@ -244,9 +244,9 @@ def make(factor: object) -> Callable[[int], object]:
 
 
 def test_what_a_function_closes_over_counts() -> None:
-    assert walked(make(2)) == walked(make(2))
-    assert walked(make(2)) != walked(make(3))
-    assert walked(make(object())).unseen == ("factor",)
+    assert trace_code(make(2)) == trace_code(make(2))
+    assert trace_code(make(2)) != trace_code(make(3))
+    assert trace_code(make(object())).unseen == ("factor",)
 
 
 TWO, THREE = make(2), make(3)
@@ -257,17 +257,17 @@ def two_and_three(x: int) -> object:
 
 
 def test_functions_made_by_one_definition_are_told_apart() -> None:
-    assert len(walked(two_and_three).pieces) == 3
+    assert len(trace_code(two_and_three).pieces) == 3
 
 
 def test_lambdas_and_partials() -> None:
     one, same = (lambda x: x + 1), (lambda  x:  x+1)  # fmt: skip
-    assert walked(one) == walked(same)  # all lambdas of a line count, since nothing tells which it is
-    assert walked(lambda x: x + 2) != walked(one)
-    assert walked(partial(_add, b=1)) == walked(partial(_add, b=1))
-    assert walked(partial(_add, b=1)) != walked(partial(_add, b=2))
-    assert walked(partial(map, _add)) != walked(partial(map, countdown))
-    assert not walked(partial(map, _add)).unseen
+    assert trace_code(one) == trace_code(same)  # all lambdas of a line count, since nothing tells which it is
+    assert trace_code(lambda x: x + 2) != trace_code(one)
+    assert trace_code(partial(_add, b=1)) == trace_code(partial(_add, b=1))
+    assert trace_code(partial(_add, b=1)) != trace_code(partial(_add, b=2))
+    assert trace_code(partial(map, _add)) != trace_code(partial(map, countdown))
+    assert not trace_code(partial(map, _add)).unseen
 
 
 def _add(a: int, b: int) -> int:
@@ -283,24 +283,24 @@ def countup(n: int) -> int:
 
 
 def test_functions_that_call_each_other_are_walked_once() -> None:
-    assert [p["name"] for p in walked(countdown).pieces] == ["countdown", "countup"]
-    assert walked(countdown) != walked(countup)
+    assert [p["name"] for p in trace_code(countdown).pieces] == ["countdown", "countup"]
+    assert trace_code(countdown) != trace_code(countup)
 
 
 def test_code_without_a_file_is_unseen() -> None:
     names: dict[str, Callable[[], int]] = {}
     exec("def f(): return 1", names)
-    assert walked(names["f"]).unseen == ("f",)
+    assert trace_code(names["f"]).unseen == ("f",)
 
 
-def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., Walked]) -> None:
+def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., CodeClosure]) -> None:
     project()
     text = "from helpers import clean\n\nprint(clean(1))  # shown\n"
-    before = walked_script(text, "report.py")
-    assert walked_script(text.replace("  # shown", ""), "report.py") == before
+    before = trace_script(text, "report.py")
+    assert trace_script(text.replace("  # shown", ""), "report.py") == before
     project(("row - OFFSET", "row + OFFSET"))
-    assert walked_script(text, "report.py") != before
-    assert walked_script("print(", "report.py").unseen == ("report.py: not Python",)
+    assert trace_script(text, "report.py") != before
+    assert trace_script("print(", "report.py").unseen == ("report.py: not Python",)
 
 
 def test_an_identity_is_the_same_in_every_process() -> None:
@@ -325,10 +325,10 @@ def remembers(key: str) -> object:
 
 
 def test_what_globals_hold_later_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = walked(remembers)
+    before = trace_code(remembers)
     monkeypatch.setitem(MEMO, "x", 1)
     monkeypatch.setitem(globals(), "MODEL", object())
-    assert walked(remembers) == before
+    assert trace_code(remembers) == before
 
 
 class Counted(list[int]):
@@ -353,7 +353,7 @@ def looks_up(key: int) -> object:
 
 def test_a_large_value_costs_nothing_and_is_told_by_how_it_was_made() -> None:
     Counted.taken = 0
-    found = walked(looks_up)
+    found = trace_code(looks_up)
     assert Counted.taken <= 4 * MOST
     assert len(json.dumps(found.pieces)) < 5_000
     texts = {piece["name"]: piece["text"] for piece in found.pieces}
@@ -365,6 +365,6 @@ def test_a_large_value_costs_nothing_and_is_told_by_how_it_was_made() -> None:
 def test_a_large_value_in_a_closure_is_unseen() -> None:
     held = LONG
     Counted.taken = 0
-    found = walked(lambda: held)
+    found = trace_code(lambda: held)
     assert Counted.taken <= 2 * MOST
     assert found.unseen == ("held",)

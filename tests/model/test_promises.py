@@ -6,12 +6,12 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import WorkflowError
-from tidemill.model.codec import promise_from_json, promise_to_json
-from tidemill.model.freshness_target import EVERY, Form, Promise
-from tidemill.model.targeted_workflow import inputs_of
-from tidemill.model.trigger import Lag
-from tidemill.planner.validation import broken_promises
-from tidemill.planner.workflow_graph import graph_of
+from tidemill.model.codec import target_from_json, target_to_json
+from tidemill.model.freshness_target import EVERY, DeliveryForm, FreshnessTarget
+from tidemill.model.targeted_workflow import find_inputs
+from tidemill.model.trigger import LagTrigger
+from tidemill.planner.validation import find_target_problems
+from tidemill.planner.workflow_graph import build_graph
 
 
 def search(scores: object = None, ranked: object = None, consistency: object = None) -> tm.Workflow:
@@ -32,16 +32,16 @@ def why(wf: tm.Workflow) -> str:
 
 def test_a_lag_is_for_all_inputs_or_for_each() -> None:
     (scores, ranked) = search("1 day", {"pages": "0s", "clicks": "2 days"}, "strict").declared().bindings
-    assert scores.triggers == (Lag("clicks", 86_400.0),)
-    assert ranked.triggers == (Lag("clicks", 172_800.0), Lag("pages", 0.0))
-    channel = search("1 day", consistency="strict").declared().channel("ranked")
+    assert scores.triggers == (LagTrigger("clicks", 86_400.0),)
+    assert ranked.triggers == (LagTrigger("clicks", 172_800.0), LagTrigger("pages", 0.0))
+    channel = search("1 day", consistency="strict").declared().find_channel("ranked")
     assert channel is not None
-    assert channel.promise == Promise({}, 0.0)
+    assert channel.promise == FreshnessTarget({}, 0.0)
 
 
 def test_a_table_derives_from_inputs_by_any_way() -> None:
-    assert inputs_of(search().declared(), "ranked") == {"pages", "clicks"}
-    assert inputs_of(search().declared(), "scores") == {"clicks"}
+    assert find_inputs(search().declared(), "ranked") == {"pages", "clicks"}
+    assert find_inputs(search().declared(), "scores") == {"clicks"}
 
 
 def test_an_input_that_no_data_come_from_is_refused() -> None:
@@ -71,25 +71,25 @@ def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> No
 
 
 def test_an_output_cannot_be_fresher_than_what_it_is_made_of_may_be() -> None:
-    (found,) = broken_promises(graph_of(search("1 day", "1 hour").declared()))
+    (found,) = find_target_problems(build_graph(search("1 day", "1 hour").declared()))
     assert (found.where, "3600 s by way of clicks > scores" in found.why) == ("ranked", True)
     assert "scores on the way by 86400 s; tighten the one or loosen the other" in found.why
-    assert broken_promises(graph_of(search("1 hour", "1 day").declared())) == []
+    assert find_target_problems(build_graph(search("1 hour", "1 day").declared())) == []
 
 
 def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
     wf = search()
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
-    (found,) = broken_promises(graph_of(wf.declared()))
+    (found,) = find_target_problems(build_graph(wf.declared()))
     assert "accepts monotone, but only base or strong can be made" in found.why
     with pytest.raises(WorkflowError, match="accepts names base, delta, monotone, not 'rows'"):
         wf.table("ranked", accepts=["rows"])
 
 
 def test_a_promise_can_be_kept_as_json() -> None:
-    promise = Promise({EVERY: 5.0, "a": 0.0}, 0.0, (Form.BASE,))
-    assert promise_from_json(promise_to_json(promise)) == promise
-    assert promise_to_json(Promise()) == {}
+    promise = FreshnessTarget({EVERY: 5.0, "a": 0.0}, 0.0, (DeliveryForm.BASE,))
+    assert target_from_json(target_to_json(promise)) == promise
+    assert target_to_json(FreshnessTarget()) == {}
 
 
 def split(lag: object) -> tm.Workflow:
@@ -103,14 +103,14 @@ def split(lag: object) -> tm.Workflow:
 
 def test_a_lag_may_differ_by_the_way_that_data_take() -> None:
     declared = split({"log > news": "0s", "other": "1 day"}).declared()
-    assert declared.bindings[-1].triggers == (Lag("log", 0.0), Lag("log", 86_400.0))
-    bounds = next(c.bounds for c in graph_of(declared).channels if c.name == "all")
+    assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 86_400.0))
+    bounds = next(c.bounds for c in build_graph(declared).channels if c.name == "all")
     assert bounds.staleness == {("log", "news"): 0, ("log", "other"): 86_400_000_000}
 
 
 def test_of_all_that_name_a_way_the_shortest_lag_holds() -> None:
     declared = split({"log": "1 hour", "news": "0s", "other": "1 day"}).declared()
-    assert declared.bindings[-1].triggers == (Lag("log", 0.0), Lag("log", 3_600.0))
+    assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 3_600.0))
 
 
 def test_a_way_that_no_data_take_is_refused() -> None:

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.model.block import BEGINNING, Block, Kind, Position, advance, arrive, place
-from tidemill.model.provenance import NAMED, NOTHING, Provenance, applicable, applied, union
+from tidemill.model.block import (
+    BEGINNING,
+    Block,
+    BlockKind,
+    ChannelPosition,
+    advance_position,
+    assign_version,
+    link_block,
+)
+from tidemill.model.provenance import NAMED, NOTHING, Provenance, apply_delta, is_applicable, merge_provenances
 from tidemill.model.schema import Schema
 from tidemill.model.time import Timeline
 
@@ -19,7 +27,7 @@ TIME = Timeline({"crawl": [SUN_3PM, MON_8AM, TUE_11AM, TUE_5PM, WED_2PM], "score
 
 
 def snapshot(crawl: int, *scores: int) -> Provenance:
-    return Provenance.of({CRAWL: [crawl], SCORE: scores})
+    return Provenance.from_pathways({CRAWL: [crawl], SCORE: scores})
 
 
 @pytest.mark.parametrize(
@@ -32,7 +40,11 @@ def snapshot(crawl: int, *scores: int) -> Provenance:
     ],
 )
 def test_start_end_and_consistency(provenance: Provenance, start: int, end: int, consistent: bool) -> None:
-    assert (provenance.start(), provenance.end(TIME), provenance.consistent(TIME)) == (start, end, consistent)
+    assert (provenance.find_start(), provenance.find_end(TIME), provenance.is_consistent(TIME)) == (
+        start,
+        end,
+        consistent,
+    )
 
 
 def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
@@ -42,8 +54,8 @@ def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
     reached = []
     for since, upto, score in steps:
         source, target = snapshot(since, score), snapshot(upto, score)
-        assert applicable(base, source, target)
-        base = applied(base, source, target)
+        assert is_applicable(base, source, target)
+        base = apply_delta(base, source, target)
         reached.append(base)
     assert reached == [
         snapshot(MON_8AM, MON_1AM),
@@ -55,25 +67,27 @@ def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
 
 def test_a_delta_that_starts_elsewhere_does_not_apply() -> None:
     base = snapshot(MON_8AM, MON_1AM)
-    assert not applicable(base, snapshot(TUE_11AM, MON_1AM), snapshot(TUE_5PM, MON_1AM))
+    assert not is_applicable(base, snapshot(TUE_11AM, MON_1AM), snapshot(TUE_5PM, MON_1AM))
 
 
 def test_a_one_sided_union_leaves_the_other_pathway_alone() -> None:
-    base = Provenance.of({("a",): [9], ("b",): [9]})
-    source, target = Provenance.of({("b",): [9]}), Provenance.of({("b",): [10]})
-    assert applicable(base, source, target)
-    assert applied(base, source, target) == Provenance.of({("a",): [9], ("b",): [10]})
+    base = Provenance.from_pathways({("a",): [9], ("b",): [9]})
+    source, target = Provenance.from_pathways({("b",): [9]}), Provenance.from_pathways({("b",): [10]})
+    assert is_applicable(base, source, target)
+    assert apply_delta(base, source, target) == Provenance.from_pathways({("a",): [9], ("b",): [10]})
 
 
 def test_a_repair_that_brings_no_new_input_is_progress() -> None:
     mixed = snapshot(WED_2PM, MON_1AM, WED_1AM)
-    assert mixed.precedes(snapshot(WED_2PM, WED_1AM), TIME)
-    assert not snapshot(WED_2PM, WED_1AM).precedes(mixed, TIME)
-    assert not mixed.precedes(mixed, TIME)
+    assert mixed.is_before(snapshot(WED_2PM, WED_1AM), TIME)
+    assert not snapshot(WED_2PM, WED_1AM).is_before(mixed, TIME)
+    assert not mixed.is_before(mixed, TIME)
 
 
 def test_reading_through_a_derived_channel_lengthens_the_pathway() -> None:
-    assert Provenance.of({("articles",): [3]}).through("templates") == Provenance.of({("articles", "templates"): [3]})
+    assert Provenance.from_pathways({("articles",): [3]}).append_channel("templates") == Provenance.from_pathways(
+        {("articles", "templates"): [3]}
+    )
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=120))
@@ -82,17 +96,17 @@ def test_a_table_extended_for_long_names_few_versions_and_decides_as_if_it_named
     base = snapshot(1000, lookups[0])
     for crawl, score in enumerate(lookups, 1001):
         source, target = snapshot(crawl - 1, score), snapshot(crawl, score)
-        assert applicable(base, source, target)
-        base = applied(base, source, target)
+        assert is_applicable(base, source, target)
+        base = apply_delta(base, source, target)
     assert len(base[SCORE]) <= NAMED
-    assert base.end_of(SCORE, time) == min(time.end("score", v) for v in lookups)
+    assert base.find_pathway_end(SCORE, time) == min(time.find_end("score", v) for v in lookups)
     assert (min(base[SCORE]), max(base[SCORE])) == (min(lookups), max(lookups))
     repaired = snapshot(1000 + len(lookups), 400)
-    assert base.precedes(repaired, time) == (min(lookups) < 400)
+    assert base.is_before(repaired, time) == (min(lookups) < 400)
 
 
 versions = st.frozensets(st.integers(1, 9), max_size=3)
-provenances = st.dictionaries(st.sampled_from([("a",), ("b",), ("a", "t")]), versions).map(Provenance.of)
+provenances = st.dictionaries(st.sampled_from([("a",), ("b",), ("a", "t")]), versions).map(Provenance.from_pathways)
 
 
 @given(provenances)
@@ -102,30 +116,32 @@ def test_json_keeps_everything(provenance: Provenance) -> None:
 
 @given(provenances, provenances)
 def test_anything_applies_to_the_empty_first_base(source: Provenance, target: Provenance) -> None:
-    assert applicable(NOTHING, source, target)
-    assert applied(NOTHING, source, target) == target
+    assert is_applicable(NOTHING, source, target)
+    assert apply_delta(NOTHING, source, target) == target
 
 
 @given(st.lists(provenances))
 def test_union_reflects_all(parts: list[Provenance]) -> None:
-    whole = union(parts)
+    whole = merge_provenances(parts)
     assert all(part[p] <= whole[p] for part in parts for p in part.pathways)
 
 
 def test_blocks_of_an_input_channel_date_its_content() -> None:
-    schema = Schema.parse("a int")
+    schema = Schema.from_ddl("a int")
     position = BEGINNING
     for seq, version in ((1, 100), (3, 170)):
-        block = arrive(position, Block(seq, "in", seq, Kind.DELTA, schema, identity=f"i{seq}"), version)
-        placed = place(position, block)
+        block = assign_version(position, Block(seq, "in", seq, BlockKind.DELTA, schema, identity=f"i{seq}"), version)
+        placed = link_block(position, block)
         assert placed.since == position.seq
-        position = advance(position, placed)
+        position = advance_position(position, placed)
         assert (placed.reached, placed.content) == (position.reached, position.content)
-    assert position.reached == Provenance.of({("in",): [170]})
+    assert position.reached == Provenance.from_pathways({("in",): [170]})
 
 
 def test_a_base_forgets_what_was_before() -> None:
-    schema = Schema.parse("a int")
-    target = Provenance.of({("in",): [5]})
-    after = advance(Position(4, snapshot(1, 2), "x"), Block(9, "c", 5, Kind.BASE, schema, target=target, identity="i"))
-    assert after == Position(5, target, "i")
+    schema = Schema.from_ddl("a int")
+    target = Provenance.from_pathways({("in",): [5]})
+    after = advance_position(
+        ChannelPosition(4, snapshot(1, 2), "x"), Block(9, "c", 5, BlockKind.BASE, schema, target=target, identity="i")
+    )
+    assert after == ChannelPosition(5, target, "i")

@@ -21,8 +21,8 @@ from tidemill.model.schema import Schema
     ],
 )
 def test_equal_types_are_equal(one: str, other: str) -> None:
-    assert Schema.parse(one) == Schema.parse(other)
-    assert Schema.parse(str(Schema.parse(one))) == Schema.parse(one)
+    assert Schema.from_ddl(one) == Schema.from_ddl(other)
+    assert Schema.from_ddl(str(Schema.from_ddl(one))) == Schema.from_ddl(one)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_equal_types_are_equal(one: str, other: str) -> None:
 )
 def test_what_is_no_schema(ddl: str) -> None:
     with pytest.raises(ValueError, match="schema|unsupported|twice|decimal"):
-        Schema.parse(ddl)
+        Schema.from_ddl(ddl)
 
 
 def test_differences_are_told() -> None:
-    assert Schema.parse("a int, b int").difference(Schema.parse("a int, b string, c date")) == (
+    assert Schema.from_ddl("a int, b int").describe_difference(Schema.from_ddl("a int, b string, c date")) == (
         "column b is INT, not STRING; column c is missing"
     )

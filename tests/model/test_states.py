@@ -17,20 +17,20 @@ from tidemill.model.states import DatasetState as D
 
 @pytest.mark.parametrize(("before", "after"), list(product(R, R)))
 def test_a_run_moves_as_the_table_says_and_in_no_other_way(before: R, after: R) -> None:
-    if after in ACTIONS.after(before):
-        ACTIONS.check(before, after)
+    if after in ACTIONS.list_targets(before):
+        ACTIONS.check_transition(before, after)
     else:
         with pytest.raises(IllegalMove, match=f"{before} cannot become {after}"):
-            ACTIONS.check(before, after)
+            ACTIONS.check_transition(before, after)
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(D, D)))
 def test_a_dataset_moves_as_the_table_says_and_in_no_other_way(before: D, after: D) -> None:
-    if after in DATASETS.after(before):
-        assert Dataset(before).moved(after) == Dataset(after, version=1)
+    if after in DATASETS.list_targets(before):
+        assert Dataset(before).transition_to(after) == Dataset(after, version=1)
     else:
         with pytest.raises(IllegalMove, match="from there it can become"):
-            Dataset(before).moved(after)
+            Dataset(before).transition_to(after)
 
 
 def test_the_tables_name_no_move_twice() -> None:
@@ -40,28 +40,28 @@ def test_the_tables_name_no_move_twice() -> None:
 
 
 def test_every_live_run_can_be_killed_and_what_has_ended_stays_so() -> None:
-    assert {s for s in R if R.KILLED in ACTIONS.after(s)} == {*TO_COME, *UNDER_WAY}
+    assert {s for s in R if R.KILLED in ACTIONS.list_targets(s)} == {*TO_COME, *UNDER_WAY}
     for ended in (R.FINISHED, R.FAILED, R.KILLED):
-        assert ACTIONS.after(ended) == ()
+        assert ACTIONS.list_targets(ended) == ()
 
 
 def test_what_is_being_deleted_is_never_rescued() -> None:
-    assert set(DATASETS.after(D.DELETING)) == {D.DELETING, D.DELETED}
+    assert set(DATASETS.list_targets(D.DELETING)) == {D.DELETING, D.DELETED}
     with pytest.raises(IllegalMove, match="make it again"):
-        Dataset(D.DELETING).wanted(leaf=True)
+        Dataset(D.DELETING).retain_dataset(leaf=True)
 
 
 def test_what_somebody_reads_goes_when_the_last_has_read_it() -> None:
-    dataset = Dataset(D.STORED).claimed().claimed().evicted()
+    dataset = Dataset(D.STORED).add_claim().add_claim().mark_for_eviction()
     assert dataset.state is D.STORED_TO_DELETE
-    assert dataset.released().state is D.STORED_TO_DELETE
-    assert dataset.released().released().state is D.PROCESSING
+    assert dataset.release_claim().state is D.STORED_TO_DELETE
+    assert dataset.release_claim().release_claim().state is D.PROCESSING
 
 
 @pytest.mark.parametrize("state", sorted(set(D) - {D.STORED}))
 def test_only_what_is_stored_makes_room(state: D) -> None:
     with pytest.raises(IllegalMove, match="choose another"):
-        Dataset(state).evicted()
+        Dataset(state).mark_for_eviction()
 
 
 class OneDataset(RuleBasedStateMachine):
@@ -75,7 +75,7 @@ class OneDataset(RuleBasedStateMachine):
         self.lost = False
 
     def move(self, after: D) -> None:
-        self.dataset = self.dataset.moved(after)
+        self.dataset = self.dataset.transition_to(after)
 
     @precondition(lambda self: self.dataset.state in PRODUCED)
     @rule(succeeds=st.booleans())
@@ -88,25 +88,25 @@ class OneDataset(RuleBasedStateMachine):
     @precondition(lambda self: self.dataset.state in READABLE | PRODUCED)
     @rule()
     def claim(self) -> None:
-        self.dataset = self.dataset.claimed()
+        self.dataset = self.dataset.add_claim()
         self.readers += 1
 
     @precondition(lambda self: self.readers and self.dataset.state in READABLE)
     @rule()
     def release(self) -> None:
-        self.dataset = self.dataset.released()
+        self.dataset = self.dataset.release_claim()
         self.readers -= 1
 
     @precondition(lambda self: self.dataset.state is D.STORED and not self.dataset.pinned)
     @rule()
     def evict(self) -> None:
-        self.dataset = self.dataset.evicted()
+        self.dataset = self.dataset.mark_for_eviction()
 
     @precondition(lambda self: self.dataset.state is D.STORED and self.dataset.pinned)
     @rule()
     def evict_what_is_pinned(self) -> None:
         with pytest.raises(IllegalMove, match="unpin it first"):
-            self.dataset.evicted()
+            self.dataset.mark_for_eviction()
 
     @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))
     @rule()
@@ -120,7 +120,7 @@ class OneDataset(RuleBasedStateMachine):
     @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))
     @rule(leaf=st.booleans())
     def want(self, leaf: bool) -> None:
-        self.dataset = self.dataset.wanted(leaf=leaf)
+        self.dataset = self.dataset.retain_dataset(leaf=leaf)
         self.kept = self.kept or leaf
 
     @precondition(lambda self: self.dataset.state is D.PROCESSING)

@@ -19,13 +19,13 @@ from tidemill.model.window import Between, Extent, GroupKey, Unit, Window
     ],
 )
 def test_extents(text: str, unit: Unit, amount: int) -> None:
-    assert Extent.parse(text) == Extent(unit, amount)
+    assert Extent.from_text(text) == Extent(unit, amount)
 
 
 @pytest.mark.parametrize("text", ["", "5", "five tokens", "-1 tokens", "1.5 tokens", "3 weeks of rain"])
 def test_what_is_no_extent_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it like '30s', '5 tokens' or '2 waves'"):
-        Extent.parse(text)
+        Extent.from_text(text)
 
 
 @pytest.mark.parametrize(
@@ -46,34 +46,34 @@ def test_what_is_no_extent_is_refused(text: str) -> None:
     ],
 )
 def test_groups(text: str, row: dict[str, object], value: object) -> None:
-    key = GroupKey.parse(text)
-    assert key.of(row[key.column]) == value
-    hash(key.of(row[key.column]))
+    key = GroupKey.from_text(text)
+    assert key.extract_value(row[key.column_name]) == value
+    hash(key.extract_value(row[key.column_name]))
 
 
 @pytest.mark.parametrize("text", ["", "a b", "first(tags)", "/user//name", "as-set()"])
 def test_what_cannot_be_grouped_by_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cannot group by"):
-        GroupKey.parse(text)
+        GroupKey.from_text(text)
 
 
 @pytest.mark.parametrize(
     ("window", "problem"),
     [
-        (Window.of("0 waves", "1 token"), "size of a window must be more than nothing"),
-        (Window.of("1 token", "0 s"), "step of a window must be more than nothing"),
-        (Window.of("5 tokens", "1 token", timeout=2), "only a window whose step is in time can have a timeout"),
-        (Window.of(Between("done"), timeout=2), "only a window whose step is in time can have a timeout"),
-        (Window.of("5s", "1s", timeout=0.5), "a timeout is a number of steps from 1 on, not 0.5"),
-        (Window.of("5s", "1s", at_least=0), "a window has at least 1 event, not 0"),
-        (Window.of("2 tokens", "1s", at_least=3), "a window of 2 tokens never has 3"),
+        (Window.from_text("0 waves", "1 token"), "size of a window must be more than nothing"),
+        (Window.from_text("1 token", "0 s"), "step of a window must be more than nothing"),
+        (Window.from_text("5 tokens", "1 token", timeout=2), "only a window whose step is in time can have a timeout"),
+        (Window.from_text(Between("done"), timeout=2), "only a window whose step is in time can have a timeout"),
+        (Window.from_text("5s", "1s", timeout=0.5), "a timeout is a number of steps from 1 on, not 0.5"),
+        (Window.from_text("5s", "1s", at_least=0), "a window has at least 1 event, not 0"),
+        (Window.from_text("2 tokens", "1s", at_least=3), "a window of 2 tokens never has 3"),
     ],
 )
 def test_windows_that_make_no_sense(window: Window, problem: str) -> None:
-    assert [p for p in window.problems() if problem in p] == window.problems() != []
+    assert [p for p in window.find_problems() if problem in p] == window.find_problems() != []
 
 
 def test_sensible_windows_have_no_problems() -> None:
-    assert Window.of("30s", "1s", timeout=1.5, by=["user"]).problems() == []
-    assert Window.of("10 minutes", at_least=2).problems() == []
-    assert Window.of(Between("x")).problems() == []
+    assert Window.from_text("30s", "1s", timeout=1.5, by=["user"]).find_problems() == []
+    assert Window.from_text("10 minutes", at_least=2).find_problems() == []
+    assert Window.from_text(Between("x")).find_problems() == []

@@ -9,8 +9,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import WorkflowError
-from tidemill.model.block import Kind
-from tidemill.model.task import Mode
+from tidemill.model.block import BlockKind
+from tidemill.model.task import ReadMode
 
 
 def here() -> int:
@@ -42,8 +42,8 @@ def test_a_good_workflow_is_taken_as_it_is() -> None:
     wf.sql("counted", "SELECT y, count(*) AS n FROM copied GROUP BY y")
     model = wf.declared()
     assert [b.name for b in model.bindings] == ["copied", "counted"]
-    assert [(r.port, r.mode) for r in model.bindings[1].tasks[0].reads] == [("copied", Mode.ALL)]
-    assert model.bindings[1].tasks[0].writes[0].kind is Kind.BASE
+    assert [(r.port, r.mode) for r in model.bindings[1].tasks[0].reads] == [("copied", ReadMode.ALL)]
+    assert model.bindings[1].tasks[0].writes[0].kind is BlockKind.BASE
 
 
 def test_the_line_is_the_declaration() -> None:
@@ -108,7 +108,7 @@ def test_a_task_may_read_its_own_state() -> None:
     def dedupe(a: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
         return {"out": a, "seen": a}
 
-    assert wf.declared().bindings[0].tasks[0].states == {"seen"}
+    assert wf.declared().bindings[0].tasks[0].state_ports == {"seen"}
 
 
 def test_conflicting_writers() -> None:
@@ -201,7 +201,7 @@ def test_flows_bind_to_channels_and_nest() -> None:
         ("first.cleaned", "a", "half"),
         ("second.cleaned", "half", "done"),
     ]
-    assert binding.read_through == {"half"}
+    assert binding.intermediate_channels == {"half"}
 
 
 def test_unknown_ports() -> None:
@@ -273,7 +273,7 @@ def test_only_strictness_refuses_batch(query: str, refresh: str) -> None:
     wf = tm.Workflow("w")
     wf.input("a", "x int, y string")
     wf.sql("q", query, refresh=refresh)
-    (task,) = wf.declared().tasks()
+    (task,) = wf.declared().list_tasks()
     assert task.refresh == refresh
 
 

@@ -12,7 +12,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tidemill.algebra import reference
-from tidemill.model.block import BEGINNING, Block, File, Kind, Origin, Position, advance, place
+from tidemill.model.block import (
+    BEGINNING,
+    Block,
+    BlockKind,
+    BlockOrigin,
+    ChannelPosition,
+    DataFile,
+    advance_position,
+    link_block,
+)
 from tidemill.model.change import (
     COUNT,
     DELETED,
@@ -28,12 +37,12 @@ from tidemill.model.change import (
 )
 from tidemill.model.schema import Schema
 
-CONTENT = Schema.parse(
+CONTENT = Schema.from_ddl(
     "k int, s string, f double, d decimal(10, 2), t timestamp, day date, b binary, a array<int>, "
     "o struct<x: int, y: string>"
 )
-PLAIN = CONTENT.select(n for n in CONTENT.names if n not in ("a", "o"))
-TOTALS = Schema.parse("k int, name string, n bigint, amount decimal(12, 2)")
+PLAIN = CONTENT.select_fields(n for n in CONTENT.names if n not in ("a", "o"))
+TOTALS = Schema.from_ddl("k int, name string, n bigint, amount decimal(12, 2)")
 
 
 def top_merge(base: Rows, delta: Rows) -> Rows:
@@ -47,12 +56,12 @@ def top_chain(first: Rows, second: Rows) -> Rows:
 
 
 def top_diff(before: Rows, after: Rows) -> Rows:
-    if reference.same(before, after):
+    if reference.is_same_bag(before, after):
         return []
     return after or [{"k": before[0]["k"], "tag": "", "score": None}]
 
 
-TAGS = Schema.parse("k int, tag string, score bigint")
+TAGS = Schema.from_ddl("k int, tag string, score bigint")
 CUSTOM = Custom(("k",), top_merge, top_chain, top_diff)
 
 KINDS: dict[str, tuple[Updates, Schema]] = {
@@ -91,7 +100,7 @@ def rows_of(schema: Schema, most: int = 4) -> st.SearchStrategy[Rows]:
 
 
 def one_per_key(updates: Updates, rows: Rows) -> Rows:
-    return list({tuple(reference.freeze(r[k]) for k in updates.key): r for r in rows}.values())
+    return list({tuple(reference.to_hashable(r[k]) for k in updates.key): r for r in rows}.values())
 
 
 @st.composite
@@ -158,7 +167,7 @@ class History:
         return sorted(self.content)
 
 
-Write = Callable[[int, Rows, Schema], tuple[File, ...]]
+Write = Callable[[int, Rows, Schema], tuple[DataFile, ...]]
 
 
 @st.composite
@@ -173,7 +182,7 @@ def histories(
         rows: Rows = []
         if what == "delta":
             rows = draw(deltas(updates, schema, content))
-            content = reference.merge(updates, content, rows)
+            content = reference.merge_rows(updates, content, rows)
         elif what == "base":
             rows = draw(contents(updates, schema))
             if isinstance(updates, Append):
@@ -185,25 +194,27 @@ def histories(
 
 def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], write: Write) -> History:
     """Lay the steps out as blocks, as commits would, and keep what each point should hold."""
-    first = Block(0, "c", 0, Kind.BASE, schema, origin=Origin.FIRST)
+    first = Block(0, "c", 0, BlockKind.BASE, schema, origin=BlockOrigin.FIRST)
     blocks, data, content = [first], {0: []}, {0: []}
-    position: Position = BEGINNING
+    position: ChannelPosition = BEGINNING
     for number, (what, rows) in enumerate(steps, start=1):
         if what == "cancelled":
             continue
         if what == "compaction":
             held = content[position.seq]
-            if not any(b.kind is Kind.BASE and b.seq == position.seq for b in blocks):
-                blocks.append(Block(number, "c", position.seq, Kind.BASE, schema, files=write(number, held, schema)))
+            if not any(b.kind is BlockKind.BASE and b.seq == position.seq for b in blocks):
+                blocks.append(
+                    Block(number, "c", position.seq, BlockKind.BASE, schema, files=write(number, held, schema))
+                )
                 data[number] = held
             continue
-        kind = Kind.DELTA if what == "delta" else Kind.BASE
-        physical = updates.delta_schema(schema) if kind is Kind.DELTA else schema
+        kind = BlockKind.DELTA if what == "delta" else BlockKind.BASE
+        physical = updates.build_delta_schema(schema) if kind is BlockKind.DELTA else schema
         files = write(number, rows, physical)
-        block = place(position, Block(number, "c", number, kind, schema, updates=updates, files=files))
+        block = link_block(position, Block(number, "c", number, kind, schema, updates=updates, files=files))
         before = content[position.seq]
-        position = advance(position, block)
-        content[number] = reference.merge(updates, before, rows) if kind is Kind.DELTA else rows
+        position = advance_position(position, block)
+        content[number] = reference.merge_rows(updates, before, rows) if kind is BlockKind.DELTA else rows
         blocks.append(block)
         data[number] = rows
     return History(updates, schema, tuple(blocks), data, content, _chains(updates, blocks, data))
@@ -211,12 +222,12 @@ def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], writ
 
 def _chains(updates: Updates, blocks: list[Block], data: dict[int, Rows]) -> dict[tuple[int, int], Rows]:
     found: dict[tuple[int, int], Rows] = {}
-    links = {b.since: b for b in blocks if b.kind is Kind.DELTA and b.since is not None}
+    links = {b.since: b for b in blocks if b.kind is BlockKind.DELTA and b.since is not None}
     for start in {b.seq for b in blocks}:
         at, rows = start, None
         while at in links:
             block = links[at]
-            rows = data[block.id] if rows is None else reference.chain(updates, rows, data[block.id])
+            rows = data[block.id] if rows is None else reference.chain_deltas(updates, rows, data[block.id])
             found[start, block.seq] = rows
             at = block.seq
     return found

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.oracle.histories import CUSTOM, KINDS, TAGS, contents, deltas, top_chain, top_diff, top_merge
 
 import tidemill as tm
-from tidemill.algebra.convert import CONVERSIONS, convert
-from tidemill.algebra.reference import chain, diff, merge, same
+from tidemill.algebra.convert import CONVERSIONS, convert_rows
+from tidemill.algebra.reference import chain_deltas, diff_contents, is_same_bag, merge_rows
 from tidemill.errors import WorkflowError
 from tidemill.model.change import COUNT, Rows, Signed, Updates
 from tidemill.model.schema import Schema
@@ -61,44 +61,51 @@ every_kind = pytest.mark.parametrize("name", EVERY)
 @given(data=st.data())
 def test_what_conversions_give_is_what_the_reference_says(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
-    after = merge(updates, base, delta)
-    assert same(convert(delta, "weak", "base", updates, base), after)
-    strong = diff(Signed(), base, after)
-    assert same(convert(after, "base", "strong", updates, base), strong)
-    assert same(_net(convert(delta, "weak", "strong", updates, base)), strong)
-    assert same(convert(strong, "strong", "base", updates, base), after)
-    for weak in (convert(after, "base", "weak", updates, base), convert(strong, "strong", "weak", updates, base)):
-        assert same(merge(updates, base, weak), after)
+    after = merge_rows(updates, base, delta)
+    assert is_same_bag(convert_rows(delta, "weak", "base", updates, base), after)
+    strong = diff_contents(Signed(), base, after)
+    assert is_same_bag(convert_rows(after, "base", "strong", updates, base), strong)
+    assert is_same_bag(_net(convert_rows(delta, "weak", "strong", updates, base)), strong)
+    assert is_same_bag(convert_rows(strong, "strong", "base", updates, base), after)
+    for weak in (
+        convert_rows(after, "base", "weak", updates, base),
+        convert_rows(strong, "strong", "weak", updates, base),
+    ):
+        assert is_same_bag(merge_rows(updates, base, weak), after)
 
 
 @every_kind
 @given(data=st.data())
 def test_a_detour_leads_to_the_same_place(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
-    given = {"base": merge(updates, base, delta)}
-    given["strong"] = convert(given["base"], "base", "strong", updates, base)
-    given["weak"] = convert(given["base"], "base", "weak", updates, base)  # one of many deltas that lead there
+    given = {"base": merge_rows(updates, base, delta)}
+    given["strong"] = convert_rows(given["base"], "base", "strong", updates, base)
+    given["weak"] = convert_rows(given["base"], "base", "weak", updates, base)  # one of many deltas that lead there
     for source, to in CONVERSIONS:
         (between,) = {"base", "strong", "weak"} - {source, to}
-        first = convert(given[source], source, between, updates, base)  # type: ignore[arg-type]
-        detour = convert(first, between, to, updates, base)  # type: ignore[arg-type]
-        direct = convert(given[source], source, to, updates, base)
-        assert same(_net(detour), _net(direct)) if to == "strong" else same(detour, direct), (source, between, to)
+        first = convert_rows(given[source], source, between, updates, base)  # type: ignore[arg-type]
+        detour = convert_rows(first, between, to, updates, base)  # type: ignore[arg-type]
+        direct = convert_rows(given[source], source, to, updates, base)
+        assert is_same_bag(_net(detour), _net(direct)) if to == "strong" else is_same_bag(detour, direct), (
+            source,
+            between,
+            to,
+        )
 
 
 @pytest.mark.parametrize("name", DEFINED)
 @given(data=st.data())
 def test_composed_functions_do_what_the_given_ones_do(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
-    after = merge(CUSTOM, base, delta)
-    assert same(merge(updates, base, delta), after)
-    assert same(diff(updates, base, after), diff(CUSTOM, base, after))
-    check_laws(updates, base, [delta, [], diff(updates, after, base)])
+    after = merge_rows(CUSTOM, base, delta)
+    assert is_same_bag(merge_rows(updates, base, delta), after)
+    assert is_same_bag(diff_contents(updates, base, after), diff_contents(CUSTOM, base, after))
+    check_laws(updates, base, [delta, [], diff_contents(updates, after, base)])
 
 
 def test_contracting_needs_no_content_before() -> None:
     signed: Rows = [{"k": 1, "v": 2, COUNT: 1}, {"k": 1, "v": 1, COUNT: -1}, {"k": 2, "v": 5, COUNT: -1}]
-    assert convert(signed, "strong", "weak", tm.Upsert(("k",)), []) == [
+    assert convert_rows(signed, "strong", "weak", tm.Upsert(("k",)), []) == [
         {"k": 1, "v": 2, "_deleted": False},
         {"k": 2, "v": None, "_deleted": True},
     ]
@@ -106,7 +113,7 @@ def test_contracting_needs_no_content_before() -> None:
 
 def test_what_it_is_already_stays() -> None:
     rows: Rows = [{"k": 1}]
-    assert convert(rows, "weak", "weak", tm.Append(), []) is rows
+    assert convert_rows(rows, "weak", "weak", tm.Append(), []) is rows
 
 
 @pytest.mark.parametrize(
@@ -139,14 +146,14 @@ def test_a_delta_may_have_columns_of_its_own() -> None:
         return [{"k": rows[0]["k"], "step": sum(r["step"] for r in rows)}]
 
     counter = tm.custom(["k"], merge=stepped, diff=steps, chain=both, delta="k int, step int")
-    assert counter.delta == Schema.parse("k int, step int")
+    assert counter.delta == Schema.from_ddl("k int, step int")
     step: Rows = [{"k": 1, "step": 2}]
-    assert same(
-        convert(step, "weak", "strong", counter, [{"k": 1, "n": 1}]),
+    assert is_same_bag(
+        convert_rows(step, "weak", "strong", counter, [{"k": 1, "n": 1}]),
         [{"k": 1, "n": 3, COUNT: 1}, {"k": 1, "n": 1, COUNT: -1}],
     )
-    assert chain(counter, step, step) == [{"k": 1, "step": 4}]
+    assert chain_deltas(counter, step, step) == [{"k": 1, "step": 4}]
 
 
 def _net(signed: Rows) -> Rows:
-    return chain(Signed(), signed, [])
+    return chain_deltas(Signed(), signed, [])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle.histories import KINDS, contents, deltas
 
-from tidemill.algebra.reference import chain, diff, merge, same
+from tidemill.algebra.reference import chain_deltas, diff_contents, is_same_bag, merge_rows
 from tidemill.model.change import Append
 
 every_kind = pytest.mark.parametrize("name", KINDS)
@@ -19,9 +19,11 @@ def test_merging_twice_is_merging_the_chain(name: str, data: st.DataObject) -> N
     updates, schema = KINDS[name]
     base = data.draw(contents(updates, schema))
     first = data.draw(deltas(updates, schema, base))
-    between = merge(updates, base, first)
+    between = merge_rows(updates, base, first)
     second = data.draw(deltas(updates, schema, between))
-    assert same(merge(updates, between, second), merge(updates, base, chain(updates, first, second)))
+    assert is_same_bag(
+        merge_rows(updates, between, second), merge_rows(updates, base, chain_deltas(updates, first, second))
+    )
 
 
 @every_kind
@@ -32,10 +34,13 @@ def test_chain_is_associative(name: str, data: st.DataObject) -> None:
     three = []
     for _ in range(3):
         three.append(data.draw(deltas(updates, schema, content)))
-        content = merge(updates, content, three[-1])
+        content = merge_rows(updates, content, three[-1])
     a, b, c = three
-    left, right = chain(updates, chain(updates, a, b), c), chain(updates, a, chain(updates, b, c))
-    assert same(map(_plain, left), map(_plain, right))
+    left, right = (
+        chain_deltas(updates, chain_deltas(updates, a, b), c),
+        chain_deltas(updates, a, chain_deltas(updates, b, c)),
+    )
+    assert is_same_bag(map(_plain, left), map(_plain, right))
 
 
 @every_kind
@@ -46,7 +51,7 @@ def test_diff_inverts_merge(name: str, data: st.DataObject) -> None:
     after = data.draw(contents(updates, schema))
     if isinstance(updates, Append):
         after = before + after
-    assert same(merge(updates, before, diff(updates, before, after)), after)
+    assert is_same_bag(merge_rows(updates, before, diff_contents(updates, before, after)), after)
 
 
 @every_kind
@@ -54,12 +59,12 @@ def test_diff_inverts_merge(name: str, data: st.DataObject) -> None:
 def test_diff_of_equal_contents_is_empty(name: str, data: st.DataObject) -> None:
     updates, schema = KINDS[name]
     content = data.draw(contents(updates, schema))
-    assert diff(updates, content, list(reversed(content))) == []
+    assert diff_contents(updates, content, list(reversed(content))) == []
 
 
 def test_an_append_channel_cannot_lose_rows() -> None:
     with pytest.raises(ValueError, match="taken away"):
-        diff(Append(), [{"a": 1}, {"a": 1}], [{"a": 1}])
+        diff_contents(Append(), [{"a": 1}, {"a": 1}], [{"a": 1}])
 
 
 def _plain(row: dict[str, object]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from tests.oracle.queries.case import Scale
 from tests.oracle.queries.histories import Input, Insert
 from tests.oracle.queries.world import check
 
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Signed, Upsert
 
 
@@ -37,7 +37,7 @@ def test_a_row_moves_between_the_partners_of_an_outer_join(spark: SparkSession) 
         [Insert("a", [{"id": 1, "k": 1}, {"id": 2, "k": None}]), Insert("b", [{"k": 1, "s": "x"}, {"k": 2, "s": "y"}])],
         [Insert("a", [{"id": 1, "k": 2, "_deleted": False}, {"id": 2, "k": None, "_deleted": True}])],
         [Insert("b", [{"k": 2, "s": "late"}, {"k": 2, "s": "late"}])],
-        [Insert("a", [{"id": 3, "k": 1}], Kind.BASE)],
+        [Insert("a", [{"id": 3, "k": 1}], BlockKind.BASE)],
     ]
     check(spark, queries, inputs, history)
 

@@ -20,13 +20,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Difference, Snapshot, View, blocks_of, chain, snapshot
-from tidemill.spark.local.batches import ROWS, Held
-from tidemill.spark.local.block_reader import Holder
-from tidemill.spark.view_reader import Reader
+from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View, build_chain, build_snapshot, list_blocks
+from tidemill.spark.local.batches import ROWS, LocalBatch
+from tidemill.spark.local.block_reader import LocalBlockReader
+from tidemill.spark.view_reader import ViewReader
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 _fresh = count()
@@ -44,11 +44,11 @@ def test_every_view_equals_the_reference(
     tmp_path: Path,
 ) -> None:
     driver = data.draw(st.sampled_from([0, ROWS]), label="rows that the driver reads")
-    reader = Reader(spark, locate=lambda path: path, little=lambda content, change: little, driver=driver)
+    reader = ViewReader(spark, locate=lambda path: path, little=lambda content, change: little, driver=driver)
     directory = tmp_path / str(next(_fresh))
     directory.mkdir()
 
-    def write(number: int, rows: Rows, schema: Schema) -> tuple[File, ...]:
+    def write(number: int, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
         return _written(spark, directory / f"{number}.parquet", rows, schema)
 
     history = replay(*data.draw(histories(*KINDS[name], most=4)), write)
@@ -75,52 +75,54 @@ def test_every_view_that_the_driver_makes_equals_the_reference(
         rows = _held(view)
         if rows is not None:
             _check(history, label, view, rows.table.to_pylist())
-        elif isinstance(view, Chain) or isinstance(updates, Signed | Append):
-            assert isinstance(view, Difference) or not any(b.files for b in blocks_of(view))
+        elif isinstance(view, DeltaChain) or isinstance(updates, Signed | Append):
+            assert isinstance(view, SnapshotDiff) or not any(b.files for b in list_blocks(view))
 
 
-def _held(view: View) -> Held | None:
-    holder = Holder(lambda path: path)
+def _held(view: View) -> LocalBatch | None:
+    holder = LocalBlockReader(lambda path: path)
     match view:
         case Snapshot():
             names = view.schema.names
-            rows, some = holder.content(view, names), holder.content(view, names[1:])
+            rows, some = holder.read_content(view, names), holder.read_content(view, names[1:])
             if rows is not None and some is not None:
-                assert reference.same(*(r.select(names[1:]).table.to_pylist() for r in (rows, some)))
+                assert reference.is_same_bag(*(r.select_columns(names[1:]).table.to_pylist() for r in (rows, some)))
             return rows
-        case Chain():
-            return holder.change(view)
+        case DeltaChain():
+            return holder.read_change(view)
     return None
 
 
 def _views(history: History) -> Iterator[tuple[tuple[int, int] | int, View]]:
     for at in history.points:
-        yield at, snapshot("c", history.schema, history.blocks, at)
+        yield at, build_snapshot("c", history.schema, history.blocks, at)
     for since, upto in ((i, j) for i in history.points for j in history.points if i <= j):
-        deltas = chain("c", history.schema, history.updates, history.blocks, since, upto)
-        before = snapshot("c", history.schema, history.blocks, since)
-        after = snapshot("c", history.schema, history.blocks, upto)
-        yield (since, upto), deltas or Difference(before, after, history.updates)
+        deltas = build_chain("c", history.schema, history.updates, history.blocks, since, upto)
+        before = build_snapshot("c", history.schema, history.blocks, since)
+        after = build_snapshot("c", history.schema, history.blocks, upto)
+        yield (since, upto), deltas or SnapshotDiff(before, after, history.updates)
 
 
 def _check(history: History, label: tuple[int, int] | int, view: View, rows: Rows) -> None:
     if isinstance(label, int):
-        assert reference.same(rows, history.content[label]), f"ALL at {label}"
+        assert reference.is_same_bag(rows, history.content[label]), f"ALL at {label}"
         return
     since, upto = label
-    assert reference.same(reference.merge(history.updates, history.content[since], rows), history.content[upto])
-    if isinstance(view, Chain):
+    assert reference.is_same_bag(
+        reference.merge_rows(history.updates, history.content[since], rows), history.content[upto]
+    )
+    if isinstance(view, DeltaChain):
         expected = history.chained.get(label, [])
-        assert reference.same(map(_plain, rows), map(_plain, expected)), f"NEW {since} -> {upto}"
+        assert reference.is_same_bag(map(_plain, rows), map(_plain, expected)), f"NEW {since} -> {upto}"
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {k: bool(v) if k == DELETED else v for k, v in row.items()}
 
 
-def _rows(reader: Reader, views: list[tuple[Any, View]]) -> list[Rows]:
+def _rows(reader: ViewReader, views: list[tuple[Any, View]]) -> list[Rows]:
     """The rows of all views with one Spark job: each in a column of its own, tagged with its number."""
-    frames = [reader.frame(view) for _, view in views]
+    frames = [reader.read_frame(view) for _, view in views]
     shapes = {f.schema.simpleString(): f.schema for f in frames}
     names = {shape: f"s{i}" for i, shape in enumerate(shapes)}
     boxed = [
@@ -141,12 +143,12 @@ def _rows(reader: Reader, views: list[tuple[Any, View]]) -> list[Rows]:
     return found
 
 
-def _written(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tuple[File, ...]:
+def _written(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
     if not rows:
         return ()
     arrow = _arrow(spark, schema)
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow), path)
-    return (File(str(path), len(rows), path.stat().st_size),)
+    return (DataFile(str(path), len(rows), path.stat().st_size),)
 
 
 _schemas: dict[str, pa.Schema] = {}

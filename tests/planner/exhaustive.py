@@ -13,11 +13,11 @@ from math import inf
 
 from tests.planner.worlds import price
 
-from tidemill.model.provenance import NOTHING, Provenance, applied, union
+from tidemill.model.provenance import NOTHING, Provenance, apply_delta, merge_provenances
 from tidemill.model.time import Timeline
-from tidemill.planner.graph import Block, Channel, Graph, Shape, Take, Task
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.vector import unpacked
+from tidemill.planner.graph import BlockNode, BlockShape, ChannelNode, PlanningGraph, PortRequirement, TaskNode
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.vector import unpack_vector
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Piece:
     """A block, by the model's provenance."""
 
     channel: str
-    shape: Shape
+    shape: BlockShape
     source: Provenance | None
     target: Provenance
 
@@ -44,12 +44,12 @@ class TooLarge(Exception):
     """More can be made than is worth trying."""
 
 
-def holds(channel: Channel, target: Provenance, time: Timeline) -> bool:
+def holds(channel: ChannelNode, target: Provenance, time: Timeline) -> bool:
     for pathway, bound in channel.bounds.staleness.items():
-        end = target.end_of(pathway, time)
+        end = target.find_pathway_end(pathway, time)
         if end is not None and end + bound < time.now:
             return False
-    start, end = target.start(), target.end(time)
+    start, end = target.find_start(), target.find_end(time)
     bound = channel.bounds.inconsistency
     return bound is None or start is None or end is None or start < end + bound
 
@@ -62,7 +62,7 @@ def is_legal(has: Provenance, source: Provenance, target: Provenance) -> bool:
 def goes_forward(has: Provenance, reached: Provenance, time: Timeline) -> bool:
     if any(p not in reached.pathways for p in has.pathways):
         return False
-    pairs = [(has.end_of(p, time) or -1, reached.end_of(p, time) or -1) for p in reached.pathways]
+    pairs = [(has.find_pathway_end(p, time) or -1, reached.find_pathway_end(p, time) or -1) for p in reached.pathways]
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
@@ -74,13 +74,13 @@ class World:
 
     def __init__(
         self,
-        graph: Graph,
-        blocks: Iterable[Block],
+        graph: PlanningGraph,
+        blocks: Iterable[BlockNode],
         time: Timeline,
         points: Container[tuple[str, Provenance]] | None = None,
         market: int = 0,
     ) -> None:
-        layout = Layout(graph)
+        layout = GraphIndex(graph)
         self.graph, self.time, self.points, self.market = graph, time, points, market
         self.channels = {c.name: c for c in graph.channels}
         self.derived = set(layout.writer)
@@ -91,10 +91,10 @@ class World:
         while self._grow():
             pass
 
-    def piece(self, block: Block) -> Piece:
+    def piece(self, block: BlockNode) -> Piece:
         pathways = self.pathways[block.channel]
-        source = None if block.source is None else unpacked(block.source, pathways)
-        return Piece(block.channel, block.shape, source, unpacked(block.target, pathways))
+        source = None if block.source is None else unpack_vector(block.source, pathways)
+        return Piece(block.channel, block.shape, source, unpack_vector(block.target, pathways))
 
     def accepted(self, output: str, has: Provenance) -> list[Piece]:
         return [p for p in self.pieces if p.channel == output and self._does(p, has)]
@@ -105,7 +105,7 @@ class World:
         if piece.source is not None:
             if not is_legal(has, piece.source, piece.target):
                 return False
-            reached = applied(has, piece.source, piece.target)
+            reached = apply_delta(has, piece.source, piece.target)
         fine = piece.shape in channel.accepts and holds(channel, reached, self.time)
         return fine and goes_forward(has, reached, self.time)
 
@@ -127,7 +127,7 @@ class World:
         return piece.channel in self.graph.outputs or self.is_fit(piece) or self.is_start(piece)
 
     def is_start(self, piece: Piece) -> bool:
-        return piece.shape is Shape.BASE and (self.points is None or (piece.channel, piece.target) in self.points)
+        return piece.shape is BlockShape.BASE and (self.points is None or (piece.channel, piece.target) in self.points)
 
     def is_fit(self, piece: Piece) -> bool:
         return holds(self.channels[piece.channel], piece.target, self.time)
@@ -142,29 +142,33 @@ class World:
                 for fillings in product(*choices):
                     yield self._run(task, variant.name, variant.makes, fillings)
 
-    def _fillings(self, channel: str, take: Take) -> Iterator[tuple[Piece, ...]]:
+    def _fillings(self, channel: str, take: PortRequirement) -> Iterator[tuple[Piece, ...]]:
         if take.shape is None:
             yield ()
         for piece in self._on(channel):
-            if take.shape is not None and take.fits(piece.shape) and self.is_fit(piece):
+            if take.shape is not None and take.can_take(piece.shape) and self.is_fit(piece):
                 if not take.old:
                     yield (piece,)
                 else:
                     yield from ((b, piece) for b in self._on(channel) if b.source is None and b.target == piece.source)
 
-    def _run(self, task: Task, variant: str, makes: tuple[Shape, ...], fillings: tuple[tuple[Piece, ...], ...]) -> Edge:
-        target = union(self._seen(f[-1].channel, f[-1].target) for f in fillings if f)
+    def _run(
+        self, task: TaskNode, variant: str, makes: tuple[BlockShape, ...], fillings: tuple[tuple[Piece, ...], ...]
+    ) -> Edge:
+        target = merge_provenances(self._seen(f[-1].channel, f[-1].target) for f in fillings if f)
         sources = (f[-1].target if f[-1].source is None else f[-1].source for f in fillings if f)
-        source = union(self._seen(f[-1].channel, s) for f, s in zip(filter(None, fillings), sources, strict=True))
+        source = merge_provenances(
+            self._seen(f[-1].channel, s) for f, s in zip(filter(None, fillings), sources, strict=True)
+        )
         made = tuple(
-            Piece(c, s, None if s is Shape.BASE else source, target)
+            Piece(c, s, None if s is BlockShape.BASE else source, target)
             for c, s in zip(task.writes, makes, strict=True)
         )  # fmt: skip
         parts = frozenset(p for f in fillings for p in f)
         return Edge(parts, made, price(task.name, variant, sum(map(weight, parts)), self.market))
 
     def _seen(self, channel: str, provenance: Provenance) -> Provenance:
-        return provenance.through(channel) if channel in self.derived else provenance
+        return provenance.append_channel(channel) if channel in self.derived else provenance
 
     def _by_conversions(self) -> Iterator[Edge]:
         for channel in self.graph.channels:
@@ -175,25 +179,25 @@ class World:
                         cost = price(channel.name, conversion.name, weight(old) + weight(new), self.market)
                         yield Edge(frozenset([old, new]), (made,), cost)
 
-    def _converted(self, takes: Shape, makes: Shape, old: Piece, new: Piece) -> Piece | None:
-        if not Take(takes).fits(new.shape):
+    def _converted(self, takes: BlockShape, makes: BlockShape, old: Piece, new: Piece) -> Piece | None:
+        if not PortRequirement(takes).can_take(new.shape):
             return None
-        if makes is Shape.BASE:
+        if makes is BlockShape.BASE:
             if new.source is None or not is_legal(old.target, new.source, new.target):
                 return None
-            return Piece(new.channel, makes, None, applied(old.target, new.source, new.target))
+            return Piece(new.channel, makes, None, apply_delta(old.target, new.source, new.target))
         if new.source is None:
-            earlier = self.is_fit(new) and old.target.precedes(new.target, self.time)
+            earlier = self.is_fit(new) and old.target.is_before(new.target, self.time)
             return Piece(new.channel, makes, old.target, new.target) if earlier else None
         return Piece(new.channel, makes, new.source, new.target) if new.source == old.target else None
 
     def _by_chains(self) -> Iterator[Edge]:
         deltas = [p for p in self.pieces if p.source is not None]
         for first, second in product(deltas, repeat=2):
-            weak = {first.shape, second.shape} == {Shape.WEAK}
-            strong = Shape.WEAK not in (first.shape, second.shape)
+            weak = {first.shape, second.shape} == {BlockShape.WEAK}
+            strong = BlockShape.WEAK not in (first.shape, second.shape)
             if first.channel == second.channel and first.target == second.source and (weak or strong):
-                shape = first.shape if first.shape is second.shape else Shape.STRONG
+                shape = first.shape if first.shape is second.shape else BlockShape.STRONG
                 yield Edge(frozenset([first, second]), (Piece(first.channel, shape, first.source, second.target),), 0.0)
 
 
@@ -214,7 +218,7 @@ def without_outdone(world: World, output: str, has: Provenance) -> tuple[list[Pi
 
 def _outdoes(later: Piece, piece: Piece, time: Timeline) -> bool:
     same = (later.channel, later.shape) == (piece.channel, piece.shape)
-    return same and piece.target.precedes(later.target, time)
+    return same and piece.target.is_before(later.target, time)
 
 
 def _is_start(world: World, piece: Piece, edge: Edge) -> bool:

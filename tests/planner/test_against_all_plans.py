@@ -20,13 +20,13 @@ from tests.planner.exhaustive import (
 )
 from tests.planner.worlds import Case, History, cases, cases_with_starts, costs
 
-from tidemill.model.provenance import applied
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.planner import DynamicProgram, too_stale
-from tidemill.planner.search import ALL, NONE, Rules
+from tidemill.model.provenance import apply_delta
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.planner import DynamicProgrammingPlanner, is_too_stale
+from tidemill.planner.search import ALL, NONE, SearchRules
 from tidemill.planner.steps import Plan
-from tidemill.planner.vector import unpacked
+from tidemill.planner.vector import unpack_vector
 
 OUT = "out"
 RULES = {"all": ALL, "none": NONE} | {
@@ -39,11 +39,11 @@ def check_promises(history: History, plan: Plan) -> None:
     block, layout = plan.delivers, history.stock.layout
     assert block is not None
     pathways = layout.pathways[OUT]
-    has, target = unpacked(history.stock.delivered(OUT), pathways), unpacked(block.target, pathways)
+    has, target = unpack_vector(history.stock.get_delivered(OUT), pathways), unpack_vector(block.target, pathways)
     if block.source is not None:
-        source = unpacked(block.source, pathways)
+        source = unpack_vector(block.source, pathways)
         assert is_legal(has, source, target)
-        target = applied(has, source, target)
+        target = apply_delta(has, source, target)
     assert holds(layout.channels[OUT], target, history.time)
     assert goes_forward(has, target, history.time)
     have = set(history.everything)
@@ -54,22 +54,22 @@ def check_promises(history: History, plan: Plan) -> None:
     assert block in have or block.source is not None
 
 
-def compare(case: Case, rules: Rules, *, exact: bool) -> None:
+def compare(case: Case, rules: SearchRules, *, exact: bool) -> None:
     """Live through a history and compare each plan with all there are."""
-    layout = Layout(case.graph)
-    history = History(case.graph, Stock(layout, rules))
-    planner = DynamicProgram(layout, costs, rules)
+    layout = GraphIndex(case.graph)
+    history = History(case.graph, BlockInventory(layout, rules))
+    planner = DynamicProgrammingPlanner(layout, costs, rules)
     for arrival in (*case.arrivals, None):
-        if too_stale(history.stock, OUT, history.time):
+        if is_too_stale(history.stock, OUT, history.time):
             look(history, planner, exact)
         if arrival is not None:
             history.arrive(arrival)
 
 
-def look(history: History, planner: DynamicProgram, exact: bool) -> None:
-    answer = planner.plan(history.stock, OUT, history.time)
+def look(history: History, planner: DynamicProgrammingPlanner, exact: bool) -> None:
+    answer = planner.find_plan(history.stock, OUT, history.time)
     world = World(history.graph, history.everything, history.time)
-    has = unpacked(history.stock.delivered(OUT), history.stock.layout.pathways[OUT])
+    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.layout.pathways[OUT])
     goals = world.accepted(OUT, has)
     assert (answer.plan is not None) == bool(goals)
     if answer.plan is None:
@@ -101,12 +101,12 @@ def test_what_is_outdone_hides_nothing_else(case: Case) -> None:
 
     Outputs carry APPLY, so deltas that the consumer cannot apply are of use; and stale bases are there to start from.
     """
-    layout = Layout(case.graph)
-    history = History(case.graph, Stock(layout, NONE))
-    planner = DynamicProgram(layout, partial(costs, market=case.market), replace(NONE, long_term=True))
+    layout = GraphIndex(case.graph)
+    history = History(case.graph, BlockInventory(layout, NONE))
+    planner = DynamicProgrammingPlanner(layout, partial(costs, market=case.market), replace(NONE, long_term=True))
     try:
         for arrival in (*case.arrivals, None):
-            if too_stale(history.stock, OUT, history.time):
+            if is_too_stale(history.stock, OUT, history.time):
                 look_without_outdone(history, planner, case.market)
             if arrival is not None:
                 history.arrive(arrival)
@@ -114,12 +114,12 @@ def test_what_is_outdone_hides_nothing_else(case: Case) -> None:
         assume(False)
 
 
-def look_without_outdone(history: History, planner: DynamicProgram, market: int) -> None:
-    answer = planner.plan(history.stock, OUT, history.time)
+def look_without_outdone(history: History, planner: DynamicProgrammingPlanner, market: int) -> None:
+    answer = planner.find_plan(history.stock, OUT, history.time)
     if answer.plan is None:
         return
     world = World(history.graph, history.everything, history.time, history.points, market)
-    has = unpacked(history.stock.delivered(OUT), history.stock.layout.pathways[OUT])
+    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.layout.pathways[OUT])
     goals, edges = without_outdone(world, OUT, has)
     assert answer.plan.cost <= cheapest_if_each_use_is_paid(world, goals, edges)
     history.run(answer.plan)

@@ -7,23 +7,33 @@ from dataclasses import replace
 import pytest
 
 from tidemill.algebra.program import COLLECTED
-from tidemill.planner.cost import SPREAD, Learnt, Looked
-from tidemill.planner.graph import Size
-from tidemill.planner.refresh_mode import AFTERWARDS, PRIORS, REBASED, Choice, Reading, State, afterwards, choose, prior
+from tidemill.planner.cost import SPREAD, CostModel, ScanVolume
+from tidemill.planner.graph import DataSize
+from tidemill.planner.refresh_mode import (
+    AFTERWARDS,
+    PRIORS,
+    REBASED,
+    ChannelReading,
+    RefreshChoice,
+    StateStatus,
+    build_prior,
+    choose_mode,
+    estimate_compaction,
+)
 from tidemill.retention.compaction import LIMITS
 
 MILLION = 1_000_000
 
 
-def way(content: int, change: int, **learnt: Learnt) -> str:
-    return choose([Reading("clicks", content, change)], learnt).way
+def way(content: int, change: int, **learnt: CostModel) -> str:
+    return choose_mode([ChannelReading("clicks", content, change)], learnt).way
 
 
-def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> Learnt:
+def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> CostModel:
     """A way that took so many times what was guessed."""
-    known, at = prior(name, 1), Looked(change if name == "incremental" else 0, content)
+    known, at = build_prior(name, 1), ScanVolume(change if name == "incremental" else 0, content)
     for _ in range(runs):
-        known = known.after(at, times * PRIORS[name].cost(at), [Size(1, 1)])
+        known = known.add_run(at, times * PRIORS[name].compute_cost(at), [DataSize(1, 1)])
     return known
 
 
@@ -38,7 +48,8 @@ def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, exp
 
 def test_rows_that_cannot_be_collected_cost_more() -> None:
     most = [
-        choose([Reading("clicks", 9 * COLLECTED, n)], {}).options[-1].seconds or 0.0 for n in (COLLECTED, COLLECTED + 1)
+        choose_mode([ChannelReading("clicks", 9 * COLLECTED, n)], {}).options[-1].seconds or 0.0
+        for n in (COLLECTED, COLLECTED + 1)
     ]
     terms = PRIORS["incremental"]
     assert most[1] - most[0] == pytest.approx((SPREAD - 1) * terms.change * COLLECTED, rel=0.001)
@@ -47,18 +58,18 @@ def test_rows_that_cannot_be_collected_cost_more() -> None:
 def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
     assert pytest.approx(2 * REBASED / (1 - REBASED)) == LIMITS.share, "signed rows, of the base without what changed"
     change = int(REBASED * MILLION)
-    read = [Reading("c", MILLION, n, bytes=50 * MILLION) for n in (change, change + 1)]
-    less, more = (choose([reading], {}).options[-1].seconds or 0.0 for reading in read)
+    read = [ChannelReading("c", MILLION, n, bytes=50 * MILLION) for n in (change, change + 1)]
+    less, more = (choose_mode([reading], {}).options[-1].seconds or 0.0 for reading in read)
     one = PRIORS["incremental"].change
     assert more - less == pytest.approx(AFTERWARDS * 50 * MILLION + one, rel=0.01)
 
 
 def test_what_compaction_costs_is_a_matter_of_the_result_not_of_what_it_was_made_of() -> None:
-    at = Looked(0, MILLION, 50 * MILLION)
-    batch = prior("batch", 1).after(at, 1.0, [Size(1_000, 50_000)])  # a thousandth
-    extra = [afterwards(known, replace(at, change=MILLION), at.bytes) for known in (None, batch)]
+    at = ScanVolume(0, MILLION, 50 * MILLION)
+    batch = build_prior("batch", 1).add_run(at, 1.0, [DataSize(1_000, 50_000)])  # a thousandth
+    extra = [estimate_compaction(known, replace(at, change=MILLION), at.bytes) for known in (None, batch)]
     assert extra == [pytest.approx(AFTERWARDS * 50 * MILLION), pytest.approx(AFTERWARDS * 50_000, rel=0.01)]
-    assert afterwards(batch, at, at.bytes) == 0.0
+    assert estimate_compaction(batch, at, at.bytes) == 0.0
 
 
 def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:
@@ -72,37 +83,37 @@ def test_several_runs_of_a_way_speak_for_it() -> None:
     assert way(MILLION, 1_000, incremental=slow, batch=quick) == "batch"
 
 
-def because(*readings: Reading, only_batch: str | None = None) -> Choice:
-    return choose(readings, {}, only_batch=only_batch)
+def because(*readings: ChannelReading, only_batch: str | None = None) -> RefreshChoice:
+    return choose_mode(readings, {}, only_batch=only_batch)
 
 
 def test_what_stands_in_the_way_is_named() -> None:
-    never = because(Reading("clicks", 5, 5, consumed=False))
+    never = because(ChannelReading("clicks", 5, 5, consumed=False))
     assert (never.way, "never consumed" in never.why) == ("batch", True)
-    replaced = because(Reading("clicks", 5, 5, replaced=True, grows=True))
+    replaced = because(ChannelReading("clicks", 5, 5, replaced=True, grows=True))
     assert (replaced.way, replaced.why) == ("batch", "the content of clicks was replaced")
     assert because(only_batch="rand() differs each time").why == "rand() differs each time"
 
 
 def test_the_users_word_decides() -> None:
-    reading = Reading("clicks", MILLION, MILLION)
-    assert choose([reading], {}, wanted="incremental_strict").way == "incremental"
-    assert choose([Reading("clicks", MILLION, 1)], {}, wanted="batch").way == "batch"
+    reading = ChannelReading("clicks", MILLION, MILLION)
+    assert choose_mode([reading], {}, wanted="incremental_strict").way == "incremental"
+    assert choose_mode([ChannelReading("clicks", MILLION, 1)], {}, wanted="batch").way == "batch"
 
 
 def test_state_that_would_not_be_used_is_not_made() -> None:
-    large = [Reading("clicks", 20 * MILLION, 10 * MILLION)]
-    assert choose(large, {}, state=State.NONE).way == "batch"
-    assert choose(large, {}, state=State.KEPT).way == "recompute"
-    assert choose(large, {}, state=State.DROPPED).way == "recompute"
+    large = [ChannelReading("clicks", 20 * MILLION, 10 * MILLION)]
+    assert choose_mode(large, {}, state=StateStatus.NONE).way == "batch"
+    assert choose_mode(large, {}, state=StateStatus.KEPT).way == "recompute"
+    assert choose_mode(large, {}, state=StateStatus.DROPPED).way == "recompute"
 
 
 def test_state_is_made_again_when_changes_are_small_again() -> None:
-    small = choose([Reading("clicks", 10 * MILLION, 5_000)], {}, state=State.DROPPED)
+    small = choose_mode([ChannelReading("clicks", 10 * MILLION, 5_000)], {}, state=StateStatus.DROPPED)
     assert small.way == "batch"
     assert small.why == "its state was dropped when everything was last computed anew"
 
 
 def test_state_of_a_small_table_stays() -> None:
     """What it costs to keep is less than what it would cost to make again."""
-    assert choose([Reading("clicks", 100, 60)], {}, state=State.KEPT).way != "recompute"
+    assert choose_mode([ChannelReading("clicks", 100, 60)], {}, state=StateStatus.KEPT).way != "recompute"

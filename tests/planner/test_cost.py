@@ -9,37 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.planner.cost import Learnt, Looked, Terms, guessed, looked_at, seconds
-from tidemill.planner.graph import Block, Shape, Size
+from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model, measure_reads
+from tidemill.planner.graph import BlockNode, BlockShape, DataSize
 
-GUESS = Terms(start=1.0, change=1e-5, content=1e-6, byte=1e-8)
-TRUE = Terms(start=3.0, change=4e-5, content=5e-6, byte=2e-8)
+GUESS = CostTerms(start=1.0, change=1e-5, content=1e-6, byte=1e-8)
+TRUE = CostTerms(start=3.0, change=4e-5, content=5e-6, byte=2e-8)
 
 
-def looks(random: Random) -> Looked:
+def looks(random: Random) -> ScanVolume:
     """Rows of ten to a thousand bytes, a thousand to a million of them, of which some changed."""
     rows = 10 ** random.uniform(3, 6)
-    return Looked(rows * 10 ** random.uniform(-3, 0), rows, rows * 10 ** random.uniform(1, 3))
+    return ScanVolume(rows * 10 ** random.uniform(-3, 0), rows, rows * 10 ** random.uniform(1, 3))
 
 
-def scaled(terms: Terms, times: float) -> Terms:
-    return Terms(terms.start * times, terms.change * times, terms.content * times, terms.byte * times)
+def scaled(terms: CostTerms, times: float) -> CostTerms:
+    return CostTerms(terms.start * times, terms.change * times, terms.content * times, terms.byte * times)
 
 
-def after(runs: int, terms: Terms, *, noise: float = 0.0, known: Learnt | None = None, seed: int = 1) -> Learnt:
+def after(
+    runs: int, terms: CostTerms, *, noise: float = 0.0, known: CostModel | None = None, seed: int = 1
+) -> CostModel:
     random = Random(seed)
-    known = known or guessed(GUESS, 1.0)
+    known = known or guess_cost_model(GUESS, 1.0)
     for _ in range(runs):
         read = looks(random)
-        cost = terms.cost(read) * max(0.1, random.gauss(1.0, noise))
-        known = known.after(read, cost, [Size(read.change / 2, read.bytes / 4)])
+        cost = terms.compute_cost(read) * max(0.1, random.gauss(1.0, noise))
+        known = known.add_run(read, cost, [DataSize(read.change / 2, read.bytes / 4)])
     return known
 
 
 def test_before_the_first_run_there_is_the_guess() -> None:
-    estimate = guessed(GUESS, 0.5, 0.1).estimate(Looked(0, 1e6, 1e8))
+    estimate = guess_cost_model(GUESS, 0.5, 0.1).estimate_run(ScanVolume(0, 1e6, 1e8))
     assert estimate.cost == pytest.approx(3.0)
-    assert estimate.sizes == (Size(5e5, 5e7), Size(1e5, 1e7))
+    assert estimate.sizes == (DataSize(5e5, 5e7), DataSize(1e5, 1e7))
 
 
 def test_terms_are_recovered_from_exact_runs() -> None:
@@ -54,66 +56,68 @@ def test_terms_are_recovered_from_exact_runs() -> None:
 def test_costs_are_recovered_from_noisy_runs(seed: int) -> None:
     """Ten runs count, so a noise of a tenth leaves some hundredths; a single large run may be off by more."""
     known, random = after(60, TRUE, noise=0.1, seed=seed), Random(seed)
-    ratios = [known.terms.cost(s) / TRUE.cost(s) for s in (looks(random) for _ in range(20))]
+    ratios = [known.terms.compute_cost(s) / TRUE.compute_cost(s) for s in (looks(random) for _ in range(20))]
     assert sum(ratios) / 20 == pytest.approx(1.0, abs=0.2)
 
 
 def test_what_is_long_ago_is_forgotten() -> None:
     moved = scaled(TRUE, 10.0)
     known = after(60, moved, known=after(60, TRUE), seed=2)
-    read = Looked(1e3, 1e5, 1e7)
-    assert known.terms.cost(read) == pytest.approx(moved.cost(read), rel=0.05)
-    assert after(3, moved, known=after(60, TRUE), seed=2).terms.cost(read) < 0.9 * moved.cost(read)
+    read = ScanVolume(1e3, 1e5, 1e7)
+    assert known.terms.compute_cost(read) == pytest.approx(moved.compute_cost(read), rel=0.05)
+    assert after(3, moved, known=after(60, TRUE), seed=2).terms.compute_cost(read) < 0.9 * moved.compute_cost(read)
 
 
 def test_cold_first_runs_of_a_small_table_do_not_say_that_rows_cost_nothing() -> None:
-    known = guessed(GUESS, 1.0)
+    known = guess_cost_model(GUESS, 1.0)
     for number, cold in enumerate((2.5, 1.5, 1.0, 1.0, 1.0, 1.0, 1.0)):
-        read = Looked(0, (5 + number) * 1e5, 0)
-        known = known.after(read, cold * TRUE.cost(read), [read.size])
-    read = Looked(0, 4e6, 0)
-    assert known.terms.cost(read) == pytest.approx(TRUE.cost(read), rel=0.25)
+        read = ScanVolume(0, (5 + number) * 1e5, 0)
+        known = known.add_run(read, cold * TRUE.compute_cost(read), [read.size])
+    read = ScanVolume(0, 4e6, 0)
+    assert known.terms.compute_cost(read) == pytest.approx(TRUE.compute_cost(read), rel=0.25)
 
 
 magnitudes = st.floats(0, 1e9)
-anything = st.builds(Looked, magnitudes, magnitudes, magnitudes)
+anything = st.builds(ScanVolume, magnitudes, magnitudes, magnitudes)
 
 
 @given(runs=st.lists(st.tuples(anything, st.floats(0, 1e6)), max_size=12), read=anything)
-def test_no_estimate_is_below_zero(runs: list[tuple[Looked, float]], read: Looked) -> None:
-    known = guessed(GUESS, 1.0)
+def test_no_estimate_is_below_zero(runs: list[tuple[ScanVolume, float]], read: ScanVolume) -> None:
+    known = guess_cost_model(GUESS, 1.0)
     for at, cost in runs:
-        known = known.after(at, cost, [at.size])
-    assert min(known.terms.parts(Looked(1, 1, 1))) >= 0
-    assert known.terms.cost(read) > 0
+        known = known.add_run(at, cost, [at.size])
+    assert min(known.terms.split_cost(ScanVolume(1, 1, 1))) >= 0
+    assert known.terms.compute_cost(read) > 0
 
 
 def test_where_rows_and_bytes_go_together_their_sum_is_learnt() -> None:
-    known = guessed(GUESS, 1.0)
+    known = guess_cost_model(GUESS, 1.0)
     for rows in (1e3, 1e4, 1e5, 1e6) * 10:
-        read = Looked(rows, 0, 100 * rows)
-        known = known.after(read, TRUE.cost(read), [read.size])
-    read = Looked(5e5, 0, 5e7)
-    assert known.terms.cost(read) == pytest.approx(TRUE.cost(read), rel=0.02)
+        read = ScanVolume(rows, 0, 100 * rows)
+        known = known.add_run(read, TRUE.compute_cost(read), [read.size])
+    read = ScanVolume(5e5, 0, 5e7)
+    assert known.terms.compute_cost(read) == pytest.approx(TRUE.compute_cost(read), rel=0.02)
 
 
 def test_what_is_made_of_what_is_read_is_learnt() -> None:
-    (made,) = after(30, TRUE).estimate(Looked(1000, 0, 8000)).sizes
+    (made,) = after(30, TRUE).estimate_run(ScanVolume(1000, 0, 8000)).sizes
     assert (made.rows, made.bytes) == pytest.approx((500, 2000), rel=0.01)
 
 
 def test_what_was_learnt_can_be_kept_as_json() -> None:
     known = after(7, TRUE, noise=0.2)
-    assert Learnt.from_json(json.loads(json.dumps(known.to_json()))) == known
+    assert CostModel.from_json(json.loads(json.dumps(known.to_json()))) == known
 
 
 def merging(factor: float, largest: float, runs: int = 40, noise: float = 0.3) -> float:
     """What is learnt from readers that pay `factor` times what merging was guessed at, from nothing up to `largest`."""
-    random, known, read = Random(1), guessed(GUESS, 1.0), Looked(0, 1e6, 1e8)
+    random, known, read = Random(1), guess_cost_model(GUESS, 1.0), ScanVolume(0, 1e6, 1e8)
     for run in range(runs):
         guess = largest * (run % 8) / 7
-        known = known.after(read, GUESS.cost(read) + factor * guess + random.gauss(0, noise), [read.size], guess)
-    return known.merged.times
+        known = known.add_run(
+            read, GUESS.compute_cost(read) + factor * guess + random.gauss(0, noise), [read.size], guess
+        )
+    return known.merged.cost_factor
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
@@ -127,35 +131,37 @@ def test_where_merging_is_little_the_guess_stands(factor: float) -> None:
 
 
 def test_runs_that_read_no_content_say_nothing_about_merging() -> None:
-    assert after(30, TRUE, noise=0.2).merged.times == 1.0
+    assert after(30, TRUE, noise=0.2).merged.cost_factor == 1.0
 
 
 def test_what_older_versions_learnt_is_still_known() -> None:
     known = after(7, TRUE)
     older = {name: value for name, value in known.to_json().items() if name != "merged"}
-    assert Learnt.from_json(older) == known
+    assert CostModel.from_json(older) == known
 
 
 def test_what_is_read_as_it_is_and_what_changed_are_told_apart() -> None:
-    base = Block("a", Shape.BASE, None, ((1,),), Size(1e6, 10))
-    delta = Block("a", Shape.STRONG, ((1,),), ((2,),), Size(1e3, 5))
-    assert looked_at([base, delta]) == Looked(1e3, 1e6, 15)
+    base = BlockNode("a", BlockShape.BASE, None, ((1,),), DataSize(1e6, 10))
+    delta = BlockNode("a", BlockShape.STRONG, ((1,),), ((2,),), DataSize(1e3, 5))
+    assert measure_reads([base, delta]) == ScanVolume(1e3, 1e6, 15)
 
 
 def test_a_variant_that_hardly_ran_is_as_far_off_as_the_others_were() -> None:
-    read = Looked(0, 1e6, 1e8)
-    known = {"batch": after(60, scaled(GUESS, 3.0)), "incremental": guessed(GUESS, 1.0)}
-    assert seconds("incremental", known, read) == pytest.approx(3 * GUESS.cost(read), rel=0.05)
-    assert seconds("incremental", {"incremental": guessed(GUESS, 1.0)}, read) == GUESS.cost(read)
+    read = ScanVolume(0, 1e6, 1e8)
+    known = {"batch": after(60, scaled(GUESS, 3.0)), "incremental": guess_cost_model(GUESS, 1.0)}
+    assert estimate_seconds("incremental", known, read) == pytest.approx(3 * GUESS.compute_cost(read), rel=0.05)
+    assert estimate_seconds("incremental", {"incremental": guess_cost_model(GUESS, 1.0)}, read) == GUESS.compute_cost(
+        read
+    )
 
 
 def test_a_variant_that_never_ran_is_priced_by_the_one_that_is_most_like_it() -> None:
     """Quick refreshes say nothing of how long recomputing takes."""
-    read = Looked(0, 1e6, 1e8)
+    read = ScanVolume(0, 1e6, 1e8)
     light, nearly = scaled(GUESS, 0.05), scaled(GUESS, 0.8)
     known = {
-        "incremental": after(60, scaled(light, 0.1), known=guessed(light, 1.0)),
+        "incremental": after(60, scaled(light, 0.1), known=guess_cost_model(light, 1.0)),
         "batch": after(60, scaled(GUESS, 2.0)),
-        "recompute": guessed(nearly, 1.0),
+        "recompute": guess_cost_model(nearly, 1.0),
     }
-    assert seconds("recompute", known, read) == pytest.approx(2 * nearly.cost(read), rel=0.05)
+    assert estimate_seconds("recompute", known, read) == pytest.approx(2 * nearly.compute_cost(read), rel=0.05)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tidemill.model import provenance as model
 from tidemill.model.time import Timeline
 from tidemill.planner import vector as fast
-from tidemill.planner.bounds import apart
-from tidemill.planner.vector import Clock, Vector, packed, unpacked
+from tidemill.planner.bounds import compute_inconsistency
+from tidemill.planner.vector import PlanningClock, Vector, pack_provenance, unpack_vector
 
 INPUTS = ("a", "b", "a")
 PATHWAYS = (("a",), ("b",), ("a", "m"))
@@ -24,28 +24,28 @@ timelines = st.builds(
 
 
 def of(vector: Vector) -> model.Provenance:
-    return unpacked(vector, PATHWAYS)
+    return unpack_vector(vector, PATHWAYS)
 
 
 @given(vectors)
 def test_packing_loses_nothing(vector: Vector) -> None:
-    assert packed(of(vector), PATHWAYS) == vector
+    assert pack_provenance(of(vector), PATHWAYS) == vector
 
 
 @given(vectors, timelines)
 def test_starts_ends_and_consistency_agree(vector: Vector, time: Timeline) -> None:
-    ends = Clock(time, {"c": INPUTS}).ends("c", vector)
-    expected = [of(vector).end_of(p, time) for p in PATHWAYS]
+    ends = PlanningClock(time, {"c": INPUTS}).find_ends("c", vector)
+    expected = [of(vector).find_pathway_end(p, time) for p in PATHWAYS]
     assert [None if e == fast.NEVER else e for e in ends] == expected
-    assert fast.end(ends) == of(vector).end(time)
-    assert (fast.start(vector) if any(vector) else None) == of(vector).start()
-    assert (apart(vector, ends) < 0) == of(vector).consistent(time)
+    assert fast.find_end(ends) == of(vector).find_end(time)
+    assert (fast.find_start(vector) if any(vector) else None) == of(vector).find_start()
+    assert (compute_inconsistency(vector, ends) < 0) == of(vector).is_consistent(time)
 
 
 @given(vectors, vectors, timelines)
 def test_the_order_agrees(one: Vector, other: Vector, time: Timeline) -> None:
-    clock = Clock(time, {"c": INPUTS})
-    assert fast.precedes(clock.ends("c", one), clock.ends("c", other)) == of(one).precedes(of(other), time)
+    clock = PlanningClock(time, {"c": INPUTS})
+    assert fast.is_before(clock.find_ends("c", one), clock.find_ends("c", other)) == of(one).is_before(of(other), time)
 
 
 moving = st.tuples(vectors, vectors, st.lists(st.booleans(), min_size=3, max_size=3), vectors)
@@ -56,10 +56,10 @@ def test_applying_a_delta_agrees(drawn: tuple[Vector, Vector, list[bool], Vector
     """Half of the pathways start where the base is, so that legal deltas are drawn as well."""
     base, target, meets, elsewhere = drawn
     source = tuple(b if m else e for b, m, e in zip(base, meets, elsewhere, strict=True))
-    assert of(fast.applied(base, source, target)) == model.applied(of(base), of(source), of(target))
+    assert of(fast.apply_delta(base, source, target)) == model.apply_delta(of(base), of(source), of(target))
     if all(base):
-        assert fast.legal(base, source, target) == model.applicable(of(base), of(source), of(target))
-    assert not fast.legal(base, source, target) or model.applicable(of(base), of(source), of(target))
+        assert fast.is_legal_delta(base, source, target) == model.is_applicable(of(base), of(source), of(target))
+    assert not fast.is_legal_delta(base, source, target) or model.is_applicable(of(base), of(source), of(target))
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_applying_a_delta_agrees(drawn: tuple[Vector, Vector, list[bool], Vector
     [(((),), ((5,),), False), (((),), ((),), True), (((5,),), ((5,),), True), (((4,),), ((5,),), False)],
 )
 def test_who_has_nothing_starts_from_nothing(has: Vector, source: Vector, expected: bool) -> None:
-    assert fast.legal(has, source, ((6,),)) == expected
+    assert fast.is_legal_delta(has, source, ((6,),)) == expected

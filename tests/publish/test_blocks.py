@@ -14,11 +14,11 @@ from tests.publish.test_notify import hook as hook  # a fixture
 from tests.server.mill import Served, served
 from tests.server.test_sources import serving
 
-from tidemill.app.deliveries import deliveries
+from tidemill.app.deliveries import build_deliveries
 from tidemill.app.settings import Settings
-from tidemill.encoding.block_rows import AT_ONCE, Selection, pieces
-from tidemill.publish import Delivery
-from tidemill.publish.webhook import signature
+from tidemill.encoding.block_rows import AT_ONCE, RowSelection, split_into_chunks
+from tidemill.publish import BlockDelivery
+from tidemill.publish.webhook import sign_body
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ class Clock:
         return self.now
 
 
-def delivery(shop: Served, clock: Clock, **said: Any) -> Delivery:
+def delivery(shop: Served, clock: Clock, **said: Any) -> BlockDelivery:
     wanted = Settings.model_validate({"deliver": {"d": {"channel": "orders", **said}}}).deliver
-    (made,) = deliveries(wanted, shop.mill.catalog, shop.mill.store.open, shop.mill.gatherer)
+    (made,) = build_deliveries(wanted, shop.mill.catalog, shop.mill.store.open_file, shop.mill.gatherer)
     made.clock = clock
     return made
 
 
-def by_hook(shop: Served, hook: Hook, clock: Clock, **said: Any) -> Delivery:
+def by_hook(shop: Served, hook: Hook, clock: Clock, **said: Any) -> BlockDelivery:
     url = f"http://127.0.0.1:{hook.server_address[1]}/rows"
     return delivery(shop, clock, kind="webhook", url=url, secret="s3cret", **said)
 
@@ -66,7 +66,7 @@ def test_new_blocks_arrive_in_order_and_signed(shop: Served, hook: Hook) -> None
     assert taken(hook) == [("orders/2", [2, 3]), ("orders/3", [4])]
     headers, body = hook.taken[0]
     at = headers["Tidemill-Signature"].partition(",")[0].removeprefix("t=")
-    assert headers["Tidemill-Signature"] == signature("s3cret", body, int(at))
+    assert headers["Tidemill-Signature"] == sign_body("s3cret", body, int(at))
     assert json.loads(body.splitlines()[0]) == {
         "block": 2,
         "kind": "delta",
@@ -134,7 +134,7 @@ def test_what_was_collected_before_it_was_sent_is_said_to_be_missed(
     told()
     insert(shop, 1)
     insert(shop, 2)
-    shop.mill.catalog.collect([b.id for b in shop.mill.catalog.blocks("orders") if b.seq == 1])
+    shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 1])
     told()
     insert(shop, 3)
     told()
@@ -151,12 +151,17 @@ def test_what_comes_out_goes_in_again_once(shop: Served, monkeypatch: pytest.Mon
     insert(shop, 1)
     insert(shop, 3)
     with monkeypatch.context() as patched:
-        patched.setattr(type(shop.mill.catalog), "move_place", _unheard)
+        patched.setattr(type(shop.mill.catalog), "move_consumer_offset", _unheard)
         back()
     clock.now += 1
     back()
-    blocks = [b for b in reversed(shop.mill.catalog.blocks("stock")) if b.rows]
-    lines = [line for b in blocks for p in pieces(b, shop.mill.store.open, Selection()) for line in p.lines]
+    blocks = [b for b in reversed(shop.mill.catalog.list_blocks("stock")) if b.rows]
+    lines = [
+        line
+        for b in blocks
+        for p in split_into_chunks(b, shop.mill.store.open_file, RowSelection())
+        for line in p.lines
+    ]
     assert [json.loads(line)["id"] for line in lines] == [2, 3]
 
 

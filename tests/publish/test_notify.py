@@ -16,7 +16,7 @@ from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 
 from tidemill.catalog import open_catalog
 from tidemill.model.notice import RETRIES, Notice, NoticeKind
-from tidemill.publish import Mail, Notifier, Postbox, Webhook, receivers
+from tidemill.publish import MailReceiver, Notifier, SmtpMailer, WebhookReceiver, build_receivers
 
 FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
 
@@ -25,7 +25,7 @@ FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
 def driver(tmp_path: Path) -> Iterator[Driver]:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply(WORKFLOW)
+    catalog.apply_workflow(WORKFLOW)
     yield Driver(catalog, clock)
     catalog.close()
 
@@ -67,18 +67,18 @@ def hook() -> Iterator[Hook]:
     made.server_close()
 
 
-def webhook(hook: Hook, *kinds: NoticeKind) -> Webhook:
+def webhook(hook: Hook, *kinds: NoticeKind) -> WebhookReceiver:
     address = f"http://127.0.0.1:{hook.server_address[1]}/notices"
-    return Webhook("ops", address, "secret", frozenset(kinds or NoticeKind), clock=lambda: 1234.5)
+    return WebhookReceiver("ops", address, "secret", frozenset(kinds or NoticeKind), clock=lambda: 1234.5)
 
 
 def fail(driver: Driver) -> None:
     claim = driver.open_flow(COPY)
-    driver.catalog.fail(claim.run.id, claim.run.fence, error="no room")
+    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no room")
 
 
 def test_a_failing_flow_is_told_of_once_and_again_when_it_recovers(driver: Driver, hook: Hook) -> None:
-    tell = Notifier(driver.catalog, receivers([webhook(hook)]))
+    tell = Notifier(driver.catalog, build_receivers([webhook(hook)]))
     fail(driver)
     driver.run_flow()
     tell()  # what was before anybody listened is not told
@@ -93,7 +93,7 @@ def test_a_failing_flow_is_told_of_once_and_again_when_it_recovers(driver: Drive
 
 
 def test_a_webhook_can_be_verified(hook: Hook) -> None:
-    webhook(hook).take(FAILED)
+    webhook(hook).send_notice(FAILED)
     ((headers, body),) = hook.taken
     expected = hmac.new(b"secret", b"1234." + body, hashlib.sha256).hexdigest()
     assert headers["Tidemill-Signature"] == f"t=1234,v1={expected}"
@@ -102,7 +102,7 @@ def test_a_webhook_can_be_verified(hook: Hook) -> None:
 
 @pytest.mark.parametrize("status", [500, 404, 302])
 def test_what_is_not_taken_is_tried_again_later_but_not_for_ever(driver: Driver, hook: Hook, status: int) -> None:
-    tell = Notifier(driver.catalog, receivers([webhook(hook)]))
+    tell = Notifier(driver.catalog, build_receivers([webhook(hook)]))
     tell()
     hook.status = status
     fail(driver)
@@ -117,7 +117,7 @@ def test_what_is_not_taken_is_tried_again_later_but_not_for_ever(driver: Driver,
 
 
 def test_only_what_somebody_asked_for(driver: Driver, hook: Hook) -> None:
-    tell = Notifier(driver.catalog, receivers([webhook(hook, NoticeKind.RUN_RECOVERED)]))
+    tell = Notifier(driver.catalog, build_receivers([webhook(hook, NoticeKind.RUN_RECOVERED)]))
     tell()
     fail(driver)
     tell()
@@ -125,8 +125,8 @@ def test_only_what_somebody_asked_for(driver: Driver, hook: Hook) -> None:
 
 
 def test_a_receiver_that_is_not_there_blocks_nobody(driver: Driver, hook: Hook) -> None:
-    gone = Webhook("gone", "http://127.0.0.1:9/", "secret")
-    tell = Notifier(driver.catalog, receivers([gone, webhook(hook)]))
+    gone = WebhookReceiver("gone", "http://127.0.0.1:9/", "secret")
+    tell = Notifier(driver.catalog, build_receivers([gone, webhook(hook)]))
     tell()
     fail(driver)
     tell()
@@ -135,7 +135,7 @@ def test_a_receiver_that_is_not_there_blocks_nobody(driver: Driver, hook: Hook) 
 
 def test_another_schema_is_told_of(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    tell = Notifier(driver.catalog, receivers([]))
+    tell = Notifier(driver.catalog, build_receivers([]))
     driver.run_flow()
     tell()
     driver.run_flow_with("x int, y string")
@@ -145,7 +145,10 @@ def test_another_schema_is_told_of(driver: Driver, caplog: pytest.LogCaptureFixt
 
 
 def test_no_secret_is_shown() -> None:
-    hook, mail = Webhook("ops", "http://x", "hush"), Mail("m", Postbox("h", "a@b", ("c@d",), password="hush"))
+    hook, mail = (
+        WebhookReceiver("ops", "http://x", "hush"),
+        MailReceiver("m", SmtpMailer("h", "a@b", ("c@d",), password="hush")),
+    )
     assert "hush" not in f"{hook} {mail}"
 
 
@@ -184,9 +187,9 @@ def test_a_letter_arrives() -> None:
     thread = threading.Thread(target=post.serve_forever)
     thread.start()
     try:
-        by = Postbox("127.0.0.1", "mill@example.org", ("a@example.org",), post.server_address[1], starttls=False)
-        mail = Mail("m", by)
-        mail.take(Notice(NoticeKind.RUN_FAILED, "f\nBcc: x@y", "it failed", 1.0, {}, 7))
+        by = SmtpMailer("127.0.0.1", "mill@example.org", ("a@example.org",), post.server_address[1], starttls=False)
+        mail = MailReceiver("m", by)
+        mail.send_notice(Notice(NoticeKind.RUN_FAILED, "f\nBcc: x@y", "it failed", 1.0, {}, 7))
     finally:
         post.shutdown()
         thread.join()

@@ -9,27 +9,29 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.code import Json
-from tidemill.model.description import described, differences, identity_of
+from tidemill.model.description import compute_dataset_identity, describe_output, diff_descriptions
 from tidemill.model.states import Dataset
 from tidemill.model.states import DatasetState as D
-from tidemill.model.task import Command, Function, Mode, Read, Sql, Task, Variant, Write
-from tidemill.retention.memo import Named, Node, Verdict, explain, named
-from tidemill.retention.preparation import Wanted, prepare
+from tidemill.model.task import Command, Function, ReadMode, Sql, Task, TaskInput, TaskOutput, Variant
+from tidemill.retention.memo import IdentifiedNode, MemoNode, ReuseVerdict, explain_reuse, identify_nodes
+from tidemill.retention.preparation import RequestedAction, prepare_submission
 
 
 def task(code: str = "run", inputs: int = 0, **options: Any) -> Task:
-    reads = tuple(Read(f"i{n}", f"c{n}", Mode.ALL) for n in range(inputs))
-    return Task("t", (Variant("programmed", reads, (Write("o", "o", Kind.BASE),), Command((code,))),), **options)
+    reads = tuple(TaskInput(f"i{n}", f"c{n}", ReadMode.ALL) for n in range(inputs))
+    return Task(
+        "t", (Variant("programmed", reads, (TaskOutput("o", "o", BlockKind.BASE),), Command((code,))),), **options
+    )
 
 
 def nothing(_identity: str) -> None:
     return None
 
 
-def names(nodes: Sequence[Node], generations: Mapping[str, int] | None = None) -> dict[str, Named]:
-    return named(nodes, nothing, generations or {})
+def names(nodes: Sequence[MemoNode], generations: Mapping[str, int] | None = None) -> dict[str, IdentifiedNode]:
+    return identify_nodes(nodes, nothing, generations or {})
 
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -39,7 +41,7 @@ parameters = st.dictionaries(st.text(max_size=3), values, max_size=4)
 @given(one=parameters, other=parameters)
 def test_parameters_count_whatever_their_order(one: dict[str, Any], other: dict[str, Any]) -> None:
     def known(given: dict[str, Any]) -> str:
-        return identity_of(described(task(parameters=given), "o", []))
+        return compute_dataset_identity(describe_output(task(parameters=given), "o", []))
 
     def spelled(given: dict[str, Any]) -> list[tuple[str, str]]:
         return sorted((name, repr(value)) for name, value in given.items())
@@ -53,29 +55,31 @@ def test_structure_counts_and_not_the_sequence_of_its_parts() -> None:
     x1, y0 = task("x", 1), task("y")
     x0, y1 = task("x"), task("y", 1)
     join, p = task("join", 2), task("p")
-    left = names([Node("p", p), Node("x", x1, ("p",)), Node("y", y0), Node("join", join, ("x", "y"))])
-    right = names([Node("p", p), Node("x", x0), Node("y", y1, ("p",)), Node("join", join, ("x", "y"))])
+    left = names([MemoNode("p", p), MemoNode("x", x1, ("p",)), MemoNode("y", y0), MemoNode("join", join, ("x", "y"))])
+    right = names([MemoNode("p", p), MemoNode("x", x0), MemoNode("y", y1, ("p",)), MemoNode("join", join, ("x", "y"))])
     assert left["join"].identity != right["join"].identity
 
 
 def test_inputs_count_in_port_order_and_names_of_tasks_do_not() -> None:
     a, b, join = task("a"), task("b"), task("join", 2)
-    one = names([Node("a", a), Node("b", b), Node("j", join, ("a", "b"))])
-    other = names([Node("b", b), Node("z", replace(a, name="z")), Node("j", join, ("z", "b"))])
+    one = names([MemoNode("a", a), MemoNode("b", b), MemoNode("j", join, ("a", "b"))])
+    other = names([MemoNode("b", b), MemoNode("z", replace(a, name="z")), MemoNode("j", join, ("z", "b"))])
     assert one["j"].identity == other["j"].identity
-    assert one["j"].identity != names([Node("a", a), Node("b", b), Node("j", join, ("b", "a"))])["j"].identity
+    assert (
+        one["j"].identity != names([MemoNode("a", a), MemoNode("b", b), MemoNode("j", join, ("b", "a"))])["j"].identity
+    )
 
 
 def test_version_and_environment_count_and_secrets_are_not_kept() -> None:
     plain, declared = task(), task(environment=("TOKEN",))
     here, there = ({"TOKEN": secret, "OTHER": "1"} for secret in ("hush", "psst"))
-    assert described(plain, "o", [], here) == described(plain, "o", [], there)
-    assert described(declared, "o", [], here) != described(declared, "o", [], there)
-    assert "hush" not in str(described(declared, "o", [], here))
-    assert described(replace(plain, version="2"), "o", []) != described(plain, "o", [])
+    assert describe_output(plain, "o", [], here) == describe_output(plain, "o", [], there)
+    assert describe_output(declared, "o", [], here) != describe_output(declared, "o", [], there)
+    assert "hush" not in str(describe_output(declared, "o", [], here))
+    assert describe_output(replace(plain, version="2"), "o", []) != describe_output(plain, "o", [])
 
 
-CHAIN = [Node("a", task("a")), Node("b", task("b", 1), ("a",)), Node("c", task("c", 1), ("b",))]
+CHAIN = [MemoNode("a", task("a")), MemoNode("b", task("b", 1), ("a",)), MemoNode("c", task("c", 1), ("b",))]
 
 
 def test_what_is_forced_is_new_with_all_that_follows_and_is_found_again_afterwards() -> None:
@@ -92,14 +96,14 @@ def test_what_is_forced_is_new_with_all_that_follows_and_is_found_again_afterwar
 
 def test_a_task_that_differs_each_time_is_never_taken_for_an_earlier_one() -> None:
     for varying in (task(deterministic=False), replace(task(), variants=_sql("SELECT rand() AS x"))):
-        first = names([Node("a", varying)])["a"]
-        assert first.identity != names([Node("a", varying)], {first.plain: first.generation})["a"].identity
+        first = names([MemoNode("a", varying)])["a"]
+        assert first.identity != names([MemoNode("a", varying)], {first.plain: first.generation})["a"].identity
     steady = replace(task(deterministic=True), variants=_sql("SELECT rand(7) AS x"))
-    assert not names([Node("a", steady)])["a"].forced
+    assert not names([MemoNode("a", steady)])["a"].forced
 
 
 def _sql(query: str) -> tuple[Variant, ...]:
-    return (Variant("programmed", (), (Write("o", "o", Kind.BASE),), Sql(query)),)
+    return (Variant("programmed", (), (TaskOutput("o", "o", BlockKind.BASE),), Sql(query)),)
 
 
 def test_code_that_cannot_be_looked_into_needs_a_version() -> None:
@@ -111,20 +115,22 @@ def test_code_that_cannot_be_looked_into_needs_a_version() -> None:
 
 
 def test_a_collision_of_hashes_does_no_harm() -> None:
-    plain = names([Node("a", task())])["a"]
+    plain = names([MemoNode("a", task())])["a"]
     other: Json = {"something": "else"}
     stored = {plain.identity: other}
-    collided = named([Node("a", task())], stored.get, {})["a"]
+    collided = identify_nodes([MemoNode("a", task())], stored.get, {})["a"]
     assert collided.identity != plain.identity
     stored[collided.identity] = collided.description
-    assert named([Node("a", task())], stored.get, {})["a"] == collided
+    assert identify_nodes([MemoNode("a", task())], stored.get, {})["a"] == collided
 
 
 # -- explanations ------------------------------------------------------------------------------------------------
 
 
 def _explained(before: Task, after: Task) -> list[str]:
-    return [d.part for d in differences(described(before, "o", [["x"]]), described(after, "o", [["x"]]))]
+    return [
+        d.part for d in diff_descriptions(describe_output(before, "o", [["x"]]), describe_output(after, "o", [["x"]]))
+    ]
 
 
 def test_what_differs_is_named() -> None:
@@ -138,43 +144,43 @@ def test_what_differs_is_named() -> None:
 def test_an_explanation_shows_the_lines_that_changed() -> None:
     before = {"code": [{"function": [{"name": "f", "text": "def f(x):\n    return x", "uses": {}}], "unseen": []}]}
     after = {"code": [{"function": [{"name": "f", "text": "def f(x):\n    return 1", "uses": {}}], "unseen": []}]}
-    (found,) = differences(before, after)
+    (found,) = diff_descriptions(before, after)
     assert found.part == "code of f"
     assert "-    return x\n+    return 1" in str(found)
 
 
 def test_every_verdict_is_given_for_its_reason() -> None:
-    wanted = names([Node("a", task())])["a"]
-    forced = names([Node("a", task(), force=True)])["a"]
-    other = described(task("walk"), "o", [])
+    wanted = names([MemoNode("a", task())])["a"]
+    forced = names([MemoNode("a", task(), force=True)])["a"]
+    other = describe_output(task("walk"), "o", [])
     said = {
-        Verdict.REUSED: explain(wanted, D.STORED, None),
-        Verdict.AWAITED: explain(wanted, D.TO_STORE, None),
-        Verdict.GONE: explain(wanted, D.DELETED, None),
-        Verdict.NEW: explain(wanted, None, None),
-        Verdict.CHANGED: explain(wanted, None, other),
-        Verdict.FORCED: explain(forced, None, other),
+        ReuseVerdict.REUSED: explain_reuse(wanted, D.STORED, None),
+        ReuseVerdict.AWAITED: explain_reuse(wanted, D.TO_STORE, None),
+        ReuseVerdict.GONE: explain_reuse(wanted, D.DELETED, None),
+        ReuseVerdict.NEW: explain_reuse(wanted, None, None),
+        ReuseVerdict.CHANGED: explain_reuse(wanted, None, other),
+        ReuseVerdict.FORCED: explain_reuse(forced, None, other),
     }
     assert all(verdict is found.verdict for verdict, found in said.items())
-    assert "command was ['walk'] and is ['run']" in str(said[Verdict.CHANGED])
+    assert "command was ['walk'] and is ['run']" in str(said[ReuseVerdict.CHANGED])
 
 
 # -- together with preparation -----------------------------------------------------------------------------------
 
 
 @st.composite
-def edits(draw: st.DrawFn) -> tuple[list[Node], int]:
+def edits(draw: st.DrawFn) -> tuple[list[MemoNode], int]:
     size = draw(st.integers(1, 7))
     nodes = []
     for n in range(size):
         parents = draw(st.lists(st.sampled_from(range(n)), unique=True, max_size=2)) if n else []
-        nodes.append(Node(str(n), task(f"do {n}", len(parents)), tuple(map(str, parents))))
+        nodes.append(MemoNode(str(n), task(f"do {n}", len(parents)), tuple(map(str, parents))))
     return nodes, draw(st.integers(0, size - 1))
 
 
 @given(case=edits(), force=st.booleans())
 def test_editing_or_forcing_one_task_runs_it_and_what_follows_and_nothing_else(
-    case: tuple[list[Node], int], force: bool
+    case: tuple[list[MemoNode], int], force: bool
 ) -> None:
     nodes, at = case
     before = names(nodes)
@@ -188,6 +194,6 @@ def test_editing_or_forcing_one_task_runs_it_and_what_follows_and_nothing_else(
         if follows & set(node.parents):
             follows.add(node.key)
     stored = {n.identity: Dataset(D.STORED) for n in before.values()}
-    wanted = [Wanted(after[n.key].identity, tuple(after[p].identity for p in n.parents)) for n in changed]
-    run = {r.identity for r in prepare(wanted, stored).run}
+    wanted = [RequestedAction(after[n.key].identity, tuple(after[p].identity for p in n.parents)) for n in changed]
+    run = {r.identity for r in prepare_submission(wanted, stored).run}
     assert run == {after[key].identity for key in follows}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tidemill.model.states import PRODUCED, READABLE, Dataset
 from tidemill.model.states import DatasetState as D
-from tidemill.retention.preparation import Preparation, Wanted, prepare
+from tidemill.retention.preparation import Preparation, RequestedAction, prepare_submission
 
-Graph = list[Wanted]
+Graph = list[RequestedAction]
 Stored = dict[str, Dataset]
 MISSING = (None, D.DELETED, D.DELETING)
 
@@ -25,7 +25,7 @@ def cases(draw: st.DrawFn) -> tuple[Graph, Stored]:
     for i, name in enumerate(names):
         parents = draw(st.lists(st.sampled_from(names[:i]), unique=True, max_size=3)) if i else []
         keep, pinned = (draw(st.integers(0, 9)) == 0 for _ in range(2))
-        graph.append(Wanted(name, tuple(parents), keep, pinned))
+        graph.append(RequestedAction(name, tuple(parents), keep, pinned))
     states = draw(st.lists(st.sampled_from([None, None, *D]), min_size=size, max_size=size))
     return graph, {n: Dataset(s) for n, s in zip(names, states, strict=True) if s is not None}
 
@@ -54,13 +54,16 @@ def must_run(graph: Graph, stored: Stored) -> set[str]:
 @given(case=cases())
 def test_exactly_what_must_run_runs(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
-    assert {r.identity for r in prepare(graph, stored).run} == must_run(graph, stored)
+    assert {r.identity for r in prepare_submission(graph, stored).run} == must_run(graph, stored)
 
 
 @given(case=cases())
 def test_the_order_of_actions_and_what_else_is_stored_do_not_matter(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
-    one, other = prepare(graph, stored), prepare(graph[::-1], stored | {"other": Dataset(D.STORED)})
+    one, other = (
+        prepare_submission(graph, stored),
+        prepare_submission(graph[::-1], stored | {"other": Dataset(D.STORED)}),
+    )
     assert set(one.run) == set(other.run)
     assert (one.wait, one.reuse, one.rescue, one.moves) == (other.wait, other.reuse, other.rescue, other.moves)
 
@@ -68,7 +71,7 @@ def test_the_order_of_actions_and_what_else_is_stored_do_not_matter(case: tuple[
 @given(case=cases())
 def test_every_input_of_what_runs_is_awaited_or_claimed_and_what_is_claimed_can_be(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
-    plan = prepare(graph, stored)
+    plan = prepare_submission(graph, stored)
     parents = {a.identity: set(a.parents) for a in graph}
     runs = {r.identity for r in plan.run}
     for running in plan.run:
@@ -84,21 +87,21 @@ def live_through(graph: Graph, stored: Stored, plan: Preparation) -> Stored:
     """Do what a preparation says, as servers would: others finish, files go, and whatever is ready runs."""
     now = dict(stored)
     for name, (_, after) in plan.moves.items():
-        now[name] = now[name].moved(after) if name in now else Dataset(after)
+        now[name] = now[name].transition_to(after) if name in now else Dataset(after)
     for running in plan.run:
         for claimed in running.claims:
-            now[claimed] = now[claimed].claimed()
+            now[claimed] = now[claimed].add_claim()
     for name, dataset in now.items():
         if dataset.state in PRODUCED and name not in {r.identity for r in plan.run}:
-            now[name] = dataset.moved(DATASET_DONE[dataset.state])
+            now[name] = dataset.transition_to(DATASET_DONE[dataset.state])
         elif dataset.state is D.DELETING:
-            now[name] = dataset.moved(D.DELETED).moved(D.TO_STORE)
+            now[name] = dataset.transition_to(D.DELETED).transition_to(D.TO_STORE)
     left = list(plan.run)
     while left:
         ready = [r for r in left if all(now[a].state in READABLE for a in r.awaits)]
         assert ready, "nothing can ever run"
         for running in ready:
-            now[running.identity] = now[running.identity].moved(DATASET_DONE[now[running.identity].state])
+            now[running.identity] = now[running.identity].transition_to(DATASET_DONE[now[running.identity].state])
             left.remove(running)
     return now
 
@@ -111,32 +114,42 @@ def test_in_the_end_all_that_was_wanted_is_there_and_a_second_submission_runs_no
     case: tuple[Graph, Stored],
 ) -> None:
     graph, stored = case
-    after = live_through(graph, stored, prepare(graph, stored))
+    after = live_through(graph, stored, prepare_submission(graph, stored))
     assert all(after[e].state in READABLE for e in goals(graph))
-    again = prepare(graph, after)
+    again = prepare_submission(graph, after)
     assert not again.run
     assert not again.wait
 
 
 def test_an_edge_between_two_that_run_is_not_lost_when_the_child_is_met_first() -> None:
     """a → b → d and a → d, with b stored: when d is met, nobody knows yet that a will run."""
-    graph = [Wanted("a"), Wanted("b", ("a",)), Wanted("d", ("b", "a"))]
-    last = next(r for r in prepare(graph, {"b": Dataset(D.STORED)}).run if r.identity == "d")
+    graph = [RequestedAction("a"), RequestedAction("b", ("a",)), RequestedAction("d", ("b", "a"))]
+    last = next(r for r in prepare_submission(graph, {"b": Dataset(D.STORED)}).run if r.identity == "d")
     assert (last.awaits, last.claims) == ({"a"}, {"b"})
 
 
 def test_two_actions_that_make_the_same_run_once() -> None:
-    graph = [Wanted("a"), Wanted("b", ("a",)), Wanted("b", ("a",), keep=True), Wanted("c", ("b",))]
-    plan = prepare(graph, {})
+    graph = [
+        RequestedAction("a"),
+        RequestedAction("b", ("a",)),
+        RequestedAction("b", ("a",), keep=True),
+        RequestedAction("c", ("b",)),
+    ]
+    plan = prepare_submission(graph, {})
     assert [r.identity for r in plan.run] == ["a", "b", "c"]
     assert plan.moves["b"] == (None, D.TO_LEAF)
 
 
 def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
-    plan = prepare([Wanted("a", pinned=True), Wanted("b", ("a",))], {"a": Dataset(D.DELETED), "b": Dataset(D.LEAF)})
+    plan = prepare_submission(
+        [RequestedAction("a", pinned=True), RequestedAction("b", ("a",))],
+        {"a": Dataset(D.DELETED), "b": Dataset(D.LEAF)},
+    )
     assert plan.moves == {"a": (D.DELETED, D.TO_STORE)}
 
 
 def test_a_dataset_that_another_workflow_only_passes_through_becomes_a_leaf_here() -> None:
-    assert prepare([Wanted("a")], {"a": Dataset(D.STORED)}).moves == {"a": (D.STORED, D.LEAF)}
-    assert prepare([Wanted("a")], {"a": Dataset(D.TO_DELETE)}).moves == {"a": (D.TO_DELETE, D.TO_LEAF)}
+    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.STORED)}).moves == {"a": (D.STORED, D.LEAF)}
+    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.TO_DELETE)}).moves == {
+        "a": (D.TO_DELETE, D.TO_LEAF)
+    }

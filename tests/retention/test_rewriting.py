@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.model.block import Block, File, Kind
+from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import Append, Patch, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.retention.compaction import PRICES, Balance, Limits, Rebase, judged, merging
+from tidemill.retention.compaction import (
+    PRICES,
+    CompactionLimits,
+    MajorCompaction,
+    MergeBalance,
+    choose_compaction,
+    estimate_merge_seconds,
+)
 
-SCHEMA = Schema.parse("k int, v int")
+SCHEMA = Schema.from_ddl("k int, v int")
 KEYED = Upsert(("k",))
-LIMITS = Limits(fan=1000, floor=10**12)
+LIMITS = CompactionLimits(fan=1000, floor=10**12)
 """Nothing is due but for reading's sake."""
 READ = 0
 """Among the numbers of rows that are written."""
@@ -27,9 +34,9 @@ prices = st.floats(0.01, 5.0)
 
 
 def content(base: int, *deltas: int, updates: Updates = KEYED) -> Snapshot:
-    first = Block(0, "c", 0, Kind.BASE, SCHEMA, files=(File("base", base, 1),))
+    first = Block(0, "c", 0, BlockKind.BASE, SCHEMA, files=(DataFile("base", base, 1),))
     after = [
-        Block(n, "c", n, Kind.DELTA, SCHEMA, n - 1, updates, (File(f"{n}", rows, 1),))
+        Block(n, "c", n, BlockKind.DELTA, SCHEMA, n - 1, updates, (DataFile(f"{n}", rows, 1),))
         for n, rows in enumerate(deltas, start=1)
     ]
     return Snapshot("c", SCHEMA, len(deltas), first, tuple(after))
@@ -50,7 +57,9 @@ class Lived:
         for rows in history:
             self._read() if rows == READ else self._write(rows)
             now = content(10**6, *self.deltas)
-            if judged(now, Balance(self.reads, self.paid, self.price), LIMITS).wanted == Rebase(now):
+            if choose_compaction(
+                now, MergeBalance(self.reads, self.paid, self.price), LIMITS
+            ).wanted == MajorCompaction(now):
                 self._rewrite()
         return self
 
@@ -58,7 +67,7 @@ class Lived:
         self.deltas = (*self.deltas, rows)
 
     def _read(self) -> None:
-        spent = merging(content(10**6, *self.deltas))
+        spent = estimate_merge_seconds(content(10**6, *self.deltas))
         self.reads, self.paid, self.seconds = self.reads + bool(spent), self.paid + spent, self.seconds + spent
 
     def _rewrite(self) -> None:
@@ -75,7 +84,7 @@ def best(history: list[int], price: float) -> float:
         if at == len(history):
             return 0.0
         written = [rows for rows in history[since:at] if rows != READ]
-        spent = merging(content(10**6, *written)) if history[at] == READ else 0.0
+        spent = estimate_merge_seconds(content(10**6, *written)) if history[at] == READ else 0.0
         return spent + min(after(at + 1, since), price + after(at + 1, at + 1))
 
     return after(0, 0)
@@ -93,33 +102,41 @@ def test_what_nobody_reads_is_not_rewritten(history: list[int], price: float) ->
 
 
 def test_readers_pay_for_deltas_and_rows_but_not_for_appended_ones() -> None:
-    assert merging(content(100)) == 0.0
-    assert merging(content(100, 50, 50)) == pytest.approx(PRICES.merge + 2 * PRICES.delta + 100 * PRICES.row)
-    assert merging(content(100, 50, updates=Patch(("k",), ("k",), ("v",)))) > merging(content(100, 50))
-    assert merging(content(100, 50, updates=Append())) == 0.0
+    assert estimate_merge_seconds(content(100)) == 0.0
+    assert estimate_merge_seconds(content(100, 50, 50)) == pytest.approx(
+        PRICES.merge + 2 * PRICES.delta + 100 * PRICES.row
+    )
+    assert estimate_merge_seconds(content(100, 50, updates=Patch(("k",), ("k",), ("v",)))) > estimate_merge_seconds(
+        content(100, 50)
+    )
+    assert estimate_merge_seconds(content(100, 50, updates=Append())) == 0.0
 
 
 def test_looking_up_a_few_keys_costs_less_than_merging_all() -> None:
-    assert 0.0 < merging(content(100, 10**6), whole=False) < 0.1 * merging(content(100, 10**6))
+    assert (
+        0.0
+        < estimate_merge_seconds(content(100, 10**6), whole=False)
+        < 0.1 * estimate_merge_seconds(content(100, 10**6))
+    )
 
 
 def test_the_verdict_says_why_with_figures() -> None:
-    little = judged(content(100, 7), Balance(2, 0.2, 1.5), LIMITS)
+    little = choose_compaction(content(100, 7), MergeBalance(2, 0.2, 1.5), LIMITS)
     assert little.wanted is None
     assert little.why == (
         "7 rows wait to be merged into 100: 2 reads have paid 0.20 s for merging since the newest base, "
         "and a new one costs 1.50 s"
     )
-    enough = judged(content(100, 7), Balance(9, 1.6, 1.5), LIMITS)
-    assert isinstance(enough.wanted, Rebase)
+    enough = choose_compaction(content(100, 7), MergeBalance(9, 1.6, 1.5), LIMITS)
+    assert isinstance(enough.wanted, MajorCompaction)
     assert enough.why.startswith("9 reads have paid 1.60 s")
-    assert judged(content(100), Balance(0, 0.0, 1.5), LIMITS).why == "nothing to merge"
+    assert choose_compaction(content(100), MergeBalance(0, 0.0, 1.5), LIMITS).why == "nothing to merge"
 
 
 @pytest.mark.parametrize(("asked", "rows", "rewritten"), [(1, 150_000, True), (0, 150_000, False), (1, 90_000, False)])
 def test_whoever_waits_for_reads_does_not_wait_much_longer(asked: int, rows: int, rewritten: bool) -> None:
     """What reads have paid is far from the price of a new base; still, one by somebody is to be quick."""
-    first = Block(0, "c", 0, Kind.BASE, SCHEMA, files=(File("base", 10**6, 50_000_000),))
-    delta = Block(1, "c", 1, Kind.DELTA, SCHEMA, 0, KEYED, (File("1", rows, 1),))
-    found = judged(Snapshot("c", SCHEMA, 1, first, (delta,)), Balance(1, 0.1, 9.0, asked))
+    first = Block(0, "c", 0, BlockKind.BASE, SCHEMA, files=(DataFile("base", 10**6, 50_000_000),))
+    delta = Block(1, "c", 1, BlockKind.DELTA, SCHEMA, 0, KEYED, (DataFile("1", rows, 1),))
+    found = choose_compaction(Snapshot("c", SCHEMA, 1, first, (delta,)), MergeBalance(1, 0.1, 9.0, asked))
     assert (found.wanted is not None) == rewritten, found

@@ -11,21 +11,28 @@ from hypothesis import strategies as st
 
 from tidemill.errors import BadInput
 from tidemill.model.run import RunState
-from tidemill.model.timestamps import moment
-from tidemill.model.usage import Past
-from tidemill.retention.usage_history import Figures, Resolution, Split, figures, tallied, without_gaps
+from tidemill.model.timestamps import parse_moment
+from tidemill.model.usage import UsageRecord
+from tidemill.retention.usage_history import (
+    TimeResolution,
+    UsageFigures,
+    UsageSplit,
+    compute_figures,
+    fill_gaps,
+    tally_usage,
+)
 
 NOON = datetime(2026, 5, 13, 12, 34, 56, tzinfo=UTC).timestamp()  # a Wednesday
-ACTION = Past(NOON, "ada", "words", "raw", 1, "new", 7, RunState.FINISHED, 2.0, 0.0, 100)
-REFRESH = Past(NOON, None, "shop", "totals", None, None, 8, RunState.FINISHED, 0.5, 0.0, 10)
+ACTION = UsageRecord(NOON, "ada", "words", "raw", 1, "new", 7, RunState.FINISHED, 2.0, 0.0, 100)
+REFRESH = UsageRecord(NOON, None, "shop", "totals", None, None, 8, RunState.FINISHED, 0.5, 0.0, 10)
 
 
-def begin(by: Resolution) -> str:
-    return f"{datetime.fromtimestamp(by.begin(NOON), UTC):%d %H:%M:%S}"
+def begin(by: TimeResolution) -> str:
+    return f"{datetime.fromtimestamp(by.find_begin(NOON), UTC):%d %H:%M:%S}"
 
 
 def test_periods_begin_where_people_expect() -> None:
-    assert {str(by): begin(by) for by in Resolution} == {
+    assert {str(by): begin(by) for by in TimeResolution} == {
         "minute": "13 12:34:00",
         "hour": "13 12:00:00",
         "day": "13 00:00:00",
@@ -34,40 +41,40 @@ def test_periods_begin_where_people_expect() -> None:
     }
 
 
-@given(by=st.sampled_from(Resolution), at=st.floats(0, 4e9))
-def test_periods_follow_each_other_without_gap_or_overlap(by: Resolution, at: float) -> None:
-    first = by.begin(at)
-    then = by.following(first)
+@given(by=st.sampled_from(TimeResolution), at=st.floats(0, 4e9))
+def test_periods_follow_each_other_without_gap_or_overlap(by: TimeResolution, at: float) -> None:
+    first = by.find_begin(at)
+    then = by.find_next(first)
     assert first <= at < then
-    assert by.begin(first) == first
-    assert by.begin(then) == then
-    assert by.begin(then - 0.01) == first
+    assert by.find_begin(first) == first
+    assert by.find_begin(then) == then
+    assert by.find_begin(then - 0.01) == first
 
 
 def test_refreshes_count_beside_actions_each_task_of_a_run_for_itself() -> None:
     other = replace(REFRESH, task="rows", seconds=0.25, bytes=5)
     failed = replace(REFRESH, run=9, state=RunState.FAILED)
     hit = replace(ACTION, submission=2, user="bob", verdict="reused", run=None, state=None, saved=2.0)
-    (day,) = figures([ACTION, hit, REFRESH, other, failed], [], Resolution.DAY)
+    (day,) = compute_figures([ACTION, hit, REFRESH, other, failed], [], TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.hits) == (2, 2, 1, 1)
     assert (day.refreshes, day.failed) == (2, 1)
     assert (day.seconds, day.saved, day.bytes) == (2.75, 2.0, 115)
 
 
 def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
-    def parts(per: Split) -> list[str | None]:
-        return [f.of for f in figures([REFRESH, ACTION], [], Resolution.HOUR, per)]
+    def parts(per: UsageSplit) -> list[str | None]:
+        return [f.of for f in compute_figures([REFRESH, ACTION], [], TimeResolution.HOUR, per)]
 
-    assert parts(Split.USER) == ["", "ada"]
-    assert parts(Split.WORKFLOW) == ["shop", "words"]
-    assert parts(Split.TASK) == ["shop/totals", "words/raw"]
+    assert parts(UsageSplit.USER) == ["", "ada"]
+    assert parts(UsageSplit.WORKFLOW) == ["shop", "words"]
+    assert parts(UsageSplit.TASK) == ["shop/totals", "words/raw"]
 
 
 @settings(max_examples=40)
 @given(
     past=st.lists(
         st.builds(
-            Past,
+            UsageRecord,
             at=st.floats(0, 40 * 86_400.0),
             user=st.sampled_from(["ada", "bob"]),
             workflow=st.sampled_from(["words", "shop"]),
@@ -83,30 +90,30 @@ def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
         max_size=6,
         unique_by=lambda p: p.run,
     ),
-    by=st.sampled_from(list(Resolution)[1:]),
-    per=st.sampled_from([None, Split.USER, Split.WORKFLOW]),
+    by=st.sampled_from(list(TimeResolution)[1:]),
+    per=st.sampled_from([None, UsageSplit.USER, UsageSplit.WORKFLOW]),
 )
-@example(past=[replace(REFRESH, at=5 * 86_400 - 1e-7)], by=Resolution.DAY, per=None)
-def test_what_was_forgotten_still_counts(past: list[Past], by: Resolution, per: Split | None) -> None:
+@example(past=[replace(REFRESH, at=5 * 86_400 - 1e-7)], by=TimeResolution.DAY, per=None)
+def test_what_was_forgotten_still_counts(past: list[UsageRecord], by: TimeResolution, per: UsageSplit | None) -> None:
     """All remembered, or all forgotten: the same figures. One submission is of one moment and one user."""
-    known: dict[int | None, Past] = {}
+    known: dict[int | None, UsageRecord] = {}
     past = [p if p.submission is None else _alike(p, known.setdefault(p.submission, p)) for p in past]
-    assert figures([], tallied(past), by, per) == figures(past, [], by, per)
+    assert compute_figures([], tally_usage(past), by, per) == compute_figures(past, [], by, per)
 
 
-def _alike(one: Past, first: Past) -> Past:
+def _alike(one: UsageRecord, first: UsageRecord) -> UsageRecord:
     return replace(one, at=first.at, user=first.user, workflow=first.workflow)
 
 
 def test_gaps_are_filled_and_the_newest_are_taken() -> None:
-    found = figures([ACTION, replace(ACTION, at=NOON + 3 * 3600)], [], Resolution.HOUR)
-    filled = without_gaps(found, Resolution.HOUR, 3)
+    found = compute_figures([ACTION, replace(ACTION, at=NOON + 3 * 3600)], [], TimeResolution.HOUR)
+    filled = fill_gaps(found, TimeResolution.HOUR, 3)
     assert [f.actions for f in filled] == [0, 0, 1]
-    assert without_gaps([], Resolution.DAY, 3) == []
-    assert without_gaps([Figures(0.0)], Resolution.DAY, 3) == [Figures(0.0)]
+    assert fill_gaps([], TimeResolution.DAY, 3) == []
+    assert fill_gaps([UsageFigures(0.0)], TimeResolution.DAY, 3) == [UsageFigures(0.0)]
 
 
 def test_moments_are_times_or_so_long_ago() -> None:
-    assert moment("1 hour", 10_000.0) == 6_400.0
+    assert parse_moment("1 hour", 10_000.0) == 6_400.0
     with pytest.raises(BadInput, match="neither a duration such as '7 days' nor a time"):
-        moment("long", 0.0)
+        parse_moment("long", 0.0)

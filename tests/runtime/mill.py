@@ -12,16 +12,16 @@ from tests.acceptance.plain import QueryEngine
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.intake import load_file
 from tidemill.model.change import Rows
-from tidemill.model.flow import Binding
+from tidemill.model.flow import BoundFlow
 from tidemill.model.run import Run, RunState
 from tidemill.model.time import Timeline
-from tidemill.model.workflow import Workflow
-from tidemill.planner.catalog_state import Kept, kept
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.planner.catalog_state import TargetStatus, compute_target_status
 from tidemill.ports.engine import Engine
-from tidemill.runtime.freshness.controller import Keeper
+from tidemill.runtime.freshness.controller import FreshnessController
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
 
@@ -29,65 +29,65 @@ class Mill:
     """Inserts, fires what is due, and keeps what is promised."""
 
     def __init__(
-        self, workflow: Workflow, directory: Path, engine: Callable[[Callable[[str], str]], Engine] = QueryEngine
+        self, workflow: WorkflowSpec, directory: Path, engine: Callable[[Callable[[str], str]], Engine] = QueryEngine
     ) -> None:
         self.now = 1_000_000.0
         self.directory = directory
         self.workflow = workflow
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}", clock=lambda: self.now)
-        self.catalog.apply(workflow)
+        self.catalog.apply_workflow(workflow)
         store = open_store(str(directory / "blocks"))
-        self.executor = Executor(self.catalog, store, engine(store.locate), "me")
+        self.executor = Executor(self.catalog, store, engine(store.locate_file), "me")
 
     def insert(self, channel: str, *lines: str) -> None:
-        declared = self.workflow.channel(channel)
+        declared = self.workflow.find_channel(channel)
         assert declared is not None
         assert declared.schema is not None
         path = self.directory / "new.csv"
         path.write_text("\n".join([",".join(declared.schema.names), *lines]) + "\n")
-        Inserter(self.executor, load_file).file(channel, path)
+        Inserter(self.executor, load_file).insert_file(channel, path)
 
     def insert_rows(self, channel: str, rows: Iterable[Mapping[str, Any]]) -> None:
         path = self.directory / "new.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        Inserter(self.executor, load_file).file(channel, path)
+        Inserter(self.executor, load_file).insert_file(channel, path)
 
     def due(self) -> list[Run]:
         """Fire what is due; the runs that it asks for."""
-        found = {self.catalog.fire(leaf) for leaf in self.catalog.due_triggers()}
-        return [self.catalog.run(run) for run in sorted(run for run in found if run is not None)]
+        found = {self.catalog.fire_trigger(leaf) for leaf in self.catalog.list_due_triggers()}
+        return [self.catalog.read_run(run) for run in sorted(run for run in found if run is not None)]
 
     def keep(self, run: Run) -> Run:
-        Keeper(self.executor, {}, self.workflow).attempt(run, self.binding(run.subject))
-        return self.catalog.run(run.id)
+        FreshnessController(self.executor, {}, self.workflow).attempt_run(run, self.binding(run.subject))
+        return self.catalog.read_run(run.id)
 
-    def binding(self, flow: str) -> Binding:
+    def binding(self, flow: str) -> BoundFlow:
         return next(b for b in self.workflow.bindings if b.name == flow)
 
     def content(self, channel: str, at: int | None = None) -> Rows:
-        seq = self.catalog.channel(channel).head.seq if at is None else at
-        return list(self.executor.engine.rows(Views(self.catalog, {}).snapshot(channel, seq)))
+        seq = self.catalog.read_channel(channel).head.seq if at is None else at
+        return list(self.executor.engine.read_rows(ChannelViews(self.catalog, {}).build_snapshot(channel, seq)))
 
     def rows(self, channel: str) -> set[tuple[Any, ...]]:
         return {tuple(row.values()) for row in self.content(channel)}
 
     def ran(self) -> list[tuple[str, str]]:
         """What ran, the latest last: the flow, and the variant of its only task."""
-        ended = (r for r in self.catalog.runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
+        ended = (r for r in self.catalog.list_runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
         return [(r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(ended, key=lambda r: r.fence)]
 
-    def kept(self, channel: str) -> Kept:
+    def kept(self, channel: str) -> TargetStatus:
         """How a promise stands."""
-        known = self.catalog.channel(channel)
-        return kept(known.channel.promise, known.head.reached, self.timeline())
+        known = self.catalog.read_channel(channel)
+        return compute_target_status(known.channel.promise, known.head.reached, self.timeline())
 
     def timeline(self) -> Timeline:
-        versions = {c.name: self.catalog.versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
+        versions = {c.name: self.catalog.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
         newest = max((v[-1] for v in versions.values() if v), default=0)
         return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
 
     def reflected(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
-        return self.catalog.channel(channel).head.reached.pathways
+        return self.catalog.read_channel(channel).head.reached.pathways
 
     def close(self) -> None:
         self.catalog.close()

@@ -17,28 +17,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.api.documents import Sources
+from tidemill.api.documents import SourceResolver
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.dataset_catalog import Ledger
+from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
 from tidemill.errors import RunFailed, WorkflowError
-from tidemill.model.identity import identity
+from tidemill.model.identity import compute_identity
 from tidemill.model.run import RunKind
 from tidemill.model.schema import Schema
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset, Submission
 from tidemill.model.task import Sql, Task
 from tidemill.model.view import Snapshot, View
-from tidemill.ports.engine import Log, Target
+from tidemill.ports.engine import Log, WriteTarget
 from tidemill.ports.storage import BlockStore
-from tidemill.runtime.oneshot.service import Workshop
-from tidemill.runtime.oneshot.storage_report import Budgets
+from tidemill.runtime.oneshot.service import OneShotService
+from tidemill.runtime.oneshot.storage_report import StorageBudgets
 from tidemill.runtime.runs.execution import Executor
-from tidemill.storage import Placer, open_store
+from tidemill.storage import LocalDatasetCopier, open_store
 
-SCHEMA = Schema.parse("x string")
+SCHEMA = Schema.from_ddl("x string")
 PARTS = 2
 """Files of a dataset: it could be half deleted."""
-NO_BUDGETS = Budgets()
+NO_BUDGETS = StorageBudgets()
 Json = dict[str, Any]
 
 
@@ -65,7 +65,7 @@ def expected(document: Json, key: int | str) -> str:
 
 
 def digest(query: str, inputs: Iterable[str]) -> str:
-    return identity(query, list(inputs))[:16]
+    return compute_identity(query, list(inputs))[:16]
 
 
 @dataclass
@@ -79,7 +79,14 @@ class DigestEngine:
     start_seconds: float = 0.0
 
     def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         assert isinstance(code, Sql)
@@ -123,58 +130,58 @@ class Bench:
     catalog: SqlCatalog
     store: BlockStore
     engine: DigestEngine
-    shop: Workshop
+    shop: OneShotService
 
     def submit(self, document: Json, user: str = "ada") -> Submission:
-        return self.shop.submit(json.dumps(document), user)
+        return self.shop.submit_workflow(json.dumps(document), user)
 
     def run(self, document: Json) -> Submission:
-        return self.shop.see_through(self.submit(document).id)
+        return self.shop.complete_submission(self.submit(document).id)
 
     def work(self, most: int = 1000) -> int:
         """What servers do: attempt what may be claimed, at most so often; returns how often."""
         for tried in range(most):
-            ready = [r for r in self.catalog.runnable() if r.kind is RunKind.ACTION]
+            ready = [r for r in self.catalog.list_runnable_runs() if r.kind is RunKind.ACTION]
             if not ready:
                 return tried
-            self.shop.attempt(ready[0])
+            self.shop.attempt_run(ready[0])
         return most
 
     def dataset(self, submission: Submission, key: int | str) -> StoredDataset:
         named = next(a.identity for a in submission.actions if a.key == str(key))
-        return next(d for d in self.shop.ledger.datasets() if d.identity == named)
+        return next(d for d in self.shop.ledger.list_datasets() if d.identity == named)
 
     def state(self, submission: Submission, key: int | str) -> DatasetState:
         return self.dataset(submission, key).state
 
     def content(self, submission: Submission, key: int | str) -> str:
         found = self.dataset(submission, key)
-        assert found.readable, f"{key} is {found.state}"
-        return self.engine.read(found.view("x"))
+        assert found.is_readable, f"{key} is {found.state}"
+        return self.engine.read(found.to_snapshot("x"))
 
     def check(self, document: Json, submission: Submission) -> None:
         """Whatever can be read of a workflow is what it would be without any reuse, and its end can be read."""
         for each in document["actions"]:
-            if self.dataset(submission, each["id"]).readable:
+            if self.dataset(submission, each["id"]).is_readable:
                 assert self.content(submission, each["id"]) == expected(document, each["id"])
-        assert self.dataset(submission, document["endActionId"]).readable
+        assert self.dataset(submission, document["endActionId"]).is_readable
 
     def leftovers(self) -> set[str]:
         """Files that nothing names, and names that have no file."""
-        return set(self.store.listing()) ^ self.catalog.named_files()
+        return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
 
 
 @contextmanager
 def bench(
-    url: str, root: Path, *, later: float = 0.0, owner: str = "test", budgets: Budgets = NO_BUDGETS
+    url: str, root: Path, *, later: float = 0.0, owner: str = "test", budgets: StorageBudgets = NO_BUDGETS
 ) -> Iterator[Bench]:
     catalog = open_catalog(url, clock=lambda: time.time() + later)
     store = open_store(str(root / "blocks"))
-    engine = DigestEngine(store.locate)
+    engine = DigestEngine(store.locate_file)
     executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
-    placer = Placer(store.locate, root)
-    sources = Sources(nothing, nothing)
-    shop = Workshop(executor, Ledger(catalog), sources, {}, lambda name: name, placer, budgets)
+    placer = LocalDatasetCopier(store.locate_file, root)
+    sources = SourceResolver(nothing, nothing)
+    shop = OneShotService(executor, SqlDatasetCatalog(catalog), sources, {}, lambda name: name, placer, budgets)
     try:
         yield Bench(catalog, store, engine, shop)
     finally:

@@ -27,14 +27,14 @@ class Outage:
         self._count = 0
         self.down = False
         self._write: Callable[[Work[Any]], Any] = catalog._write
-        self._read = catalog._read
+        self._read = catalog._open_connection
         self._catalog = catalog
         catalog._write = self._writing  # type: ignore[method-assign,assignment]
-        catalog._read = self._reading  # type: ignore[method-assign]
+        catalog._open_connection = self._reading  # type: ignore[method-assign]
 
     def end(self) -> None:
         self._catalog._write = self._write  # type: ignore[method-assign]
-        self._catalog._read = self._read  # type: ignore[method-assign]
+        self._catalog._open_connection = self._read  # type: ignore[method-assign]
 
     def _writing(self, work: Work[T]) -> T:
         at, self._count = self._count, self._count + 1

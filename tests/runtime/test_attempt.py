@@ -15,7 +15,7 @@ from tidemill.intake import load_file
 from tidemill.model.run import LOST, RunState
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.requests import ask
+from tidemill.runtime.runs.requests import request_flow_run
 from tidemill.storage import open_store
 
 wf = tm.Workflow("attempts")
@@ -36,23 +36,23 @@ WORKFLOW = wf.declared()
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[Executor]:
     catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    catalog.apply(WORKFLOW)
+    catalog.apply_workflow(WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
-    yield Executor(catalog, store, PlainEngine(store.locate), "me")
+    yield Executor(catalog, store, PlainEngine(store.locate_file), "me")
     catalog.close()
 
 
 def insert(executor: Executor, directory: Path, word: str) -> None:
     path = directory / f"{word}.csv"
     path.write_text(f"word\n{word}\n")
-    Inserter(executor, load_file).file("words", path)
+    Inserter(executor, load_file).insert_file("words", path)
 
 
 def attempt(executor: Executor) -> RunState:
-    run = ask(executor.catalog, "copied")
+    run = request_flow_run(executor.catalog, "copied")
     with pytest.raises((TidemillError, ValueError)):
-        executor.attempt(run, WORKFLOW.bindings[0], {})
-    return executor.catalog.run(run.id).state
+        executor.attempt_run(run, WORKFLOW.bindings[0], {})
+    return executor.catalog.read_run(run.id).state
 
 
 def test_what_a_task_got_wrong_is_not_tried_beyond_what_it_allows(executor: Executor, tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_a_catalog_that_was_away_is_no_fault_of_the_tasks(
     def away(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit", away)
+    monkeypatch.setattr(executor.catalog, "commit_run", away)
     for _ in range(LOST):
         assert attempt(executor) is RunState.READY
     monkeypatch.undo()
-    (made,) = executor.attempt(ask(executor.catalog, "copied"), WORKFLOW.bindings[0], {}) or []
+    (made,) = executor.attempt_run(request_flow_run(executor.catalog, "copied"), WORKFLOW.bindings[0], {}) or []
     assert made.rows == 1
 
 
@@ -84,7 +84,7 @@ def test_a_catalog_that_is_away_every_time_is_given_up(
     def away(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit", away)
+    monkeypatch.setattr(executor.catalog, "commit_run", away)
     assert [attempt(executor) for _ in range(LOST + 1)] == [RunState.READY] * LOST + [RunState.FAILED]
 
 
@@ -106,7 +106,7 @@ def test_only_what_may_pass_by_itself_is_given_back(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(executor.engine, "invoke", fails)
+    monkeypatch.setattr(executor.engine, "run_task", fails)
     assert attempt(executor) is state
-    (run,) = executor.catalog.runs(subject="copied")
+    (run,) = executor.catalog.list_runs(subject="copied")
     assert (run.attempt, run.lost) == (1, int(state is RunState.WAITING))

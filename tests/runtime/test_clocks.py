@@ -17,7 +17,7 @@ from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import Server
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
-from tidemill.runtime.runs.server import Loop, Rhythm
+from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 from tidemill.storage import open_store
 
 wf = tm.Workflow("clocks")
@@ -60,27 +60,27 @@ def clock(request: pytest.FixtureRequest) -> Elsewhere:
 @pytest.fixture
 def executor(tmp_path: Path, clock: Elsewhere) -> Iterator[Executor]:
     catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply(WORKFLOW)
+    catalog.apply_workflow(WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
-    yield replace(Executor(catalog, store, PlainEngine(store.locate), "me"), sleep=clock.sleep)
+    yield replace(Executor(catalog, store, PlainEngine(store.locate_file), "me"), sleep=clock.sleep)
     catalog.close()
 
 
 def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock: Elsewhere, tmp_path: Path) -> None:
     path = tmp_path / "words.csv"
     path.write_text("word\ngood\n")
-    Inserter(executor, load_file).file("words", path)
+    Inserter(executor, load_file).insert_file("words", path)
     FAILURES.append("not now")
-    run, _ = executor.flow(WORKFLOW.bindings[0], {})
+    run, _ = executor.run_flow(WORKFLOW.bindings[0], {})
     assert (run.state, run.attempt) == (RunState.FINISHED, 2)
     assert clock.slept == [10.0]
 
 
 def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: Elsewhere) -> None:
-    loop = Loop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], Rhythm())
+    loop = ServerLoop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals())
     told: list[float] = []
-    loop._dispatch.starts = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
-    executor.catalog.request(RunKind.FLOW, "copied")
+    loop._dispatch.start_runs = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
+    executor.catalog.request_run(RunKind.FLOW, "copied")
     loop.tick()
     assert told == [pytest.approx(clock.now, abs=60.0)]
     loop.drain()

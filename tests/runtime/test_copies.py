@@ -15,8 +15,8 @@ from tests.acceptance.plain import PlainEngine
 from tests.catalog.driver import AT_ONCE
 
 from tidemill.catalog import open_catalog
-from tidemill.model.run import Demand, RunKind
-from tidemill.runtime.maintenance.service import Rules, Upkeep
+from tidemill.model.run import ClaimRequest, RunKind
+from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import open_store
 
@@ -33,19 +33,19 @@ def machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
     catalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}")
     store = open_store(bucket, cache=directory / name)
     try:
-        yield Mill(catalog, store, Executor(catalog, store, PlainEngine(store.locate), name))
+        yield Mill(catalog, store, Executor(catalog, store, PlainEngine(store.locate_file), name))
     finally:
         catalog.close()
 
 
 def keep_house(mill: Mill) -> None:
-    Upkeep(mill.executor, dict, Rules(grace=AT_ONCE)).keep_house()
+    MaintenanceService(mill.executor, dict, MaintenanceRules(grace=AT_ONCE)).run_maintenance()
 
 
 def test_copies_of_what_another_machine_removed_go(sqlite_template: Path, tmp_path: Path, bucket: str) -> None:
     shutil.copy(sqlite_template, tmp_path)
     with machine(tmp_path, bucket, "one") as one, machine(tmp_path, bucket, "two") as two:
-        one.catalog.apply(WORKFLOW)
+        one.catalog.apply_workflow(WORKFLOW)
         for number in range(2):
             one.insert(batch(tmp_path, number))
         one.run()
@@ -53,17 +53,21 @@ def test_copies_of_what_another_machine_removed_go(sqlite_template: Path, tmp_pa
         one.compact("events")
         assert len(two.content("events")) == 8
         before = set(two.store.list_copies())
-        run = two.catalog.request(RunKind.COMPACTION, "events")
-        claim = two.catalog.claim(run.id, Demand(), owner="two", lease=30)
-        half = Path(two.store.stage(f"{claim.directory}/0")) / "half.parquet"
+        run = two.catalog.request_run(RunKind.COMPACTION, "events")
+        claim = two.catalog.claim_run(run.id, ClaimRequest(), owner="two", lease=30)
+        half = Path(two.store.stage_directory(f"{claim.directory}/0")) / "half.parquet"
         half.write_bytes(b"half")
         keep_house(two)
         assert set(two.store.list_copies()) > before, "a run that is under way may read them"
         assert half.exists()
-        two.catalog.kill(run.id)
+        two.catalog.kill_run(run.id)
         one.collect()
         keep_house(two)
         assert not half.exists()
         for mill in (one, two):
-            assert set(mill.store.list_copies()) <= mill.catalog.named_files() == set(mill.store.listing())
+            assert (
+                set(mill.store.list_copies())
+                <= mill.catalog.list_referenced_files()
+                == set(mill.store.list_all_files())
+            )
         assert len(two.content("events")) == 8

@@ -15,18 +15,18 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, verdicts, workflow
 
-from tidemill.api.documents import Sources, parsed, task_of
+from tidemill.api.documents import SourceResolver, build_task, parse_workflow
 from tidemill.errors import LeaseLost, RunFailed
-from tidemill.model.run import Demand, RunState
+from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D
-from tidemill.model.submission import Product
+from tidemill.model.submission import ActionResult
 from tidemill.model.task import Command
-from tidemill.model.usage import Period
+from tidemill.model.usage import UsagePeriod
 from tidemill.ports.records import Server
-from tidemill.retention.usage_history import Resolution, Split
-from tidemill.runtime.oneshot.actions import Actor
-from tidemill.runtime.oneshot.storage_report import Budget, Budgets
-from tidemill.runtime.runs.server import Loop, Rhythm
+from tidemill.retention.usage_history import TimeResolution, UsageSplit
+from tidemill.runtime.oneshot.actions import ActionRunner
+from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
+from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 
 
 @pytest.fixture
@@ -49,10 +49,12 @@ def wide(actions: int) -> Json:
 def test_two_hundred_actions_submitted_again_call_no_engine_and_take_no_time(mill: Bench) -> None:
     document = wide(200)
     mill.submit(document)
-    while ready := mill.catalog.runnable():  # committed by hand: it is the second submission that is looked at
+    while (
+        ready := mill.catalog.list_runnable_runs()
+    ):  # committed by hand: it is the second submission that is looked at
         for run in ready:
-            claim = mill.catalog.claim(run.id, Demand(), owner="me", lease=60.0)
-            mill.shop.ledger.made(claim, Product(SCHEMA, (), 1.0))
+            claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="me", lease=60.0)
+            mill.shop.ledger.commit_dataset(claim, ActionResult(SCHEMA, (), 1.0))
     began = time.monotonic()
     again = mill.run(document)
     took = time.monotonic() - began
@@ -84,17 +86,17 @@ def test_results_never_differ_from_those_without_reuse_and_only_what_must_run_ru
     with bench(f"sqlite:///{shutil.copy(sqlite_template, root)}", root) as mill:
         for _ in range(data.draw(st.integers(1, 4), label="submissions")):
             document = data.draw(graphs())
-            there = {d.identity for d in mill.shop.ledger.datasets() if d.readable or d.state is D.PROCESSING}
+            there = {d.identity for d in mill.shop.ledger.list_datasets() if d.is_readable or d.state is D.PROCESSING}
             made, calls = mill.submit(document), len(mill.engine.calls)
             must = must_run(document, {a.key: a.identity for a in made.actions}, there)
-            mill.shop.see_through(made.id)
+            mill.shop.complete_submission(made.id)
             assert len(mill.engine.calls) - calls == len(must)
             mill.check(document, made)
-            stored = sorted(d.identity for d in mill.shop.ledger.datasets() if d.state is D.STORED)
-            mill.shop.ledger.evict(i for i in stored if data.draw(st.booleans(), label="evict"))
+            stored = sorted(d.identity for d in mill.shop.ledger.list_datasets() if d.state is D.STORED)
+            mill.shop.ledger.evict_datasets(i for i in stored if data.draw(st.booleans(), label="evict"))
             if data.draw(st.booleans(), label="delete"):
-                mill.shop.evictor().delete()
-        assert all(d.claims == 0 for d in mill.shop.ledger.datasets())
+                mill.shop.build_evictor().delete_evicted()
+        assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
 
 
 def must_run(document: Json, identities: dict[str, str], there: set[str]) -> set[str]:
@@ -120,12 +122,12 @@ def must_run(document: Json, identities: dict[str, str], there: set[str]) -> set
 def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: Bench) -> None:
     with bench(url, tmp_path, owner="other") as other:
         loops = [
-            Loop(
+            ServerLoop(
                 each.catalog,
                 Server(name, "work", 2),
                 lambda run, _, each=each: each.shop.attempt(run),
                 [],
-                Rhythm(0.01),
+                ServerIntervals(0.01),
             )
             for name, each in (("one", mill), ("two", other))
         ]
@@ -133,7 +135,7 @@ def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: 
         for thread in threads:
             thread.start()
         made = mill.submit(wide(30))
-        done = mill.shop.see_through(made.id)
+        done = mill.shop.complete_submission(made.id)
         for loop, thread in zip(loops, threads, strict=True):
             loop.drain()
             thread.join()
@@ -145,13 +147,13 @@ def test_a_dead_servers_action_is_taken_up_by_another(url: str, tmp_path: Path, 
     made = mill.submit(chain("a", "b"))
     first = made.actions[0].run
     assert first is not None
-    claim = mill.catalog.claim(first.id, Demand(), owner="dead", lease=30.0)
+    claim = mill.catalog.claim_run(first.id, ClaimRequest(), owner="dead", lease=30.0)
     with bench(url, tmp_path, later=60.0) as other:
-        other.shop.see_through(made.id)
+        other.shop.complete_submission(made.id)
         other.check(chain("a", "b"), made)
-        assert other.catalog.run(first.id).fence > claim.run.fence
+        assert other.catalog.read_run(first.id).fence > claim.run.fence
     with pytest.raises(LeaseLost):
-        mill.shop.ledger.made(claim, Product(SCHEMA, (), 0.0))
+        mill.shop.ledger.commit_dataset(claim, ActionResult(SCHEMA, (), 0.0))
 
 
 # -- what is run is what was submitted ---------------------------------------------------------------------------
@@ -162,22 +164,22 @@ PROGRAM = {"id": 1, "name": "a", "type": "command-line", "command": ["./fetch", 
 
 def test_code_that_changed_after_it_was_submitted_is_not_run(mill: Bench) -> None:
     files = {"words.py": b"print(1)"}
-    shop = replace(mill.shop, sources=Sources(files.__getitem__, mill.shop.sources.find))
-    made = shop.submit(json.dumps(workflow(SCRIPT)), "ada")
+    shop = replace(mill.shop, sources=SourceResolver(files.__getitem__, mill.shop.sources.find))
+    made = shop.submit_workflow(json.dumps(workflow(SCRIPT)), "ada")
     files["words.py"] = b"print(2)"
     with pytest.raises(RunFailed, match=r"(?s)is no longer what was submitted: code of words.py; submit it again"):
-        shop.see_through(made.id)
+        shop.complete_submission(made.id)
     assert mill.engine.calls == []
 
 
 def test_programs_are_found_in_the_project_and_given_the_variables_they_depend_on(mill: Bench) -> None:
-    sources = Sources({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find)
+    sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find)
     here = {"REGION": "north", "SECRET": "hush"}
-    actor = Actor(mill.shop.executor, mill.shop.ledger, sources, here, lambda name: f"/project/{name}")
+    actor = ActionRunner(mill.shop.executor, mill.shop.ledger, sources, here, lambda name: f"/project/{name}")
 
     def command(data: Json) -> Command:
-        only = parsed(json.dumps(workflow(data))).actions[0]
-        code = actor._runnable(only, task_of(only, sources)).variant.code
+        only = parse_workflow(json.dumps(workflow(data))).actions[0]
+        code = actor._resolve_command(only, build_task(only, sources)).variant.code
         assert isinstance(code, Command)
         return code
 
@@ -191,45 +193,45 @@ def test_programs_are_found_in_the_project_and_given_the_variables_they_depend_o
 
 def test_what_passes_the_threshold_is_evicted_and_no_more(url: str, tmp_path: Path, mill: Bench) -> None:
     mill.run(wide(20))
-    each = mill.shop.storage().kept[0].dataset.bytes
-    assert mill.shop.evictor().keep_within() is None  # without a budget everything stays
-    with bench(url, tmp_path, budgets=Budgets(Budget(20 * each, 0.5))) as tight:
-        outlook = tight.shop.storage()
-        done = tight.shop.evictor().keep_within()
+    each = mill.shop.report_storage().kept[0].dataset.bytes
+    assert mill.shop.build_evictor().enforce_budgets() is None  # without a budget everything stays
+    with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(20 * each, 0.5))) as tight:
+        outlook = tight.shop.report_storage()
+        done = tight.shop.build_evictor().enforce_budgets()
         assert done is not None
         assert [g.dataset.identity for g in done.going] == [g.dataset.identity for g in outlook.going]
-        assert done.freed == 10 * each
-        assert tight.shop.storage().shares.store.held == 10 * each
+        assert done.freed_bytes == 10 * each
+        assert tight.shop.report_storage().shares.store.held == 10 * each
         assert outlook.seconds > 0
-        assert tight.shop.evictor().keep_within() is None
+        assert tight.shop.build_evictor().enforce_budgets() is None
     assert mill.leftovers() == set()
 
 
 def test_a_budget_that_leaves_alone_exceed_takes_all_else_and_no_leaf(url: str, tmp_path: Path) -> None:
-    with bench(url, tmp_path, budgets=Budgets(Budget(1, 1.0))) as mill:
+    with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(1, 1.0))) as mill:
         made = mill.run(chain("a", "b"))
-        done = mill.shop.evictor().keep_within()
+        done = mill.shop.build_evictor().enforce_budgets()
         assert done is not None
         assert "the store: " in done.problems[0]
         assert [g.dataset.name for g in done.going] == ["a1"]
         assert (mill.state(made, 1), mill.state(made, 2)) == (D.DELETED, D.LEAF)
-        assert f"{mill.dataset(made, 2).bytes - 1} bytes are missing" in mill.shop.storage().problems[0]
+        assert f"{mill.dataset(made, 2).bytes - 1} bytes are missing" in mill.shop.report_storage().problems[0]
 
 
 def test_an_evictor_learns_as_submissions_come(mill: Bench) -> None:
-    evictor = mill.shop.evictor()
+    evictor = mill.shop.build_evictor()
     mill.run(chain("a", "b"))
-    first = evictor.storage(1)
+    first = evictor.report_storage(1)
     mill.run(chain("a", "b", "c", name="longer"))
-    later = evictor.storage(1)
+    later = evictor.report_storage(1)
     assert [g.dataset.name for g in first.going] == ["a1"]
-    assert later == mill.shop.evictor().storage(1)
+    assert later == mill.shop.build_evictor().report_storage(1)
 
 
 def test_bringing_back_counts_what_is_missing_on_the_way(mill: Bench) -> None:
     made = mill.run(chain("a", "b", "c"))
     seconds = [mill.dataset(made, k).seconds for k in (1, 2)]
-    found = mill.shop.storage(sum(mill.dataset(made, k).bytes for k in (1, 2)))
+    found = mill.shop.report_storage(sum(mill.dataset(made, k).bytes for k in (1, 2)))
     back = {g.dataset.name: g.seconds for g in found.going}
     assert back == pytest.approx({"a1": seconds[0], "a2": sum(seconds)})
     assert found.seconds == pytest.approx(sum(seconds))
@@ -259,20 +261,20 @@ def test_figures_of_the_past(mill: Bench) -> None:
     mill.engine.failing["c"] = 1
     with pytest.raises(RunFailed):
         mill.run(chain("c", name="other"))
-    ever = Period(0.0, time.time() + 1)
-    (day,) = mill.shop.past(ever, Resolution.DAY)
+    ever = UsagePeriod(0.0, time.time() + 1)
+    (day,) = mill.shop.compute_usage(ever, TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.failed, day.hits) == (3, 5, 2, 1, 2)
-    assert day.saved == pytest.approx(sum(d.seconds for d in mill.shop.ledger.datasets()))
+    assert day.saved == pytest.approx(sum(d.seconds for d in mill.shop.ledger.list_datasets()))
     assert day.hit_rate == 0.4
-    (bobs,) = mill.shop.past(replace(ever, user="bob"), Resolution.MINUTE)
+    (bobs,) = mill.shop.compute_usage(replace(ever, user="bob"), TimeResolution.MINUTE)
     assert (bobs.submissions, bobs.computed, bobs.hits) == (1, 0, 2)
-    tasks = {f.of: (f.actions, f.hits) for f in mill.shop.past(ever, Resolution.MONTH, Split.TASK)}
+    tasks = {f.of: (f.actions, f.hits) for f in mill.shop.compute_usage(ever, TimeResolution.MONTH, UsageSplit.TASK)}
     assert tasks == {"words/a1": (2, 1), "words/a2": (2, 1), "other/a1": (1, 0)}
-    assert [f.of for f in mill.shop.past(ever, Resolution.WEEK, Split.USER)] == ["ada", "bob"]
-    (only,) = mill.shop.past(replace(ever, workflow="words", task="a2"), Resolution.DAY)
+    assert [f.of for f in mill.shop.compute_usage(ever, TimeResolution.WEEK, UsageSplit.USER)] == ["ada", "bob"]
+    (only,) = mill.shop.compute_usage(replace(ever, workflow="words", task="a2"), TimeResolution.DAY)
     assert (only.actions, only.computed, only.hits) == (2, 1, 1)
-    assert mill.shop.past(replace(ever, workflow="nope"), Resolution.DAY) == []
-    assert mill.shop.past(replace(ever, since=ever.until), Resolution.DAY) == []
+    assert mill.shop.compute_usage(replace(ever, workflow="nope"), TimeResolution.DAY) == []
+    assert mill.shop.compute_usage(replace(ever, since=ever.until), TimeResolution.DAY) == []
 
 
 # -- what a dataset costs --------------------------------------------------------------------------------------

@@ -11,15 +11,15 @@ from tests.runtime.outage import Outage
 from tests.runtime.runs.test_insert_batcher import House
 
 from tidemill.errors import CatalogError, InsertUnderWay
-from tidemill.model.block import Kind
-from tidemill.model.identity import identity
-from tidemill.model.run import Demand, Filled, Outcome, RunKind, RunState, WantSlot
-from tidemill.model.store import Grace
-from tidemill.runtime.maintenance.vacuum import Janitor
-from tidemill.runtime.runs.insert import Inserted, Inserter
+from tidemill.model.block import BlockKind
+from tidemill.model.identity import compute_identity
+from tidemill.model.run import ClaimRequest, ReservationRequest, RunKind, RunOutcome, RunState, WrittenBlock
+from tidemill.model.store import GracePeriods
+from tidemill.runtime.maintenance.vacuum import VacuumService
+from tidemill.runtime.runs.insert import Inserter, InsertResult
 
 ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
-Insert = Callable[[House, Path], Inserted | Exception]
+Insert = Callable[[House, Path], InsertResult | Exception]
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.catalog.close()
 
 
-def by_file(house: House, file: Path) -> Inserted | Exception:
-    return house.inserter.file("events", file, key=file.name)
+def by_file(house: House, file: Path) -> InsertResult | Exception:
+    return house.inserter.insert_file("events", file, key=file.name)
 
 
-def gathered(house: House, file: Path) -> Inserted | Exception:
+def gathered(house: House, file: Path) -> InsertResult | Exception:
     (done,) = house.insert("events", file, keyed=True)
     return done
 
@@ -54,19 +54,19 @@ def test_an_insert_that_was_cut_off_can_be_repeated_under_its_key(
     assert isinstance(first, CatalogError) is outage.down
     outage.end()
     beside = insert(house, other)  # it is acknowledged, so it is to be seen
-    assert isinstance(beside, Inserted)
+    assert isinstance(beside, InsertResult)
     assert 2 in {row["id"] for row in house.content("events")}
     done = insert(house, file)
-    assert isinstance(done, Inserted)
+    assert isinstance(done, InsertResult)
     assert sorted(row["id"] for row in house.content("events")) == [1, 2]
-    assert all(run.state in ENDED for run in house.catalog.runs())
-    assert insert(house, file) == Inserted(done.block, repeated=True)
+    assert all(run.state in ENDED for run in house.catalog.list_runs())
+    assert insert(house, file) == InsertResult(done.block, repeated=True)
 
 
 @pytest.mark.parametrize("insert", [by_file, gathered])
 def test_an_insert_whose_answer_was_lost_is_found_without_being_repeated(house: House, insert: Insert) -> None:
     file = house.file("f", {"id": 1, "word": "a"})
-    real, lost = house.catalog.commit, []
+    real, lost = house.catalog.commit_run, []
 
     def commit(*given: object) -> object:
         made = real(*given)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_an_insert_whose_answer_was_lost_is_found_without_being_repeated(house: 
 
     object.__setattr__(house.catalog, "commit", commit)
     done = insert(house, file)
-    assert isinstance(done, Inserted)
+    assert isinstance(done, InsertResult)
     assert [done.block] == lost[0]
     assert len(house.content("events")) == 1
 
@@ -87,13 +87,15 @@ class Elsewhere:
 
     def __init__(self, house: House, key: str) -> None:
         self.house = house
-        demand = Demand(slots=(WantSlot(None, "events", Kind.DELTA, (key,)),))
-        self.claim = house.catalog.begin(RunKind.INSERT, "events", demand, owner="elsewhere", lease=30.0)
+        demand = ClaimRequest(slots=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
+        self.claim = house.catalog.claim_new_run(RunKind.INSERT, "events", demand, owner="elsewhere", lease=30.0)
 
     def commit(self) -> None:
         (slot,) = self.claim.slots.values()
-        _, schema = self.house.inserter.fed("events")
-        self.house.catalog.commit(self.claim, Outcome((Filled(slot, schema, (), identity("theirs")),)))
+        _, schema = self.house.inserter.get_input_channel("events")
+        self.house.catalog.commit_run(
+            self.claim, RunOutcome((WrittenBlock(slot, schema, (), compute_identity("theirs")),))
+        )
 
 
 def waiting(house: House, sleep: Callable[[float], None]) -> Inserter:
@@ -109,7 +111,7 @@ def test_an_insert_waits_for_one_under_the_same_key(house: House) -> None:
             other.commit()
 
     file = house.file("f", {"id": 1, "word": "a"})
-    done = waiting(house, sleep).file("events", file, key=file.name)
+    done = waiting(house, sleep).insert_file("events", file, key=file.name)
     assert (done.repeated, done.block.run, len(slept)) == (True, other.claim.run.id, 3)
 
 
@@ -117,18 +119,18 @@ def test_an_insert_takes_over_from_one_whose_process_died(tmp_path: Path) -> Non
     now = [1_000.0]
     house = House(tmp_path, clock=lambda: now[0])
     other = Elsewhere(house, "f.jsonl")
-    left = Path(house.inserter.executor.store.stage(f"{other.claim.directory}/1"))
+    left = Path(house.inserter.executor.store.stage_directory(f"{other.claim.directory}/1"))
     assert left.is_dir()
 
     def sleep(seconds: float) -> None:
         now[0] += 10
 
     file = house.file("f", {"id": 1, "word": "a"})
-    done = waiting(house, sleep).file("events", file, key=file.name)
+    done = waiting(house, sleep).insert_file("events", file, key=file.name)
     assert not done.repeated
-    assert house.catalog.run(other.claim.run.id).state is RunState.FAILED
+    assert house.catalog.read_run(other.claim.run.id).state is RunState.FAILED
     assert len(house.content("events")) == 1
-    Janitor(house.inserter.executor, grace=Grace(0.0, 0.0)).collect(None)
+    VacuumService(house.inserter.executor, grace=GracePeriods(0.0, 0.0)).collect_garbage(None)
     assert not left.parent.parent.exists()  # nothing is left of it
     house.catalog.close()
 
@@ -138,9 +140,9 @@ def test_of_several_inserts_only_the_one_whose_key_is_in_use_has_to_wait(house: 
     files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
     first, second, third = house.insert("events", *files, keyed=True)
     assert isinstance(second, InsertUnderWay)
-    assert isinstance(first, Inserted)
-    assert isinstance(third, Inserted)
+    assert isinstance(first, InsertResult)
+    assert isinstance(third, InsertResult)
     other.commit()
     (again,) = house.insert("events", files[1], keyed=True)
-    assert isinstance(again, Inserted)
+    assert isinstance(again, InsertResult)
     assert again.repeated

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 
 HOUR = 3600.0
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "2"))
 
 
-def joined(lag: object, consistency: object) -> Workflow:
+def joined(lag: object, consistency: object) -> WorkflowSpec:
     """Two inputs, one of them counted before they are joined."""
     wf = tm.Workflow("joined")
     wf.input("left", "id bigint, k bigint")
@@ -32,7 +32,7 @@ def joined(lag: object, consistency: object) -> Workflow:
     return wf.declared()
 
 
-def diamond(lag: object, consistency: object) -> Workflow:
+def diamond(lag: object, consistency: object) -> WorkflowSpec:
     """One input by two ways, and another."""
     wf = tm.Workflow("diamond")
     wf.input("left", "id bigint, k bigint")
@@ -62,7 +62,7 @@ events = st.lists(st.sampled_from(["left", "right", "hour", "hours"]), min_size=
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(history=events)
 def test_every_promise_holds(
-    shape: Callable[[object, object], Workflow], lag: object, consistency: object, history: list[str]
+    shape: Callable[[object, object], WorkflowSpec], lag: object, consistency: object, history: list[str]
 ) -> None:
     with TemporaryDirectory() as directory:
         mill = Mill(shape(lag, consistency), Path(directory))
@@ -87,8 +87,8 @@ def check(mill: Mill) -> None:
     for channel in mill.workflow.channels:
         if channel.promise and mill.reflected(channel.name):
             kept = mill.kept(channel.name)
-            assert not kept.late, f"{channel.name} is late: {kept}"
-            assert not kept.inconsistent, f"{channel.name} is inconsistent: {kept}"
+            assert not kept.is_late, f"{channel.name} is late: {kept}"
+            assert not kept.is_inconsistent, f"{channel.name} is inconsistent: {kept}"
     check_content(mill)
 
 
@@ -107,7 +107,7 @@ Pairs = list[tuple[int, int]]
 
 def as_of(mill: Mill, channel: str, versions: Iterable[int]) -> Pairs:
     (version,) = versions
-    at = mill.catalog.position(channel, version=version)
+    at = mill.catalog.read_position(channel, version=version)
     return [(row["id"], row["k"]) for row in mill.content(channel, at.seq)]
 
 

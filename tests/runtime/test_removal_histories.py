@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from tests.catalog.driver import AT_ONCE, LEASE, WORKFLOW, Driver, FakeClock, file_of
 
 from tidemill.catalog import open_catalog
-from tidemill.model.block import Kind
-from tidemill.model.run import Claim
-from tidemill.model.store import Grace
+from tidemill.model.block import BlockKind
+from tidemill.model.run import RunClaim
+from tidemill.model.store import GracePeriods
 from tidemill.ports.engine import Engine
 from tidemill.runtime.maintenance.store_ownership import advance_marker
-from tidemill.runtime.maintenance.vacuum import Janitor
+from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import LocalBlockStore
 
-GRACE = Grace(blocks=2.0, orphans=5.0)
+GRACE = GracePeriods(blocks=2.0, orphans=5.0)
 
 
 @dataclass
@@ -33,13 +33,13 @@ class House:
 
     driver: Driver
     store: LocalBlockStore
-    janitor: Janitor
-    claims: list[Claim] = field(default_factory=list)  # all that ever were
+    janitor: VacuumService
+    claims: list[RunClaim] = field(default_factory=list)  # all that ever were
     foreign: list[Path] = field(default_factory=list)
 
-    def write(self, claim: Claim) -> Claim:
+    def write(self, claim: RunClaim) -> RunClaim:
         for slot in claim.slots.values():
-            path = self.store.path / file_of(claim, slot).path
+            path = self.store.root_path / file_of(claim, slot).path
             path.parent.mkdir(parents=True)
             path.write_text("block")
         self.claims.append(claim)
@@ -49,20 +49,20 @@ class House:
         self.driver.commit(self.write(self.driver.open_insert()))
 
     def replace(self) -> None:
-        self.driver.commit(self.write(self.driver.open_insert(kind=Kind.BASE)))
+        self.driver.commit(self.write(self.driver.open_insert(kind=BlockKind.BASE)))
 
     def fail(self) -> None:
         claim = self.write(self.driver.open_insert())
-        self.driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
+        self.driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
 
     def kill(self) -> None:
-        self.driver.catalog.kill(self.write(self.driver.open_insert()).run.id)
+        self.driver.catalog.kill_run(self.write(self.driver.open_insert()).run.id)
 
     def die(self) -> None:
         """A process dies, and others notice."""
         self.write(self.driver.open_insert())
         self.driver.clock.now += LEASE
-        self.driver.catalog.reclaim()
+        self.driver.catalog.reclaim_expired_runs()
 
     def start(self) -> None:
         self.write(self.driver.open_insert("b"))
@@ -74,22 +74,22 @@ class House:
         inside = [Path(c.directory) for c in self.claims[-2:]]
         places = [Path(), Path("mine"), Path("runs"), *inside, *(p.parent for p in inside)]
         for place in places:
-            path = self.store.path / place / f"{len(self.foreign)}.csv"
+            path = self.store.root_path / place / f"{len(self.foreign)}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("mine")
             self.foreign.append(path)
 
     def collect(self) -> None:
-        self.janitor.collect()
+        self.janitor.collect_garbage()
 
     def scan(self) -> None:
-        self.janitor.scan()
+        self.janitor.scan_store()
         advance_marker(self.driver.catalog, self.store)
 
     def check(self) -> None:
-        assert self.store.find_missing(sorted(self.driver.catalog.named_files())) == set()
+        assert self.store.find_missing(sorted(self.driver.catalog.list_referenced_files())) == set()
         assert all(path.read_text() == "mine" for path in self.foreign)
-        active = self.driver.catalog.active_directories()
+        active = self.driver.catalog.list_active_directories()
         working = [c for c in self.claims if c.directory in active]
         assert not self.store.find_missing([file_of(c, slot).path for c in working for slot in c.slots.values()])
 
@@ -104,11 +104,11 @@ def house(template: Path) -> Iterator[House]:
         url = f"sqlite:///{shutil.copy(template, directory)}"
         clock = FakeClock()
         catalog = open_catalog(url, clock)
-        catalog.apply(WORKFLOW)
+        catalog.apply_workflow(WORKFLOW)
         store = LocalBlockStore(Path(directory) / "blocks")
         executor = Executor(catalog, store, cast(Engine, None), "me")
         try:
-            yield House(Driver(catalog, clock), store, Janitor(executor, grace=GRACE))
+            yield House(Driver(catalog, clock), store, VacuumService(executor, grace=GRACE))
         finally:
             catalog.close()
 
@@ -120,10 +120,10 @@ def test_what_is_named_or_foreign_stays_and_the_rest_goes(sqlite_template: Path,
         for step in steps:
             step(made)  # type: ignore[operator]
             made.check()
-        for run in {c.run.id for c in made.claims if c.directory in made.driver.catalog.active_directories()}:
-            made.driver.catalog.kill(run)
-        Janitor(made.janitor.executor, grace=AT_ONCE).collect()
+        for run in {c.run.id for c in made.claims if c.directory in made.driver.catalog.list_active_directories()}:
+            made.driver.catalog.kill_run(run)
+        VacuumService(made.janitor.executor, grace=AT_ONCE).collect_garbage()
         made.check()
-        left = {p.relative_to(made.store.path).as_posix() for p in made.store.path.rglob("*.parquet")}
-        assert left == made.driver.catalog.named_files()
-        assert made.driver.catalog.list_marked() == set()
+        left = {p.relative_to(made.store.root_path).as_posix() for p in made.store.root_path.rglob("*.parquet")}
+        assert left == made.driver.catalog.list_referenced_files()
+        assert made.driver.catalog.list_marked_paths() == set()

@@ -8,18 +8,24 @@ import pytest
 from tests.scheduler.jobs import profile
 
 from tidemill.errors import ConfigError
-from tidemill.scheduler.hierarchy import Inheritance, inherited, jobs_of, upward, with_periods
-from tidemill.scheduler.job import Profile
+from tidemill.scheduler.hierarchy import (
+    PriorityInheritance,
+    build_jobs,
+    derive_periods,
+    inherit_priorities,
+    sort_profiles,
+)
+from tidemill.scheduler.job import JobProfile
 
 
 @pytest.fixture
-def chain() -> list[Profile]:
+def chain() -> list[JobProfile]:
     """One of the paper's chains: 0.001, 1, 100."""
     return [profile("base", 10, 1, 0.001), profile("mid", 10, 1, 1, "base"), profile("top", 10, 1, 100, "mid")]
 
 
 @pytest.fixture
-def diamond() -> list[Profile]:
+def diamond() -> list[JobProfile]:
     return [
         profile("a", 10, 1, 1),
         profile("b", 10, 1, 2, "a"),
@@ -31,41 +37,41 @@ def diamond() -> list[Profile]:
 @pytest.mark.parametrize(
     ("how", "base", "mid", "top"),
     [
-        (Inheritance.NONE, 0.001, 1, 100),
-        (Inheritance.SUM, 101.001, 101, 100),
-        (Inheritance.MAX, 100, 100, 100),
-        (Inheritance.MAX_PLUS, 400, 200, 100),
+        (PriorityInheritance.NONE, 0.001, 1, 100),
+        (PriorityInheritance.SUM, 101.001, 101, 100),
+        (PriorityInheritance.MAX, 100, 100, 100),
+        (PriorityInheritance.MAX_PLUS, 400, 200, 100),
     ],
 )
-def test_a_chain(chain: list[Profile], how: Inheritance, base: float, mid: float, top: float) -> None:
-    assert inherited(chain, how, plus=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
+def test_a_chain(chain: list[JobProfile], how: PriorityInheritance, base: float, mid: float, top: float) -> None:
+    assert inherit_priorities(chain, how, plus=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
 
 
-def test_a_diamond_counts_each_dependent_once(diamond: list[Profile]) -> None:
-    assert inherited(diamond, Inheritance.SUM) == {"a": 10, "b": 6, "c": 7, "d": 4}
-    assert inherited(diamond, Inheritance.MAX) == {"a": 4, "b": 4, "c": 4, "d": 4}
-    assert inherited(diamond, Inheritance.MAX_PLUS, plus=1.5) == {"a": 9, "b": 6, "c": 6, "d": 4}
+def test_a_diamond_counts_each_dependent_once(diamond: list[JobProfile]) -> None:
+    assert inherit_priorities(diamond, PriorityInheritance.SUM) == {"a": 10, "b": 6, "c": 7, "d": 4}
+    assert inherit_priorities(diamond, PriorityInheritance.MAX) == {"a": 4, "b": 4, "c": 4, "d": 4}
+    assert inherit_priorities(diamond, PriorityInheritance.MAX_PLUS, plus=1.5) == {"a": 9, "b": 6, "c": 6, "d": 4}
 
 
 def test_a_table_that_matters_more_than_what_is_made_of_it_keeps_its_priority() -> None:
     tables = [profile("a", 10, 1, 50), profile("b", 10, 1, 3, "a")]
-    assert inherited(tables, Inheritance.MAX_PLUS, plus=2.0)["a"] == 50
+    assert inherit_priorities(tables, PriorityInheritance.MAX_PLUS, plus=2.0)["a"] == 50
 
 
-def test_jobs_go_by_what_they_inherit_and_are_judged_by_their_own(chain: list[Profile]) -> None:
-    base = jobs_of(chain, Inheritance.MAX)[0]
+def test_jobs_go_by_what_they_inherit_and_are_judged_by_their_own(chain: list[JobProfile]) -> None:
+    base = build_jobs(chain, PriorityInheritance.MAX)[0]
     assert (base.weight, base.profile.priority) == (100, 0.001)
 
 
-def test_a_derived_table_has_the_largest_period_among_its_ancestors(diamond: list[Profile]) -> None:
+def test_a_derived_table_has_the_largest_period_among_its_ancestors(diamond: list[JobProfile]) -> None:
     slow = replace(diamond[0], period=60.0)
     tables = [profile("x", 90), *diamond[1:], slow, profile("e", 1, 1, 1, "d", "x")]
-    found = {p.name: p.period for p in with_periods(tables)}
+    found = {p.name: p.period for p in derive_periods(tables)}
     assert found == {"x": 90, "a": 60, "b": 60, "c": 60, "d": 60, "e": 90}
 
 
 def test_unknown_parents_and_circles_are_named() -> None:
     with pytest.raises(ConfigError, match="table b: expected parents among the tables, found z"):
-        upward([profile("b", 10, 1, 1, "z")])
+        sort_profiles([profile("b", 10, 1, 1, "z")])
     with pytest.raises(ConfigError, match="expected no table among its own ancestors, found"):
-        upward([profile("a", 10, 1, 1, "b"), profile("b", 10, 1, 1, "a")])
+        sort_profiles([profile("a", 10, 1, 1, "b"), profile("b", 10, 1, 1, "a")])

@@ -8,17 +8,17 @@ from typing import Any
 
 from tests.scheduler.jobs import arrived, job, told
 
-from tidemill.scheduler.job import Job, State
-from tidemill.scheduler.sorted_policy import Sorted
+from tidemill.scheduler.job import Job, JobState
+from tidemill.scheduler.sorted_policy import SortedPolicy
 
 GUIDE = Path(__file__).parents[2] / "docs" / "dispatching.md"
 
 
-class ShortestFirst(Sorted):
+class ShortestFirst(SortedPolicy):
     """Whoever is done soonest."""
 
-    def key(self, job: Job) -> float:
-        return job.estimate
+    def compute_key(self, job: Job) -> float:
+        return job.estimated_cost
 
 
 def test_it_works() -> None:
@@ -32,4 +32,4 @@ def test_the_guide_shows_it_and_its_code_runs() -> None:
     assert code[code.index("class ShortestFirst") : code.index("\n\n\ndef test_it_works")] in shown
     namespace: dict[str, Any] = {}
     exec(shown, namespace)
-    assert namespace["mill"].states(100.0) == dict.fromkeys(["orders", "catalogue"], State.RUNNING)
+    assert namespace["mill"].states(100.0) == dict.fromkeys(["orders", "catalogue"], JobState.RUNNING)

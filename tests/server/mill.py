@@ -18,14 +18,14 @@ import tidemill as tm
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.access import Accounts
-from tidemill.model.access import Role
-from tidemill.server.access import Access
-from tidemill.server.app import PREFIX, api
-from tidemill.server.options import Options
+from tidemill.catalog.access import AccountCatalog
+from tidemill.model.access import UserRole
+from tidemill.server.access import AccessControl
+from tidemill.server.app import PREFIX, build_api
+from tidemill.server.options import ApiOptions
 
 HERE = "http://127.0.0.1"
-OPTIONS = Options(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
+OPTIONS = ApiOptions(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
 SETTINGS = Settings()
 CSV = b"id,word\n1,one\n2,two\n"
 
@@ -82,7 +82,7 @@ class Served:
     """The project, its API, and one token for each who calls."""
 
     mill: Tidemill
-    access: Access
+    access: AccessControl
     app: FastAPI
     tokens: dict[str, str]
 
@@ -102,14 +102,14 @@ class Served:
 
 @contextmanager
 def served(
-    directory: Path, *, enabled: bool = True, options: Options = OPTIONS, settings: Settings = SETTINGS
+    directory: Path, *, enabled: bool = True, options: ApiOptions = OPTIONS, settings: Settings = SETTINGS
 ) -> Iterator[Served]:
     with _without_spark(directory, settings) as mill:
         mill.apply()
-        access = Access(Accounts(mill.catalog), enabled=enabled)
+        access = AccessControl(AccountCatalog(mill.catalog), enabled=enabled)
         tokens = _tokens(access.accounts)
-        access.accounts.own("shop", ["owner"])
-        yield Served(mill, access, api(mill, access, options), tokens)
+        access.accounts.set_owners("shop", ["owner"])
+        yield Served(mill, access, build_api(mill, access, options), tokens)
 
 
 def _without_spark(directory: Path, settings: Settings) -> Tidemill:
@@ -118,22 +118,27 @@ def _without_spark(directory: Path, settings: Settings) -> Tidemill:
         return Tidemill(directory, settings, Project((wf.declared(),)))
 
 
-def _tokens(accounts: Accounts) -> dict[str, str]:
-    roles = {"viewer": Role.VIEWER, "owner": Role.OPERATOR, "operator": Role.OPERATOR, "admin": Role.ADMIN}
+def _tokens(accounts: AccountCatalog) -> dict[str, str]:
+    roles = {
+        "viewer": UserRole.VIEWER,
+        "owner": UserRole.OPERATOR,
+        "operator": UserRole.OPERATOR,
+        "admin": UserRole.ADMIN,
+    }
     for name, role in roles.items():
-        accounts.keep_user(name, role)
-    return {name: accounts.issue(name).text for name in roles}
+        accounts.save_user(name, role)
+    return {name: accounts.issue_token(name).text for name in roles}
 
 
 def state(mill: Tidemill) -> dict[str, Any]:
     """What a refused request must leave as it was."""
-    catalog, accounts = mill.catalog, Accounts(mill.catalog)
+    catalog, accounts = mill.catalog, AccountCatalog(mill.catalog)
     return {
-        "channels": catalog.channels(),
-        "bindings": catalog.bindings(),
-        "workflows": catalog.workflows(),
-        "visible": [b for b in catalog.blocks(limit=10_000) if b.state == "filled"],
-        "users": accounts.users(),
-        "tokens": accounts.tokens(),
-        "owners": accounts.owners("shop"),
+        "channels": catalog.list_channels(),
+        "bindings": catalog.list_bindings(),
+        "workflows": catalog.list_workflows(),
+        "visible": [b for b in catalog.list_blocks(limit=10_000) if b.state == "filled"],
+        "users": accounts.list_users(),
+        "tokens": accounts.list_tokens(),
+        "owners": accounts.list_owners("shop"),
     }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidemill.server.batching import Batches, Size
+from tidemill.server.batching import BatchSize, RequestBatcher
 
 
 class Work:
@@ -28,10 +28,10 @@ def test_what_comes_while_work_is_under_way_goes_together() -> None:
     work = Work()
 
     async def all_of_them() -> list[int]:
-        batches = Batches(work)
-        first = asyncio.create_task(batches.add(0))
+        batches = RequestBatcher(work)
+        first = asyncio.create_task(batches.process_item(0))
         await asyncio.sleep(0)
-        rest = [asyncio.create_task(batches.add(n)) for n in (2, 4, 6)]
+        rest = [asyncio.create_task(batches.process_item(n)) for n in (2, 4, 6)]
         await asyncio.sleep(0)
         work.may.set()
         return list(await asyncio.gather(first, *rest))
@@ -45,8 +45,8 @@ def test_an_error_is_told_to_whom_it_concerns() -> None:
     work.may.set()
 
     async def three() -> list[int | BaseException]:
-        batches = Batches(work)
-        return list(await asyncio.gather(*(batches.add(n) for n in (2, 3, 4)), return_exceptions=True))
+        batches = RequestBatcher(work)
+        return list(await asyncio.gather(*(batches.process_item(n) for n in (2, 3, 4)), return_exceptions=True))
 
     two, three_, four = asyncio.run(three())
     assert (two, four) == (4, 8)
@@ -62,10 +62,10 @@ def test_work_that_fails_is_told_to_all_and_the_next_is_done() -> None:
         return list(items)
 
     async def again() -> int:
-        batches = Batches(work)
+        batches = RequestBatcher(work)
         with pytest.raises(OSError, match="disk full"):
-            await batches.add(1)
-        return await batches.add(2)
+            await batches.process_item(1)
+        return await batches.process_item(2)
 
     assert asyncio.run(again()) == 2
 
@@ -74,9 +74,9 @@ def test_who_left_is_not_waited_for() -> None:
     work = Work()
 
     async def one_leaves() -> int:
-        batches = Batches(work)
-        leaving = asyncio.create_task(batches.add(2))
-        staying = asyncio.create_task(batches.add(4))
+        batches = RequestBatcher(work)
+        leaving = asyncio.create_task(batches.process_item(2))
+        staying = asyncio.create_task(batches.process_item(4))
         await asyncio.sleep(0)
         leaving.cancel()
         work.may.set()
@@ -87,8 +87,8 @@ def test_who_left_is_not_waited_for() -> None:
 
 def test_too_few_answers_leave_nobody_waiting() -> None:
     async def two() -> list[int | BaseException]:
-        batches: Batches[int, int] = Batches(lambda items: list(items)[1:])
-        return list(await asyncio.gather(batches.add(1), batches.add(2), return_exceptions=True))
+        batches: RequestBatcher[int, int] = RequestBatcher(lambda items: list(items)[1:])
+        return list(await asyncio.gather(batches.process_item(1), batches.process_item(2), return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(two())] == [RuntimeError] * 2
 
@@ -96,18 +96,18 @@ def test_too_few_answers_leave_nobody_waiting() -> None:
 LONG = 60.0  # seconds: whoever waited for it would be noticed
 
 
-def patiently(*sizes: Size, hurried: bool = False) -> list[list[int]]:
+def patiently(*sizes: BatchSize, hurried: bool = False) -> list[list[int]]:
     """The batches in which items of these sizes are done, each of which could wait for long."""
     work = Work()
     work.may.set()
 
     async def all_of_them() -> None:
-        batches = Batches(work, full=Size(rows=10, bytes=1000))
-        waiting = [batches.put(2 * n, patience=LONG, size=size) for n, size in enumerate(sizes)]
+        batches = RequestBatcher(work, full=BatchSize(rows=10, bytes=1000))
+        waiting = [batches.enqueue_item(2 * n, patience=LONG, size=size) for n, size in enumerate(sizes)]
         await asyncio.sleep(0)
         assert work.batches == []
         if hurried:
-            waiting.append(batches.put(100))
+            waiting.append(batches.enqueue_item(100))
         async with asyncio.timeout(LONG / 2):
             await asyncio.gather(*waiting)
 
@@ -116,12 +116,12 @@ def patiently(*sizes: Size, hurried: bool = False) -> list[list[int]]:
 
 
 def test_who_has_patience_waits_until_there_is_enough() -> None:
-    assert patiently(Size(4, 1), Size(4, 1), Size(4, 1)) == [[0, 2, 4]]
-    assert patiently(Size(1, 500), Size(1, 500)) == [[0, 2]]
+    assert patiently(BatchSize(4, 1), BatchSize(4, 1), BatchSize(4, 1)) == [[0, 2, 4]]
+    assert patiently(BatchSize(1, 500), BatchSize(1, 500)) == [[0, 2]]
 
 
 def test_who_has_none_takes_all_others_along() -> None:
-    assert patiently(Size(1, 1), Size(1, 1), hurried=True) == [[0, 2, 100]]
+    assert patiently(BatchSize(1, 1), BatchSize(1, 1), hurried=True) == [[0, 2, 100]]
 
 
 def test_patience_comes_to_an_end() -> None:
@@ -129,6 +129,6 @@ def test_patience_comes_to_an_end() -> None:
     work.may.set()
 
     async def one() -> int:
-        return await Batches(work, full=Size(10, 10)).add(2, patience=0.01)
+        return await RequestBatcher(work, full=BatchSize(10, 10)).process_item(2, patience=0.01)
 
     assert asyncio.run(one()) == 4

@@ -18,10 +18,10 @@ from tests.server.test_roles import ALLOWED, ANYONE, ONE_SHOT
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
-from tidemill.server.http_server import Listener
-from tidemill.wire.http_status import error_of
+from tidemill.server.http_server import HttpListener
+from tidemill.wire.http_status import build_error
 from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable
-from tidemill.wire.upload_client import sent_as
+from tidemill.wire.upload_client import build_upload
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def url(shop: Served) -> Iterator[str]:
-    with Listener(shop.app, shop.access, port=0) as listener:
+    with HttpListener(shop.app, shop.access, port=0) as listener:
         yield listener.url
 
 
@@ -156,9 +156,9 @@ def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, u
         viewer.request_run("words")
     with Client(url) as nobody, pytest.raises(Unidentified):
         list(nobody.events())
-    assert error_of("Unheard", "of") is not None
-    assert isinstance(error_of("WorkflowError", "a.py:1: no"), WorkflowError)
-    assert type(error_of("Unheard", "of")) is TidemillError
+    assert build_error("Unheard", "of") is not None
+    assert isinstance(build_error("WorkflowError", "a.py:1: no"), WorkflowError)
+    assert type(build_error("Unheard", "of")) is TidemillError
 
 
 def test_nobody_there(client: Client) -> None:
@@ -172,7 +172,7 @@ def test_nobody_there(client: Client) -> None:
 
 
 def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
-    stream = client.events(after=shop.mill.catalog.events(limit=10_000)[-1].id)
+    stream = client.events(after=shop.mill.catalog.list_events(limit=10_000)[-1].id)
     client.pause("shop")
     assert next(stream).kind == "workflow.paused"
     client.resume("shop")
@@ -183,27 +183,30 @@ def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
 def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
     pauses: list[float] = []
     with served(tmp_path, options=replace(OPTIONS, listen=60.0)) as shop:
-        every = [e.id for e in shop.mill.catalog.events(limit=1000)]
-        with Listener(shop.app, shop.access, port=0) as first:
+        every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
+        with HttpListener(shop.app, shop.access, port=0) as first:
             client = Client(first.url, shop.tokens["viewer"], sleep=pauses.append)
             stream = client.events(after=0)
             seen = [e.id for e in islice(stream, len(every) - 1)]
             port = int(first.url.rsplit(":", 1)[1])
         shop.app.state.ending = False
-        shop.mill.catalog.pause("shop", paused=True)
-        with Listener(shop.app, shop.access, port=port), client:
+        shop.mill.catalog.set_workflow_paused("shop", paused=True)
+        with HttpListener(shop.app, shop.access, port=port), client:
             seen += [e.id for e in islice(stream, 2)]
             stream.close()
     assert seen == [*every, every[-1] + 1]
 
 
 def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
-    with served(tmp_path, options=replace(OPTIONS, listen=0.0)) as shop, Listener(shop.app, shop.access, port=0) as at:
-        every = [e.id for e in shop.mill.catalog.events(limit=1000)]
+    with (
+        served(tmp_path, options=replace(OPTIONS, listen=0.0)) as shop,
+        HttpListener(shop.app, shop.access, port=0) as at,
+    ):
+        every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
         with Client(at.url, shop.tokens["viewer"]) as client:
             stream = client.events(after=0)
             seen = [e.id for e in islice(stream, len(every))]
-            shop.mill.catalog.pause("shop", paused=True)
+            shop.mill.catalog.set_workflow_paused("shop", paused=True)
             seen.append(next(stream).id)
             stream.close()
     assert seen == [*every, every[-1] + 1]
@@ -212,4 +215,4 @@ def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
 def test_a_table_is_refused_and_not_taken_for_its_columns() -> None:
     for table in (pd.DataFrame({"id": [1]}), pa.table({"id": [1]}), 7):
         with pytest.raises(BadInput, match=r"expected the path of a file, or rows as mappings, found a"):
-            sent_as(table)  # type: ignore[arg-type]
+            build_upload(table)  # type: ignore[arg-type]

@@ -41,10 +41,10 @@ def test_figures_of_tasks(shop: Served) -> None:
 
 def test_what_upkeep_keeps_down_is_among_the_figures(shop: Served) -> None:
     catalog = shop.mill.catalog
-    catalog.request(RunKind.COMPACTION, "words")
+    catalog.request_run(RunKind.COMPACTION, "words")
     lines = shop.client().get("/metrics").text.splitlines()
     assert 'tidemill_active_runs{kind="compaction",state="ready"} 1' in lines
-    assert f'tidemill_channel_blocks{{channel="words"}} {catalog.channel("words").blocks}' in lines
+    assert f'tidemill_channel_blocks{{channel="words"}} {catalog.read_channel("words").blocks}' in lines
     assert "tidemill_upkeep_paused 0" in lines
-    catalog.wish({WISH: PAUSED})
+    catalog.override_settings({WISH: PAUSED})
     assert "tidemill_upkeep_paused 1" in shop.client().get("/metrics").text.splitlines()

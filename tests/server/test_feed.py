@@ -10,7 +10,7 @@ import pytest
 from tidemill.errors import CatalogError
 from tidemill.ports.records import Event
 from tidemill.server import feed as feeding
-from tidemill.server.feed import Feed
+from tidemill.server.feed import EventFeed
 
 
 class Book:
@@ -35,9 +35,9 @@ def numbers(told: bytes) -> list[int]:
     return [int(line[3:]) for line in told.decode().splitlines() if line.startswith("id:")]
 
 
-async def heard(feed: Feed, at: int, upto: int) -> list[int]:
+async def heard(feed: EventFeed, at: int, upto: int) -> list[int]:
     found: list[int] = []
-    stream: AsyncIterator[bytes] = feed.follow(at, lambda: bool(found) and found[-1] >= upto)
+    stream: AsyncIterator[bytes] = feed.stream_events(at, lambda: bool(found) and found[-1] >= upto)
     async for told in stream:
         found += numbers(told)
     return found
@@ -48,7 +48,7 @@ def test_everybody_hears_everything_once_and_looks_are_shared() -> None:
     book.last = 3
 
     async def listen() -> list[list[int]]:
-        feed = Feed(book.read, 0.01)
+        feed = EventFeed(book.read, 0.01)
         listeners = [asyncio.create_task(heard(feed, at, 40)) for at in [0, 1, 3] * 10]
         for n in range(4, 41):
             book.last = n
@@ -67,7 +67,7 @@ def test_who_is_far_behind_is_read_for(monkeypatch: pytest.MonkeyPatch) -> None:
     book.last = 100
 
     async def listen() -> list[list[int]]:
-        feed = Feed(book.read, 0.001)
+        feed = EventFeed(book.read, 0.001)
         return list(await asyncio.gather(heard(feed, 100, 103), heard(feed, 0, 103), _grow(book, 103)))[:2]
 
     near, far = asyncio.run(listen())
@@ -86,7 +86,7 @@ def test_a_look_that_fails_is_tried_again() -> None:
     book = Book()
 
     async def listen() -> list[int]:
-        feed = Feed(book.read, 0.001)
+        feed = EventFeed(book.read, 0.001)
         listening = asyncio.create_task(heard(feed, 0, 2))
         await asyncio.sleep(0.01)
         book.fails = True

@@ -13,9 +13,9 @@ from tests.server.mill import OPTIONS, Served, served
 from tidemill.client import Client
 from tidemill.encoding.block_rows import AT_ONCE
 from tidemill.errors import BadInput, Collected, NotFound
-from tidemill.server.http_server import Listener
+from tidemill.server.http_server import HttpListener
 from tidemill.wire.refusals import Unidentified
-from tidemill.wire.subscribe_client import Followed
+from tidemill.wire.subscribe_client import BlockRowsDocument
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
 @pytest.fixture
 def client(shop: Served) -> Iterator[Client]:
     with (
-        Listener(shop.app, shop.access, port=0) as at,
+        HttpListener(shop.app, shop.access, port=0) as at,
         Client(at.url, shop.tokens["owner"], sleep=lambda _: None) as found,
     ):
         yield found
@@ -38,7 +38,7 @@ def row(number: int, word: str = "w") -> dict[str, object]:
     return {"id": number, "word": word}
 
 
-def ids(found: Iterator[Followed], blocks: int) -> list[list[int]]:
+def ids(found: Iterator[BlockRowsDocument], blocks: int) -> list[list[int]]:
     return [[r["id"] for r in block.rows] for block in islice(found, blocks)]
 
 
@@ -48,7 +48,7 @@ def test_each_block_as_it_comes(client: Client) -> None:
     found = client.follow("orders", after=0)
     assert ids(found, 1) == [[1, 2]]
     client.insert("orders", [row(3)])
-    assert next(found) == Followed(block=2, kind="delta", updates="append", rows=[row(3)])
+    assert next(found) == BlockRowsDocument(block=2, kind="delta", updates="append", rows=[row(3)])
 
 
 def test_from_where_one_was(client: Client) -> None:
@@ -89,7 +89,7 @@ def test_a_whole_content_says_that_it_is_one(client: Client) -> None:
 def test_what_was_collected_is_not_passed_over_in_silence(client: Client, shop: Served) -> None:
     for number in range(3):
         client.insert("orders", [row(number)])
-    shop.mill.catalog.collect([b.id for b in shop.mill.catalog.blocks("orders") if b.seq == 2])
+    shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 2])
     found = client.follow("orders", after=0)
     assert ids(found, 1) == [[0]]
     with pytest.raises(Collected, match="after 1 was collected; read its content, and follow it from 3 on"):
@@ -109,7 +109,7 @@ def test_what_cannot_be_followed(client: Client, shop: Served) -> None:
 
 
 def test_who_may_follow(client: Client, shop: Served) -> None:
-    with Listener(shop.app, shop.access, port=0) as at:
+    with HttpListener(shop.app, shop.access, port=0) as at:
         with Client(at.url) as nobody, pytest.raises(Unidentified):
             next(nobody.follow("orders"))
         client.insert("orders", [row(1)])

@@ -144,7 +144,7 @@ def test_large_bodies(shop: Served, declared: bool) -> None:
     sent: Any = body if declared else slowly()
     answer = shop.client().put("/workflows/shop/priority", content=sent, headers=headers)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "TooLarge")
-    assert shop.access.accounts.entries(limit=1)[0].outcome == 413
+    assert shop.access.accounts.list_audit_entries(limit=1)[0].outcome == 413
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ import pytest
 from tests.server.mill import CSV, OPTIONS, Served, state
 
 from tidemill.client import Client
-from tidemill.model.block import Kind
-from tidemill.model.identity import identity
-from tidemill.model.run import Demand, Filled, Outcome, Run, RunKind, WantSlot
-from tidemill.server.http_server import Listener
+from tidemill.model.block import BlockKind
+from tidemill.model.identity import compute_identity
+from tidemill.model.run import ClaimRequest, ReservationRequest, Run, RunKind, RunOutcome, WrittenBlock
+from tidemill.server.http_server import HttpListener
 from tidemill.wire import schemas
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "word": ["one", "two"]})
@@ -98,9 +98,9 @@ def test_a_key_inserts_once(shop: Served) -> None:
 
 
 def test_many_small_ones_share_blocks_and_each_has_its_answer(shop: Served) -> None:
-    with Listener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
+    with HttpListener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
 
-        def one(number: int) -> schemas.Inserted:
+        def one(number: int) -> schemas.InsertDocument:
             return client.insert("orders", [{"id": number, "word": f"w{number}"}], key=f"k{number}")
 
         with ThreadPoolExecutor(8) as pool:
@@ -108,7 +108,7 @@ def test_many_small_ones_share_blocks_and_each_has_its_answer(shop: Served) -> N
         assert [a.repeated for a in answers] == [False] * 24
         assert len(client.rows("orders", limit=100).rows) == 24
         assert [one(n).repeated for n in range(3)] == [True] * 3
-    entries = shop.access.accounts.entries()
+    entries = shop.access.accounts.list_audit_entries()
     assert [e.outcome for e in entries] == [200] * 3 + [201] * 24
 
 
@@ -135,7 +135,7 @@ def test_bad_rows_are_told_without_the_servers_paths(shop: Served) -> None:
     assert answer.status_code == 400
     message = answer.json()["error"]["message"]
     assert message.startswith("the upload: row 1, column 'id': expected INT")
-    run = shop.mill.catalog.runs(limit=1)[0]
+    run = shop.mill.catalog.list_runs(limit=1)[0]
     kept = shop.client().get(f"/runs/{run.id}").text
     for told in (answer.text, kept):
         assert tempfile.gettempdir() not in told
@@ -155,7 +155,7 @@ def test_too_much_is_refused_and_changes_nothing(shop: Served, declared: bool) -
     )
     assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "TooLarge")
     assert state(shop.mill) == before
-    assert shop.mill.catalog.runs() == []
+    assert shop.mill.catalog.list_runs() == []
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -164,7 +164,7 @@ def test_a_bomb_is_counted_as_it_unpacks(shop: Served, members: int) -> None:
     assert len(bomb) < OPTIONS.upload
     answer = shop.insert(bomb, Content_Encoding="gzip")
     assert answer.status_code == 413
-    assert shop.mill.catalog.runs() == []
+    assert shop.mill.catalog.list_runs() == []
 
 
 def test_broken_gzip_is_refused(shop: Served) -> None:
@@ -205,24 +205,24 @@ def test_an_insert_under_a_key_that_another_server_uses_waits_for_it(
     shop: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog = shop.mill.catalog
-    demand = Demand(slots=(WantSlot(None, "orders", Kind.DELTA, ("k",)),))
-    claim = catalog.begin(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
+    demand = ClaimRequest(slots=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
+    claim = catalog.claim_new_run(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
     (slot,) = claim.slots.values()
 
     def reclaim() -> list[Run]:  # the other server comes to its end meanwhile
-        schema = catalog.channel("orders").channel.schema
+        schema = catalog.read_channel("orders").channel.schema
         assert schema is not None
-        catalog.commit(claim, Outcome((Filled(slot, schema, (), identity("theirs")),)))
+        catalog.commit_run(claim, RunOutcome((WrittenBlock(slot, schema, (), compute_identity("theirs")),)))
         return []
 
-    monkeypatch.setattr(catalog, "reclaim", reclaim)
+    monkeypatch.setattr(catalog, "reclaim_expired_runs", reclaim)
     answer = shop.insert(Idempotency_Key="k")
     assert (answer.status_code, answer.json()["repeated"]) == (200, True)
 
 
 def test_an_insert_that_waits_in_vain_may_be_repeated(shop: Served) -> None:
-    demand = Demand(slots=(WantSlot(None, "orders", Kind.DELTA, ("k",)),))
-    shop.mill.catalog.begin(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
+    demand = ClaimRequest(slots=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
+    shop.mill.catalog.claim_new_run(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
     shop.mill.executor = replace(shop.mill.executor, busy=-1.0)
     answer = shop.insert(Idempotency_Key="k")
     assert answer.status_code == 503

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from tests.server.mill import HERE, Served
 
-from tidemill.server.page_authentication import COOKIE, Gate
+from tidemill.server.page_authentication import COOKIE, PageAuthentication
 
 
 async def page(scope: Scope, receive: Receive, send: Send) -> None:
@@ -21,7 +21,7 @@ async def page(scope: Scope, receive: Receive, send: Send) -> None:
 
 def ask(shop: Served, method: str, path: str, cookie: str | None = None, **sent: object) -> httpx.Response:
     async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(Gate(page, access=shop.access), client=("127.0.0.1", 1))
+        transport = httpx.ASGITransport(PageAuthentication(page, access=shop.access), client=("127.0.0.1", 1))
         headers = {} if cookie is None else {"Cookie": f"{COOKIE}={cookie}"}
         async with httpx.AsyncClient(transport=transport, base_url=HERE, headers=headers) as client:
             return await client.request(method, path, **sent)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def test_a_socket_without_a_cookie_is_not_opened(shop: Served) -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/_nicegui_ws/x", "headers": [], "client": ("127.0.0.1", 1)}
-    asyncio.run(Gate(page, access=shop.access)(scope, receive, send))
+    asyncio.run(PageAuthentication(page, access=shop.access)(scope, receive, send))
     assert [m["type"] for m in sent] == ["websocket.close"]
 
 

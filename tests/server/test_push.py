@@ -17,9 +17,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, NotFound
-from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Wanted
-from tidemill.server.http_server import Listener
-from tidemill.wire.client_sockets import address_of
+from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, Wanted
+from tidemill.server.http_server import HttpListener
+from tidemill.wire.client_sockets import format_address
 from tidemill.wire.refusals import Forbidden, Invalid, Unidentified
 
 LASTING = replace(OPTIONS, listen=60.0, patience=0.02)
@@ -33,7 +33,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def url(shop: Served) -> Iterator[str]:
-    with Listener(shop.app, shop.access, port=0) as listener:
+    with HttpListener(shop.app, shop.access, port=0) as listener:
         yield listener.url
 
 
@@ -45,7 +45,7 @@ def client(shop: Served, url: str) -> Iterator[Client]:
 
 def socket(shop: Served, url: str, producer: str, channel: str = "orders") -> ClientConnection:
     headers = {"Authorization": f"Bearer {shop.tokens['owner']}"}
-    return connect(address_of(url, "channels", channel, "push", producer=producer), additional_headers=headers)
+    return connect(format_address(url, "channels", channel, "push", producer=producer), additional_headers=headers)
 
 
 def event(number: int, word: str) -> str:
@@ -93,14 +93,14 @@ def test_a_socket_that_broke_and_the_one_after_it_insert_once(shop: Served, url:
 
 
 def test_small_messages_share_blocks(shop: Served, url: str) -> None:
-    before = shop.mill.catalog.channel("orders").head.seq
+    before = shop.mill.catalog.read_channel("orders").head.seq
     with socket(shop, url, "many") as many:
         heard(many)
         for number in range(1, 501):
             many.send(event(number, "many"))
         until(many, 500)
     assert ids(shop, "many") == list(range(1, 501))
-    assert shop.mill.catalog.channel("orders").head.seq - before < 50
+    assert shop.mill.catalog.read_channel("orders").head.seq - before < 50
 
 
 def test_a_refused_message_says_why_and_nothing_after_it_is_taken(shop: Served, url: str) -> None:
@@ -162,20 +162,20 @@ def test_who_may_push(shop: Served, url: str) -> None:
 def test_hostile_names_open_no_socket(shop: Served, url: str, name: str, what: str) -> None:
     headers = {"Authorization": f"Bearer {shop.tokens['owner']}"}
     with pytest.raises(InvalidStatus) as refused:
-        connect(address_of(url, "channels", name, what, producer="p"), additional_headers=headers)
+        connect(format_address(url, "channels", name, what, producer="p"), additional_headers=headers)
     assert refused.value.response.status_code in (403, 404, 422)
 
 
 def test_a_page_of_another_site_opens_no_socket(shop: Served, url: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        connect(address_of(url, "channels", "orders", "follow"), origin="http://evil.example")
+        connect(format_address(url, "channels", "orders", "follow"), origin="http://evil.example")
     assert refused.value.response.status_code == 403
     assert "a page of another site" in refused.value.response.body.decode()
 
 
 def test_a_server_that_ends_closes_its_sockets(tmp_path_factory: pytest.TempPathFactory) -> None:
     with served(tmp_path_factory.mktemp("ending"), options=LASTING) as shop, ExitStack() as stack:
-        with Listener(shop.app, shop.access, port=0) as at:
+        with HttpListener(shop.app, shop.access, port=0) as at:
             open_one = stack.enter_context(socket(shop, at.url, "p"))
             heard(open_one)
             open_one.send(event(1, "end"))
@@ -195,7 +195,7 @@ def test_where_nobody_can_push(client: Client) -> None:
 
 def test_a_push_is_written_down(shop: Served, client: Client) -> None:
     client.push("orders", [{"id": 1, "word": "audit"}])
-    newest = shop.access.accounts.entries()[0]
+    newest = shop.access.accounts.list_audit_entries()[0]
     assert (newest.user, newest.action, newest.outcome) == ("owner", "SOCKET /api/v1/channels/orders/push", 101)
 
 
@@ -224,16 +224,16 @@ def test_who_sends_faster_than_it_is_taken_has_to_wait(
     """While blocks cannot be made, no more is taken than the window allows; nothing is lost by it."""
     narrow = replace(LASTING, window=20_000, message=10_000, patience=0.0)
     go_on, held = threading.Event(), list[int]()
-    real = Gatherer.insert
+    real = InsertBatcher.insert_all
 
-    def stuck(self: Gatherer, wanted: Sequence[Wanted]) -> list[Answer]:
+    def stuck(self: InsertBatcher, wanted: Sequence[Wanted]) -> list[Answer]:
         held.append(sum(len(one.data) for one in wanted))
         go_on.wait(60)
         return real(self, wanted)
 
-    monkeypatch.setattr(Gatherer, "insert", stuck)
+    monkeypatch.setattr(InsertBatcher, "insert_all", stuck)
     with served(tmp_path_factory.mktemp("narrow"), options=narrow) as shop:
-        with Listener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
+        with HttpListener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
             rows = ({"id": n, "word": "w" * 5000} for n in range(1, 101))
             with ThreadPoolExecutor(1) as pool:
                 pushed = pool.submit(client.push, "orders", rows)
@@ -270,8 +270,8 @@ def test_when_its_time_is_up_the_client_comes_back(tmp_path_factory: pytest.Temp
     """The token is looked at again with every connection."""
     short = replace(LASTING, listen=0.05)
     with served(tmp_path_factory.mktemp("short"), options=short) as shop:
-        with Listener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
+        with HttpListener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
             assert client.push("orders", ({"id": n, "word": "slow"} for n in range(1, 5001))) == 5000
-            entries = [e for e in shop.access.accounts.entries() if e.action.startswith("SOCKET")]
+            entries = [e for e in shop.access.accounts.list_audit_entries() if e.action.startswith("SOCKET")]
         assert ids(shop, "slow") == list(range(1, 5001))
         assert len(entries) > 1

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from tests.server.mill import Caller, Served
 
-from tidemill.server.error_handlers import Answers
-from tidemill.server.request_guard import HEADERS, Guard
+from tidemill.server.error_handlers import ErrorResponder
+from tidemill.server.request_guard import HEADERS, RequestGuard
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8484", "LOCALHOST", "[::1]:1", "mill.example", "Mill.Example:443"])
@@ -37,7 +37,7 @@ def test_other_names_are_refused(open_shop: Served, host: str) -> None:
 def test_pages_of_others_change_nothing(open_shop: Served, headers: dict[str, str]) -> None:
     client = open_shop.client(None)
     assert client.post("/workflows/shop/pause", headers=headers).status_code == 403
-    assert [w.paused for w in open_shop.mill.catalog.workflows()] == [False]
+    assert [w.paused for w in open_shop.mill.catalog.list_workflows()] == [False]
     assert client.get("/me", headers=headers).status_code == 200
 
 
@@ -62,7 +62,7 @@ def test_sockets_of_others_are_not_opened(open_shop: Served, headers: list[tuple
     async def send(message: Message) -> None:
         sent.append(message)
 
-    guard = Guard(inside, names=(), answers=Answers(open_shop.mill.directory))
+    guard = RequestGuard(inside, names=(), answers=ErrorResponder(open_shop.mill.directory))
     asyncio.run(guard({"type": "websocket", "path": "/x", "headers": headers}, receive, send))
     assert reached == (["websocket"] if let_in else [])
     answered = [(m["type"], m["status"]) for m in sent[:1]]
@@ -97,7 +97,7 @@ def test_faults_are_answered_without_what_is_inside(shop: Served, monkeypatch: p
     def broken() -> None:
         raise RuntimeError(f"SELECT secret FROM {shop.mill.directory}")
 
-    monkeypatch.setattr(shop.mill.catalog, "workflows", broken)
+    monkeypatch.setattr(shop.mill.catalog, "list_workflows", broken)
     answer = shop.client().get("/workflows")
     assert answer.status_code == 500
     assert answer.json()["error"]["kind"] == "TidemillError"

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from tests.server.mill import CSV, OPTIONS, Served, served
 
-from tidemill.model.access import Role
-from tidemill.server.app import PREFIX, api
+from tidemill.model.access import UserRole
+from tidemill.server.app import PREFIX, build_api
 
 VIEWER = {"viewer", "owner", "operator", "admin"}
 OWNER = {"owner", "admin"}
@@ -117,11 +117,11 @@ def routes(shop: Served) -> set[str]:
 def call(shop: Served, route: str, who: str | None) -> httpx.Response:
     method, path = route.split()
     noun = path.split("/")[1]
-    run = shop.mill.catalog.runs(subject="words", limit=1)[0].id
-    token = shop.access.accounts.issue("admin").token.id if "{token}" in path else ""
+    run = shop.mill.catalog.list_runs(subject="words", limit=1)[0].id
+    token = shop.access.accounts.issue_token("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
-    shop.access.accounts.keep_user("somebody", Role.VIEWER)
-    dataset = shop.mill.workshop.ledger.datasets()[0].identity[:12]
+    shop.access.accounts.save_user("somebody", UserRole.VIEWER)
+    dataset = shop.mill.workshop.ledger.list_datasets()[0].identity[:12]
     where = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
@@ -152,16 +152,16 @@ def test_a_route_lets_in_whom_it_should(shop: Served, route: str) -> None:
 
 def test_what_nobody_owns_is_every_operators(tmp_path: Path) -> None:
     with served(tmp_path) as shop:
-        shop.access.accounts.own("shop", [])
+        shop.access.accounts.set_owners("shop", [])
         assert shop.client("operator").post("/flows/words/runs").status_code == 202
         assert shop.client("viewer").post("/flows/words/runs").status_code == 403
 
 
 def test_what_belongs_to_no_workflow_is_the_admins(tmp_path: Path) -> None:
     with served(tmp_path) as shop:
-        shop.access.accounts.own("shop", [])
+        shop.access.accounts.set_owners("shop", [])
         run = shop.client().post("/flows/words/runs").json()["id"]
-        shop.mill.catalog.apply(type(shop.mill.project.workflows[0])("shop", (), ()))
+        shop.mill.catalog.apply_workflow(type(shop.mill.project.workflows[0])("shop", (), ()))
         assert shop.client("operator").post(f"/runs/{run}/kill").status_code == 403
         assert shop.client().post(f"/runs/{run}/kill").status_code == 200
 
@@ -181,7 +181,7 @@ def test_an_unknown_address_needs_a_token_too(shop: Served) -> None:
 
 
 def test_every_answer_that_can_be_given_is_declared(shop: Served) -> None:
-    document = api(shop.mill, shop.access, OPTIONS).openapi()
+    document = build_api(shop.mill, shop.access, OPTIONS).openapi()
     for path, known in document["paths"].items():
         for method, route in known.items():
             missing = {"401", "403", "421", "422", "500", "503"} - route["responses"].keys()

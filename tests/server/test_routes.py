@@ -29,9 +29,9 @@ def busy(shop: Served) -> Served:
 
 
 def test_status_is_that_of_the_command_line(busy: Served) -> None:
-    now = standing.status(busy.mill.catalog)
-    assert get(busy, "/status", all=True) == serialization.status(now)
-    assert get(busy, "/status") == serialization.status(standing.without_states(now))
+    now = standing.read_status(busy.mill.catalog)
+    assert get(busy, "/status", all=True) == serialization.serialize_status(now)
+    assert get(busy, "/status") == serialization.serialize_status(standing.hide_state_channels(now))
 
 
 def test_staleness_grows_while_something_waits(busy: Served) -> None:
@@ -58,10 +58,10 @@ def test_channels(busy: Served) -> None:
 def test_blocks(busy: Served) -> None:
     found = get(busy, "/channels/orders/blocks")["blocks"]
     assert [b["seq"] for b in found] == [1, 0]
-    newest = busy.mill.catalog.block(found[0]["id"])
-    assert found[0] == serialization.block(newest) == get(busy, f"/blocks/{newest.id}")
+    newest = busy.mill.catalog.read_block(found[0]["id"])
+    assert found[0] == serialization.serialize_block(newest) == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
-    assert get(busy, f"/blocks/{newest.id}/trace") == serialization.trace(busy.mill.trace(newest.id))
+    assert get(busy, f"/blocks/{newest.id}/trace") == serialization.serialize_trace(busy.mill.trace(newest.id))
 
 
 def test_only_events_with_tags_have_a_lineage(busy: Served) -> None:
@@ -98,7 +98,7 @@ def test_flows_and_why(busy: Served) -> None:
 def test_a_run_is_asked_for_and_left_to_a_server(shop: Served) -> None:
     asked = shop.client().post("/flows/words/runs")
     assert (asked.status_code, asked.json()["state"]) == (202, "ready")
-    assert [r.id for r in shop.mill.catalog.runnable()] == [asked.json()["id"]]
+    assert [r.id for r in shop.mill.catalog.list_runnable_runs()] == [asked.json()["id"]]
 
 
 def test_a_run_is_killed_and_tried_again(shop: Served) -> None:
@@ -133,22 +133,22 @@ def test_runs_in_pages(shop: Served) -> None:
 def test_one_run_with_its_log(busy: Served) -> None:
     run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
     found = get(busy, f"/runs/{run}")
-    assert found["run"] == serialization.run(busy.mill.catalog.run(run))
+    assert found["run"] == serialization.serialize_run(busy.mill.catalog.read_run(run))
     assert [b["channel"] for b in found["blocks"]] == ["words"]
     assert found["reads"][0]["channel"] == "orders"
     assert get(busy, f"/runs/{run}/log") == {"run": run, "log": found["log"]}
 
 
 def test_events_after_and_newest(busy: Served) -> None:
-    every = busy.mill.catalog.events(limit=1000)
-    assert get(busy, "/events", after=0, limit=1000)["events"] == [serialization.event(e) for e in every]
+    every = busy.mill.catalog.list_events(limit=1000)
+    assert get(busy, "/events", after=0, limit=1000)["events"] == [serialization.serialize_event(e) for e in every]
     assert [e["id"] for e in get(busy, "/events", limit=2)["events"]] == [e.id for e in every[-2:]]
     run = every[-1].run
     assert {e["run"] for e in get(busy, "/events", run=run)["events"]} == {run}
 
 
 def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
-    every = busy.mill.catalog.events(limit=1000)
+    every = busy.mill.catalog.list_events(limit=1000)
     answer = busy.client().get("/events/stream", headers={"Last-Event-ID": str(every[-3].id)})
     assert answer.headers["content-type"].startswith("text/event-stream")
     ids = [line.removeprefix("id: ") for line in answer.text.splitlines() if line.startswith("id: ")]
@@ -180,7 +180,7 @@ def test_a_document_that_asks_for_more_is_refused(shop: Served, query: str) -> N
     document = {"name": "town", "tables": [{"name": "t", "query": query}]}
     answer = shop.client().post("/workflows", json=document)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "WorkflowError")
-    assert [w.name for w in shop.mill.catalog.workflows()] == ["shop"]
+    assert [w.name for w in shop.mill.catalog.list_workflows()] == ["shop"]
 
 
 def test_workflows_pause_go_on_and_go_first(shop: Served) -> None:
@@ -189,21 +189,23 @@ def test_workflows_pause_go_on_and_go_first(shop: Served) -> None:
     assert client.post("/workflows/shop/pause").json()["paused"] is True
     assert client.post("/workflows/shop/resume").json()["paused"] is False
     assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
-    (found,) = shop.mill.catalog.workflows()
-    assert get(shop, "/workflows")["workflows"] == [serialization.workflow(found)]
+    (found,) = shop.mill.catalog.list_workflows()
+    assert get(shop, "/workflows")["workflows"] == [serialization.serialize_workflow(found)]
 
 
 def test_triggers_firings_and_servers(shop: Served) -> None:
     shop.insert()
     loop = shop.mill.loop("up")
-    assert shop.mill.catalog.attend(loop.server, lease=5.0)
-    for leaf in shop.mill.catalog.due_triggers():
-        shop.mill.catalog.fire(leaf)
+    assert shop.mill.catalog.record_heartbeat(loop.server, lease=5.0)
+    for leaf in shop.mill.catalog.list_due_triggers():
+        shop.mill.catalog.fire_trigger(leaf)
     catalog = shop.mill.catalog
-    assert get(shop, "/triggers")["triggers"] == [serialization.trigger(t) for t in catalog.triggers()]
-    assert get(shop, "/firings", flow="words")["firings"] == [serialization.firing(f) for f in catalog.firings()]
+    assert get(shop, "/triggers")["triggers"] == [serialization.serialize_trigger(t) for t in catalog.list_triggers()]
+    assert get(shop, "/firings", flow="words")["firings"] == [
+        serialization.serialize_firing(f) for f in catalog.list_firings()
+    ]
     assert len(get(shop, "/firings")["firings"]) == 1
-    assert get(shop, "/servers")["servers"] == [serialization.server(s) for s in catalog.servers()]
+    assert get(shop, "/servers")["servers"] == [serialization.serialize_server(s) for s in catalog.list_servers()]
 
 
 def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
@@ -214,7 +216,7 @@ def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
 
 def test_a_server_that_lost_its_engine_is_not_well(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = EngineHealth("the Java process 4711 exited")
-    monkeypatch.setattr(shop.mill.engine, "health", lambda: lost)
+    monkeypatch.setattr(shop.mill.engine, "report_health", lambda: lost)
     answer = shop.client(None).get("/healthz")
     assert answer.status_code == 503
     assert answer.json()["error"] == {
@@ -226,8 +228,8 @@ def test_a_server_that_lost_its_engine_is_not_well(shop: Served, monkeypatch: py
 def test_what_is_inserted_can_be_read(shop: Served) -> None:
     answer = shop.insert(CSV)
     assert answer.status_code == 201
-    block = shop.mill.catalog.block(answer.json()["block"]["id"])
-    assert answer.json() == {"block": serialization.block(block), "repeated": False}
+    block = shop.mill.catalog.read_block(answer.json()["block"]["id"])
+    assert answer.json() == {"block": serialization.serialize_block(block), "repeated": False}
     assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
 
 

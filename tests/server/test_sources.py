@@ -20,12 +20,12 @@ import pytest
 from tests.server.mill import Served, served
 
 from tidemill.app.settings import Settings
-from tidemill.app.sources import lease_name, subscriptions
+from tidemill.app.sources import build_subscriptions, format_lease_name
 from tidemill.errors import BadInput, CatalogError, StorageError
-from tidemill.intake.sources import FolderSource, Subscription, TcpSource
-from tidemill.intake.sources.websub import lines_of
-from tidemill.runtime.runs.sources import Source, Sources
-from tidemill.server.http_server import Listener
+from tidemill.intake.sources import FolderSource, TcpSource, WebSubSource
+from tidemill.intake.sources.websub import to_json_lines
+from tidemill.runtime.runs.sources import DataSource, SourceRunner
+from tidemill.server.http_server import HttpListener
 
 PATIENCE = 30.0
 SECRET = "a secret of some length"
@@ -107,7 +107,7 @@ def test_what_was_read_is_inserted_though_the_server_ends() -> None:
         there.sendall(b'{"id": 1}\n{"id": 2}\n{"id"')
         answers = iter([True, False, False])
         source = TcpSource("s", "h", 1, taken.append, lambda _: None, seconds=60.0)
-        source._connected(here, lambda: next(answers))
+        source._read_connection(here, lambda: next(answers))
     assert taken == [b'{"id": 1}\n{"id": 2}\n']
 
 
@@ -124,7 +124,7 @@ def test_while_nothing_can_be_inserted_it_is_tried_again() -> None:
     with here:
         there.sendall(b'{"id": 1}\n')
         there.close()
-        TcpSource("s", "h", 1, take, lambda _: None)._connected(here, lambda: True)
+        TcpSource("s", "h", 1, take, lambda _: None)._read_connection(here, lambda: True)
     assert taken == [b'{"id": 1}\n']
 
 
@@ -140,7 +140,7 @@ class Folder:
 
     def again(self) -> None:
         """As after a restart."""
-        once = self.shop.mill.gatherer.inserter.once
+        once = self.shop.mill.gatherer.inserter.insert_once
         self.source = FolderSource(
             "s",
             self.path,
@@ -158,7 +158,7 @@ class Folder:
 
     def later(self, seconds: float) -> list[int]:
         self.now += seconds
-        self.source.look(lambda: True)
+        self.source.scan_folder(lambda: True)
         return ids(self.shop)
 
 
@@ -221,7 +221,7 @@ def test_a_bad_file_is_left_out_until_it_changes(folder: Folder, caplog: pytest.
 def test_a_file_that_changes_while_it_is_read_is_not_inserted(folder: Folder) -> None:
     path = folder.write("a.csv", 1)
     with pytest.raises(BadInput, match="changed while it was read"):
-        folder.shop.mill.gatherer.inserter.once("orders", path, "0" * 64)
+        folder.shop.mill.gatherer.inserter.insert_once("orders", path, "0" * 64)
     assert ids(folder.shop) == []
 
 
@@ -295,13 +295,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def subscribed(directory: Path, granted: int) -> Iterator[tuple[Served, Hub, Subscription, str]]:
+def subscribed(directory: Path, granted: int) -> Iterator[tuple[Served, Hub, WebSubSource, str]]:
     hub, port = Hub(granted), free_port()
     callback = f"http://127.0.0.1:{port}"
     settings = with_source(kind="websub", topic=f"{hub.url}/topic", callback=callback, secret=SECRET)
-    (subscription,) = subscriptions(settings.sources).values()
-    with serving(hub), served(directory, settings=settings) as shop, Listener(shop.app, shop.access, port=port):
-        yield shop, hub, subscription, callback + subscription.path
+    (subscription,) = build_subscriptions(settings.sources).values()
+    with serving(hub), served(directory, settings=settings) as shop, HttpListener(shop.app, shop.access, port=port):
+        yield shop, hub, subscription, callback + subscription.callback_path
 
 
 def sent(url: str, body: bytes, signature: str | None = None, media: str = "application/json") -> int:
@@ -315,7 +315,7 @@ def test_a_hub_asks_back_and_its_lease_is_renewed_in_time(tmp_path: Path) -> Non
     with subscribed(tmp_path, granted=1) as (shop, hub, subscription, _):
         with shop.mill.sources(lambda: None):
             hub.verified.until(lambda: len(hub.echoed) >= 2)
-        until = shop.mill.catalog.held_until(lease_name(subscription))
+        until = shop.mill.catalog.read_lease_end(format_lease_name(subscription))
     assert hub.echoed[0] == "ch4llenge"
     assert hub.asked[0]["hub.mode"] == "subscribe"
     assert hub.asked[0]["hub.secret"] == SECRET
@@ -345,7 +345,7 @@ def test_what_a_hub_sends_is_inserted_once_if_it_is_signed(tmp_path: Path, caplo
 
 def test_nobody_else_is_answered(tmp_path: Path) -> None:
     with subscribed(tmp_path, granted=100) as (_, _, subscription, url):
-        assert sent(url.replace(subscription.path, "/websub/s/" + "0" * 64), b'{"id": 1}') == 404
+        assert sent(url.replace(subscription.callback_path, "/websub/s/" + "0" * 64), b'{"id": 1}') == 404
         for said in (
             {"hub.mode": "unsubscribe", "hub.topic": subscription.topic},
             {"hub.mode": "subscribe", "hub.topic": "x"},
@@ -357,39 +357,41 @@ def test_nobody_else_is_answered(tmp_path: Path) -> None:
 
 
 def test_json_in_every_dress() -> None:
-    assert lines_of(b"[]", "application/json") == b""
-    assert lines_of(b' [ {"a": [1,\n2]} ,{"b": "]"}] ', "application/json; x=y") == b'{"a": [1, 2]}\n{"b": "]"}'
+    assert to_json_lines(b"[]", "application/json") == b""
+    assert to_json_lines(b' [ {"a": [1,\n2]} ,{"b": "]"}] ', "application/json; x=y") == b'{"a": [1, 2]}\n{"b": "]"}'
     for wrong in (b"[1,", b"{", b"\xff"):
         with pytest.raises(BadInput, match="is no JSON"):
-            lines_of(wrong, "application/json")
+            to_json_lines(wrong, "application/json")
 
 
 # Who holds a source.
 
 
 def held_until(shop: Served) -> float:
-    return shop.mill.catalog.held_until("source:s") or 0.0
+    return shop.mill.catalog.read_lease_end("source:s") or 0.0
 
 
 def test_one_server_at_a_time_holds_a_source_and_the_next_takes_over(tmp_path: Path) -> None:
     turns: list[str] = []
     began = {"one": Woken(), "two": Woken()}
 
-    def work(name: str) -> Source:
+    def work(name: str) -> DataSource:
         def until_told(still: Callable[[], bool]) -> None:
             turns.append(name)
             began[name]()
             while still():
                 stopping[name].wait(0.01)
 
-        return Source("s", until_told)
+        return DataSource("s", until_told)
 
     stopping = {name: threading.Event() for name in began}
     lease = 3.0  # it is renewed every second, and may be late by two
     with served(tmp_path) as shop:
-        first = Sources(shop.mill.catalog, "one", lease, stopping["one"]).start([work("one")])
+        first = SourceRunner(shop.mill.catalog, "one", lease, stopping["one"]).start_sources([work("one")])
         began["one"].until(lambda: turns == ["one"])
-        with Sources(shop.mill.catalog, "two", 0.3, stopping["two"]).start([work("two")]):  # asks ten times a second
+        with SourceRunner(shop.mill.catalog, "two", 0.3, stopping["two"]).start_sources(
+            [work("two")]
+        ):  # asks ten times a second
             until = held_until(shop)
             while held_until(shop) < until + lease:  # it is renewed for longer than a lease
                 stopping["two"].wait(0.02)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.server.mill import OPTIONS, Caller, Served, served
 
-from tidemill.model.access import Role
-from tidemill.server.access import Access
-from tidemill.server.app import api
+from tidemill.model.access import UserRole
+from tidemill.server.access import AccessControl
+from tidemill.server.app import build_api
 from tidemill.server.throttle import Throttle
 from tidemill.wire.refusals import TooManyFailures
 
@@ -65,8 +65,8 @@ def test_a_role_is_changed_for_tokens_that_exist(shop: Served) -> None:
 def test_who_guesses_has_to_wait(tmp_path: Path) -> None:
     clock = FakeClock()
     with served(tmp_path) as shop:
-        access = Access(shop.access.accounts, enabled=True, throttle=Throttle(clock, most=3))
-        shop.app = api(shop.mill, access, OPTIONS)
+        access = AccessControl(shop.access.accounts, enabled=True, throttle=Throttle(clock, most=3))
+        shop.app = build_api(shop.mill, access, OPTIONS)
         for _ in range(3):
             assert bearing(shop, "wrong").get("/me").status_code == 401
             clock.now += 10
@@ -82,18 +82,18 @@ def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tidemill.server.throttle._REMEMBERED", 2)
     throttle = Throttle(FakeClock(), most=1)
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
-        throttle.failed(address)
-    throttle.check("192.0.2.1")
+        throttle.record_failure(address)
+    throttle.check_address("192.0.2.1")
     with pytest.raises(TooManyFailures):
-        throttle.check("192.0.2.3")
+        throttle.check_address("192.0.2.3")
 
 
 def test_one_network_is_one_guesser() -> None:
     throttle = Throttle(FakeClock(), most=1)
-    throttle.failed("2001:db8::1")
+    throttle.record_failure("2001:db8::1")
     with pytest.raises(TooManyFailures):
-        throttle.check("2001:db8::2")
-    throttle.check("2001:db8:0:1::2")
+        throttle.check_address("2001:db8::2")
+    throttle.check_address("2001:db8:0:1::2")
 
 
 def test_changes_are_written_down_and_looking_is_not(shop: Served) -> None:
@@ -115,22 +115,22 @@ def test_nothing_changes_that_cannot_be_written_down(shop: Served, monkeypatch: 
     def broken(*_: object) -> int:
         raise OSError("disk full at /secret/path")
 
-    monkeypatch.setattr(shop.access.accounts, "write", broken)
+    monkeypatch.setattr(shop.access.accounts, "record_audit", broken)
     answer = shop.client().post("/workflows/shop/pause")
     assert answer.status_code == 500
     assert "secret" not in answer.text
-    assert [w.paused for w in shop.mill.catalog.workflows()] == [False]
+    assert [w.paused for w in shop.mill.catalog.list_workflows()] == [False]
 
 
 def test_a_change_that_breaks_has_its_outcome(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shop.mill, "apply", lambda: 1 / 0)
     assert shop.client().post("/apply").status_code == 500
-    assert shop.access.accounts.entries()[0].outcome == 500
+    assert shop.access.accounts.list_audit_entries()[0].outcome == 500
 
 
 def test_no_secret_is_logged(shop: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        issued = shop.access.accounts.issue("admin")
+        issued = shop.access.accounts.issue_token("admin")
         bearing(shop, issued.text).get("/me")
         bearing(shop, issued.text[:-1]).get("/me")
         shop.client().post("/users/viewer/tokens", json={})
@@ -144,4 +144,4 @@ def test_owners_are_users(shop: Served) -> None:
     assert shop.client().put("/workflows/shop/owners", json={"owners": ["operator"]}).json() == {"owners": ["operator"]}
     assert shop.client().get("/workflows/shop/owners").json() == {"owners": ["operator"]}
     assert shop.client("owner").post("/workflows/shop/pause").status_code == 403
-    assert Role("operator") in {u.role for u in shop.access.accounts.users()}
+    assert UserRole("operator") in {u.role for u in shop.access.accounts.list_users()}

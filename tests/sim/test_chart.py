@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tidemill.sim.chart import Scale, line_chart
+from tidemill.sim.chart import AxisScale, render_line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(**lines: list[tuple[float, float]]) -> ElementTree.Element:
-    return ElementTree.fromstring(line_chart("a < b", "x", "y", lines))
+    return ElementTree.fromstring(render_line_chart("a < b", "x", "y", lines))
 
 
 def points(line: ElementTree.Element) -> list[tuple[float, float]]:
@@ -49,4 +49,4 @@ def test_a_single_point_and_none_can_be_drawn() -> None:
     ],
 )
 def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert Scale(low, high, 0, 100).ticks() == pytest.approx(ticks)
+    assert AxisScale(low, high, 0, 100).list_ticks() == pytest.approx(ticks)

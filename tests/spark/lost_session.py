@@ -60,10 +60,10 @@ def main() -> None:
         run, _ = mill.run("counted")  # killed in its first attempt
         found = {"attempt": run.attempt, "lost": run.lost, "state": str(run.state)}
         kill_java()
-        found["problem"] = mill.engine.health().problem
+        found["problem"] = mill.engine.report_health().problem
         shouts, _ = mill.run("shouted")  # killed between two runs; its function was registered in the first process
         found["shouted"] = str(shouts.state)
-        found["well"] = mill.engine.health().problem is None
+        found["well"] = mill.engine.report_health().problem is None
         found["rows"] = sorted([r["word"], r["n"]] for r in mill.rows("counted"))
         kill_java()
     json.dump(found, sys.stdout)

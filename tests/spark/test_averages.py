@@ -7,9 +7,9 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.algebra.accumulators import kept
-from tidemill.algebra.expression import expression
-from tidemill.algebra.operators import Fold
+from tidemill.algebra.accumulators import decompose_aggregate
+from tidemill.algebra.expression import to_expression
+from tidemill.algebra.operators import AggregateCall
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(12, 2), (17, 0), (27, 0), (27, 4), (27, 11), (28, 6), (33, 6)])
@@ -22,8 +22,8 @@ def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: 
     nearest = sorted((d for d in beside if beside[d]), key=beside.__getitem__)[:150]
     groups = [(g, v, n) for g, (v, n) in enumerate(nearest)]
     spark.createDataFrame(groups, "g int, v bigint, n int").createOrReplaceTempView("averaged")
-    average = Fold("a", "avg", (expression("x"),), f"DECIMAL({precision}, {scale})")
-    how = kept(average)
+    average = AggregateCall("a", "avg", (to_expression("x"),), f"DECIMAL({precision}, {scale})")
+    how = decompose_aggregate(average)
     states = ", ".join(
         f"{f'CAST({call} AS {a.fold.cast})' if a.fold.cast else call} AS {a.name}"
         for a in how.accumulators
@@ -32,7 +32,7 @@ def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: 
     rows = f"""SELECT g, CAST(IF(i = 1, v, 0) AS {average.type}) AS x
         FROM (SELECT g, v, explode(sequence(1, n)) AS i FROM averaged)"""
     groups_of = f"SELECT g, avg(x) AS expected, {states} FROM ({rows}) GROUP BY g"
-    both = spark.sql(f"SELECT g, expected, {how.value('')} AS found FROM ({groups_of})")
+    both = spark.sql(f"SELECT g, expected, {how.build_value('')} AS found FROM ({groups_of})")
     assert len(how.accumulators) == 2
     assert both.schema["found"].dataType == both.schema["expected"].dataType
     assert both.where("NOT found <=> expected").collect() == []

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemill.spark.session import first_line
+from tidemill.spark.session import extract_first_line
 
 SECRET = "4711 Elm's Street\n'x'"
 CASES = {
@@ -23,7 +23,7 @@ def test_no_value_of_a_row_is_in_a_message(spark: SparkSession, condition: str) 
     rows = spark.createDataFrame([(SECRET, 47114711)], "a string, n int").repartition(2)
     with pytest.raises(PySparkException) as error:
         rows.selectExpr(CASES[condition]).collect()
-    said = first_line(error.value)
+    said = extract_first_line(error.value)
     assert said.startswith(f"[{condition}")
     assert "4711" not in said
     assert "Elm" not in said

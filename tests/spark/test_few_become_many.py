@@ -14,8 +14,8 @@ from tidemill.algebra.operators import Join, JoinKind, Operator, Scan
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.spark.local.batches import Held, operators, schema_of
-from tidemill.spark.local.operators import ByHand
+from tidemill.spark.local.batches import LocalBatch, operators, parse_ddl
+from tidemill.spark.local.operators import LocalExecutor
 
 LIMIT = "spark.driver.maxResultSize"
 
@@ -48,14 +48,14 @@ def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(operators, "_MANY", 20)
     rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
 
-    def joined(often: int) -> Held | None:
-        def leaf(op: Operator) -> Held | None:
+    def joined(often: int) -> LocalBatch | None:
+        def leaf(op: Operator) -> LocalBatch | None:
             if not isinstance(op, Scan):
                 return None
             name = op.columns[0]
-            return Held(pa.table({name: pa.array(rows[name] * often, pa.int32())}), schema_of(f"{name} INT"))
+            return LocalBatch(pa.table({name: pa.array(rows[name] * often, pa.int32())}), parse_ddl(f"{name} INT"))
 
-        return ByHand(leaf)(Join(Scan("a", ("a",)), Scan("b", ("b",)), JoinKind.INNER, (("a", "b"),)))
+        return LocalExecutor(leaf)(Join(Scan("a", ("a",)), Scan("b", ("b",)), JoinKind.INNER, (("a", "b"),)))
 
     assert (made := joined(1)) is not None
     assert made.table.num_rows == 10

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.spark.local import key_lookup
-from tidemill.spark.merge import Keys, among
+from tidemill.spark.merge import LookupKeys, filter_by_keys
 
 SAME = {  # Spark and Arrow agree on which values are equal
     "TINYINT": ["1", "2", "-1"],
@@ -44,7 +44,7 @@ def rows(spark: SparkSession, kind: str, values: Sequence[str], name: str) -> Da
 
 def stored(frame: DataFrame, directory: Path) -> ds.Dataset:
     frame.coalesce(2).write.parquet(str(directory))
-    content = key_lookup.files([str(p) for p in sorted(directory.glob("*.parquet"))], frame.schema)
+    content = key_lookup.open_files([str(p) for p in sorted(directory.glob("*.parquet"))], frame.schema)
     assert content is not None
     return content
 
@@ -57,7 +57,7 @@ def test_spark_finds_null_with_null_and_equal_with_equal(spark: SparkSession, ki
     values = [*(SAME | OTHERWISE)[kind], "NULL"]
     content = rows(spark, kind, values, "c").localCheckpoint()
     keys = rows(spark, kind, values[1:], "k")
-    found = among(content, Keys(ON, lambda: keys))
+    found = filter_by_keys(content, LookupKeys(ON, lambda: keys))
     content.createOrReplaceTempView("looked_through")
     keys.createOrReplaceTempView("looked_for")
     plain = "EXISTS (SELECT 1 FROM looked_for WHERE c1 IS NOT DISTINCT FROM k1 AND c2 IS NOT DISTINCT FROM k2)"
@@ -71,11 +71,11 @@ def test_the_driver_finds_what_spark_finds(
 ) -> None:
     content = rows(spark, kind, [*SAME[kind], "NULL"], "c")
     keys = rows(spark, kind, SAME[kind][1:], "k").where("k1 IS NOT NULL AND k2 IS NOT NULL").limit(3)
-    expected = among(content, Keys(ON, lambda: keys)).toArrow().to_pylist()
+    expected = filter_by_keys(content, LookupKeys(ON, lambda: keys)).toArrow().to_pylist()
     kept, sought = stored(content, tmp_path / "c"), keys.toArrow()
     for sieved in (0, key_lookup.SIEVED):
         monkeypatch.setattr(key_lookup, "SIEVED", sieved)
-        found = key_lookup.found(kept, sought, ON)
+        found = key_lookup.find_rows(kept, sought, ON)
         assert found is not None
         assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected))
 
@@ -84,33 +84,33 @@ def test_the_driver_finds_what_spark_finds(
 def test_what_arrow_tells_apart_in_its_own_way_is_left_to_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     content = rows(spark, kind, OTHERWISE[kind], "c")
     keys = rows(spark, kind, OTHERWISE[kind], "k")
-    assert key_lookup.found(stored(content, tmp_path / "c"), keys.toArrow(), ON) is None
+    assert key_lookup.find_rows(stored(content, tmp_path / "c"), keys.toArrow(), ON) is None
 
 
 def test_a_key_of_another_type_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     content = stored(spark.sql("SELECT 1 AS c1, 1 AS c2"), tmp_path / "c")
-    assert key_lookup.found(content, spark.sql("SELECT 1L AS k1, 1 AS k2").toArrow(), ON) is None
+    assert key_lookup.find_rows(content, spark.sql("SELECT 1L AS k1, 1 AS k2").toArrow(), ON) is None
 
 
 def test_null_is_left_to_spark_only_where_it_is_found(spark: SparkSession, tmp_path: Path) -> None:
     keys = spark.sql("VALUES ('a', 1), ('a', NULL), (NULL, 1), (NULL, NULL) AS t(k1, k2)").toArrow()
     known = stored(spark.sql("VALUES ('a', 1), ('b', 1) AS t(c1, c2)"), tmp_path / "known")
-    found = key_lookup.found(known, keys, ON)
+    found = key_lookup.find_rows(known, keys, ON)
     assert found is not None
     assert found.to_pylist() == [{"c1": "a", "c2": 1}]
     unknown = stored(spark.sql("VALUES ('a', 1), ('b', NULL) AS t(c1, c2)"), tmp_path / "unknown")
-    assert key_lookup.found(unknown, keys, ON) is None
+    assert key_lookup.find_rows(unknown, keys, ON) is None
 
 
 def test_columns_that_arrow_cannot_join_along_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     content = stored(spark.sql("SELECT 'a' AS c1, 1 AS c2, array(1) AS much"), tmp_path / "c")
     keys = spark.sql("SELECT 'a' AS k1, 1 AS k2").toArrow()
-    assert key_lookup.found(content, keys, ON) is None
+    assert key_lookup.find_rows(content, keys, ON) is None
 
 
 def test_texts_that_are_kept_as_codes_come_back_as_texts(spark: SparkSession, tmp_path: Path) -> None:
     content = spark.range(20_000).selectExpr("CAST(id % 7 AS STRING) AS c1", "CAST(id AS INT) AS c2", "id AS n")
-    found = key_lookup.found(
+    found = key_lookup.find_rows(
         stored(content, tmp_path / "c"), spark.sql("VALUES ('3', 3), ('4', 11), ('4', 12) AS t(k1, k2)").toArrow(), ON
     )
     assert found is not None
@@ -118,4 +118,4 @@ def test_texts_that_are_kept_as_codes_come_back_as_texts(spark: SparkSession, tm
 
 
 def test_remote_files_are_left_to_spark(spark: SparkSession) -> None:
-    assert key_lookup.files(["s3a://bucket/file.parquet"], spark.sql("SELECT 1 AS c1").schema) is None
+    assert key_lookup.open_files(["s3a://bucket/file.parquet"], spark.sql("SELECT 1 AS c1").schema) is None

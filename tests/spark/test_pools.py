@@ -7,30 +7,30 @@ from xml.etree import ElementTree
 from pyspark.sql import SparkSession
 
 from tidemill.model.run import BACKFILL
-from tidemill.spark.session import _Pools, _weights, tagged
+from tidemill.spark.session import _SchedulerPools, _write_pool_weights, tag_jobs
 
 
 def test_each_run_has_a_pool_and_its_threads_share_it() -> None:
-    pools = _Pools("track")
-    with pools.held("one") as first, pools.held("two") as second, pools.held("one") as same:
+    pools = _SchedulerPools("track")
+    with pools.acquire_pool("one") as first, pools.acquire_pool("two") as second, pools.acquire_pool("one") as same:
         assert (first, second, same) == ("track-0", "track-1", "track-0")
 
 
 def test_a_pool_that_is_free_is_used_again() -> None:
-    pools = _Pools("track")
-    with pools.held("one"), pools.held("two"):
+    pools = _SchedulerPools("track")
+    with pools.acquire_pool("one"), pools.acquire_pool("two"):
         pass
-    with pools.held("three") as third:
+    with pools.acquire_pool("three") as third:
         assert third == "track-0"
 
 
 def test_backfills_have_pools_that_weigh_less(spark: SparkSession) -> None:
     context = spark.sparkContext
-    with tagged(spark, f"{BACKFILL}-1-1"):
+    with tag_jobs(spark, f"{BACKFILL}-1-1"):
         assert context.getLocalProperty("spark.scheduler.pool") == "backfill-0"
-    with tagged(spark, "tidemill-run-2-1"):
+    with tag_jobs(spark, "tidemill-run-2-1"):
         assert context.getLocalProperty("spark.scheduler.pool") == "track-0"
-    with _weights() as settings:
+    with _write_pool_weights() as settings:
         (address,) = settings.values()
         pools = ElementTree.parse(address.removeprefix("file://")).findall("pool")
     weights = {pool.get("name"): pool.findtext("weight") for pool in pools}

@@ -9,55 +9,65 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.algebra.expression import expression
-from tidemill.algebra.fuse import fused
-from tidemill.algebra.operators import Filter, Join, JoinKind, Named, One, Operator, Project, Ref, Scan
-from tidemill.algebra.program import Output, Program
-from tidemill.model.block import Kind
+from tidemill.algebra.expression import to_expression
+from tidemill.algebra.fuse import fuse_steps
+from tidemill.algebra.operators import (
+    Filter,
+    Join,
+    JoinKind,
+    NamedExpression,
+    Operator,
+    Projection,
+    Scan,
+    SingleRow,
+    StepReference,
+)
+from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
-from tidemill.ports.engine import Target
+from tidemill.ports.engine import WriteTarget
 from tidemill.spark.compaction import write_files
-from tidemill.spark.local.batches import Hand, Held
-from tidemill.spark.merge import Keys
-from tidemill.spark.programs import Running
-from tidemill.spark.small_programs import RunningSmall
+from tidemill.spark.local.batches import LocalBatch, LocalRelations
+from tidemill.spark.merge import LookupKeys
+from tidemill.spark.programs import ProgramRunner
+from tidemill.spark.small_programs import SmallProgramRunner
 
 
 class NoScans:
-    def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
+    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
         raise AssertionError(scan)
 
-    def at_hand(self, scan: Scan) -> bool:
+    def is_local(self, scan: Scan) -> bool:
         raise AssertionError(scan)
 
-    def here(self, scan: Scan) -> Held | None:
+    def read_local(self, scan: Scan) -> LocalBatch | None:
         raise AssertionError(scan)
 
-    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
+    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
         raise AssertionError(scan)
 
 
 def test_an_outer_join_keeps_the_columns_of_a_step_that_was_left_out(spark: SparkSession, tmp_path: Path) -> None:
-    nothing = Filter(One(), expression("FALSE"))
-    left_out = Project(Ref("empty", ("_one",)), (Named("k", expression("_one")),))
-    joined = Join(One(), Ref("left out", ("k",)), JoinKind.LEFT, (("_one", "k"),))
-    program = Program({"empty": nothing, "left out": left_out}, (Output("t", joined, Append()),))
-    target = Target("t", Kind.BASE, str(tmp_path), None, Append())
-    hand = Hand(spark, tmp_path / "_steps")
-    schemas = RunningSmall(spark, NoScans(), fused(program), {"t": target}, hand, "tag").run()
+    nothing = Filter(SingleRow(), to_expression("FALSE"))
+    left_out = Projection(StepReference("empty", ("_one",)), (NamedExpression("k", to_expression("_one")),))
+    joined = Join(SingleRow(), StepReference("left out", ("k",)), JoinKind.LEFT, (("_one", "k"),))
+    program = Program({"empty": nothing, "left out": left_out}, (ProgramOutput("t", joined, Append()),))
+    target = WriteTarget("t", BlockKind.BASE, str(tmp_path), None, Append())
+    hand = LocalRelations(spark, tmp_path / "_steps")
+    schemas = SmallProgramRunner(spark, NoScans(), fuse_steps(program), {"t": target}, hand, "tag").run()
     assert schemas["t"].names == ("_one", "k")
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0, None)]
 
 
 def test_steps_that_read_others_twice_are_not_described_ever_again(spark: SparkSession, tmp_path: Path) -> None:
     """What Spark tells its listeners of the last query would name the first step 16 777 216 times."""
-    steps: dict[str, Operator] = {"0": One()}
+    steps: dict[str, Operator] = {"0": SingleRow()}
     for step in range(1, 25):
-        before = Ref(str(step - 1), ("_one",))
+        before = StepReference(str(step - 1), ("_one",))
         steps[str(step)] = Join(before, before, JoinKind.SEMI, (("_one", "_one"),))
-    program = Program(steps, (Output("t", Ref("24", ("_one",)), Append()),))
-    target = Target("t", Kind.BASE, str(tmp_path), None, Append())
-    Running(spark, NoScans(), program, {"t": target}).run()
+    program = Program(steps, (ProgramOutput("t", StepReference("24", ("_one",)), Append()),))
+    target = WriteTarget("t", BlockKind.BASE, str(tmp_path), None, Append())
+    ProgramRunner(spark, NoScans(), program, {"t": target}).run()
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0,)]
 
 

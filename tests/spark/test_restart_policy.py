@@ -7,8 +7,8 @@ from pyspark.errors import PySparkException
 
 from tidemill.errors import EngineError, EngineLost, RunFailed
 from tidemill.spark.engine import SparkEngine
-from tidemill.spark.restart_policy import PAUSES, STEADY, Restarts
-from tidemill.spark.session_loss import _says_gone
+from tidemill.spark.restart_policy import PAUSES, STEADY, RestartPolicy
+from tidemill.spark.session_loss import _is_session_gone
 
 
 class Clock:
@@ -25,38 +25,38 @@ def clock() -> Clock:
 
 
 def test_each_loss_in_a_row_waits_longer_until_it_is_given_up(clock: Clock) -> None:
-    restarts = Restarts(clock)
+    restarts = RestartPolicy(clock)
     waits = []
     for _ in PAUSES:
-        restarts.start()
-        restarts.lose("gone")
-        waits.append(restarts.health().retry_in)
-        assert not restarts.health().gave_up
+        restarts.record_start()
+        restarts.record_loss("gone")
+        waits.append(restarts.report_health().retry_in)
+        assert not restarts.report_health().gave_up
     assert tuple(waits) == PAUSES
-    restarts.lose("it did not start")
-    assert restarts.health().gave_up
-    assert restarts.health().problem == "it did not start"
+    restarts.record_loss("it did not start")
+    assert restarts.report_health().gave_up
+    assert restarts.report_health().problem == "it did not start"
 
 
 def test_a_session_that_lived_long_enough_starts_the_count_anew(clock: Clock) -> None:
-    restarts = Restarts(clock)
+    restarts = RestartPolicy(clock)
     for _ in range(20):
-        restarts.start()
+        restarts.record_start()
         clock.now += STEADY
-        restarts.lose("gone")
-        assert restarts.health().retry_in == 0.0
-    assert not restarts.health().gave_up
+        restarts.record_loss("gone")
+        assert restarts.report_health().retry_in == 0.0
+    assert not restarts.report_health().gave_up
 
 
 def test_the_wait_passes(clock: Clock) -> None:
-    restarts = Restarts(clock)
+    restarts = RestartPolicy(clock)
     for _ in range(3):
-        restarts.lose("gone")
-    assert restarts.health().retry_in == PAUSES[2]
+        restarts.record_loss("gone")
+    assert restarts.report_health().retry_in == PAUSES[2]
     clock.now += PAUSES[2] - 0.5
-    assert restarts.health().retry_in == 0.5
-    restarts.start()
-    assert restarts.health().problem is None
+    assert restarts.report_health().retry_in == 0.5
+    restarts.record_start()
+    assert restarts.report_health().problem is None
 
 
 def test_an_engine_that_does_not_start_again_is_not_tried_all_the_time(clock: Clock) -> None:
@@ -67,11 +67,11 @@ def test_an_engine_that_does_not_start_again_is_not_tried_all_the_time(clock: Cl
         raise EngineError("no memory")
 
     engine = SparkEngine(start, str)  # type: ignore[arg-type]
-    engine._restarts = Restarts(clock)
+    engine._restarts = RestartPolicy(clock)
     with pytest.raises(EngineError, match="starting Spark: no memory"):
         engine.start()  # it never ran: that is for its user to mend
-    assert engine.health().problem is None
-    engine._restarts.lose("gone")
+    assert engine.report_health().problem is None
+    engine._restarts.record_loss("gone")
     for _ in range(100):
         with pytest.raises(EngineError):
             engine.start()
@@ -115,4 +115,4 @@ class Remote(PySparkException):
     ],
 )
 def test_what_says_that_a_remote_session_is_gone(error: Exception, gone: bool) -> None:
-    assert _says_gone(error) is gone
+    assert _is_session_gone(error) is gone

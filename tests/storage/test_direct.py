@@ -8,19 +8,19 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.storage.parquet_files import write_parquet
 from tests.storage.stores import opened
 
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 
 
 def test_spark_is_given_urls_below_the_root(memory_url: str) -> None:
     store = opened(memory_url, staged=False)
-    assert store.stage("runs/b/run-1") == f"{memory_url}/runs/b/run-1"
-    assert store.locate("runs/b/run-1/x.parquet") == f"{memory_url}/runs/b/run-1/x.parquet"
+    assert store.stage_directory("runs/b/run-1") == f"{memory_url}/runs/b/run-1"
+    assert store.locate_file("runs/b/run-1/x.parquet") == f"{memory_url}/runs/b/run-1/x.parquet"
 
 
 def test_s3_is_named_as_hadoop_names_it() -> None:
     store = opened("s3://bucket/blocks/", staged=False, options={"anon": True})
-    assert store.stage("runs/b") == "s3a://bucket/blocks/runs/b"
-    assert store.locate("runs/b/x.parquet") == "s3a://bucket/blocks/runs/b/x.parquet"
+    assert store.stage_directory("runs/b") == "s3a://bucket/blocks/runs/b"
+    assert store.locate_file("runs/b/x.parquet") == "s3a://bucket/blocks/runs/b/x.parquet"
 
 
 def test_what_spark_wrote_is_described_and_cleared_of_markers(memory_url: str, tmp_path: Path) -> None:
@@ -29,13 +29,13 @@ def test_what_spark_wrote_is_described_and_cleared_of_markers(memory_url: str, t
     content = write_parquet(tmp_path / "x.parquet", 2).read_bytes()
     empty = write_parquet(tmp_path / "y.parquet", 0).read_bytes()
     for name, data in {"x.parquet": content, "y.parquet": empty, "_SUCCESS": b""}.items():
-        fs.pipe_file(f"{store.stage('runs/b')}/{name}", data)
-    files = store.publish("runs/b")
-    assert files == (File("runs/b/x.parquet", 2, len(content)),)
-    assert list(store.listing()) == ["runs/b/x.parquet"]
-    store.check(files)
-    assert store.delete([file.path for file in files]) == 1
+        fs.pipe_file(f"{store.stage_directory('runs/b')}/{name}", data)
+    files = store.publish_files("runs/b")
+    assert files == (DataFile("runs/b/x.parquet", 2, len(content)),)
+    assert list(store.list_all_files()) == ["runs/b/x.parquet"]
+    store.check_files(files)
+    assert store.delete_files([file.path for file in files]) == 1
 
 
 def test_a_directory_without_files_is_an_empty_block(memory_url: str) -> None:
-    assert opened(memory_url, staged=False).publish("runs/b") == ()
+    assert opened(memory_url, staged=False).publish_files("runs/b") == ()

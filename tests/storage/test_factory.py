@@ -21,7 +21,7 @@ def test_each_kind_of_url_opens_its_kind_of_store(tmp_path: Path, memory_url: st
 
 def test_a_relative_path_means_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert opened("blocks").locate("runs/x") == str(tmp_path / "blocks" / "runs" / "x")
+    assert opened("blocks").locate_file("runs/x") == str(tmp_path / "blocks" / "runs" / "x")
 
 
 def test_opening_touches_nothing(tmp_path: Path, memory_url: str) -> None:
@@ -34,7 +34,7 @@ def test_the_cache_is_the_users_own_by_default(
     memory_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Path(opened(memory_url).stage("runs/b")).is_relative_to(tmp_path / "tidemill")
+    assert Path(opened(memory_url).stage_directory("runs/b")).is_relative_to(tmp_path / "tidemill")
 
 
 @pytest.mark.parametrize("url", ["nosuch://bucket", "abfs://container/blocks"])

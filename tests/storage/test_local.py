@@ -30,16 +30,16 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_files_are_staged_where_they_will_stay(local_store: FileBlockStore, tmp_path: Path) -> None:
     place = tmp_path / "my blocks 100%" / "runs" / "clicks" / "run-1"
-    assert local_store.stage("runs/clicks/run-1") == str(place)
+    assert local_store.stage_directory("runs/clicks/run-1") == str(place)
     assert place.is_dir()
-    assert local_store.locate("runs/clicks/run-1/x.parquet") == str(place / "x.parquet")
+    assert local_store.locate_file("runs/clicks/run-1/x.parquet") == str(place / "x.parquet")
 
 
 def test_publishing_forces_files_before_the_directories_that_name_them(
     local_store: FileBlockStore, tmp_path: Path, forced: list[str]
 ) -> None:
-    file = write_parquet(Path(local_store.stage("runs/clicks/run-1")) / "x.parquet", 1)
-    local_store.publish("runs/clicks/run-1")
+    file = write_parquet(Path(local_store.stage_directory("runs/clicks/run-1")) / "x.parquet", 1)
+    local_store.publish_files("runs/clicks/run-1")
     root = tmp_path / "my blocks 100%"
     runs = root / "runs"
     assert forced == [str(p) for p in (file, runs / "clicks/run-1", runs / "clicks", runs, root, tmp_path)]
@@ -49,11 +49,11 @@ def test_a_full_disk(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatc
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    place = Path(local_store.stage("runs/b"))
+    place = Path(local_store.stage_directory("runs/b"))
     write_parquet(place / "x.parquet", 1)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError) as caught:
-        local_store.publish("runs/b")
+        local_store.publish_files("runs/b")
     assert str(caught.value) == (
         f"cannot write in {place}: the disk is full; free some space or move the block store, then try again"
     )
@@ -62,7 +62,7 @@ def test_a_full_disk(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatc
 def test_a_root_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = opened(str(tmp_path / "file" / "blocks"))
-    for use in (store.probe, lambda: store.stage("runs/b")):
+    for use in (store.probe_access, lambda: store.stage_directory("runs/b")):
         with pytest.raises(StorageError, match=r"file/blocks.*: a part of the path is a file; remove that file"):
             use()
 
@@ -70,12 +70,12 @@ def test_a_root_below_a_file(tmp_path: Path) -> None:
 def test_a_root_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"cannot use the block store .*file: a part of the path is a file"):
-        opened(str(tmp_path / "file")).probe()
+        opened(str(tmp_path / "file")).probe_access()
 
 
 def test_a_root_that_cannot_be_made() -> None:
     with pytest.raises(StorageError, match=r"cannot use the block store /proc/blocks: it does not exist and cannot"):
-        opened("/proc/blocks").probe()
+        opened("/proc/blocks").probe_access()
 
 
 def test_permission_denied(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +84,9 @@ def test_permission_denied(local_store: FileBlockStore, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "mkdir", denied)
     with pytest.raises(StorageError, match="permission is denied; let the user who runs Tidemill write there"):
-        local_store.stage("runs/b")
+        local_store.stage_directory("runs/b")
 
 
 def test_probe_creates_the_root_and_names_it(local_store: FileBlockStore, tmp_path: Path) -> None:
-    assert local_store.probe() == str(tmp_path / "my blocks 100%")
+    assert local_store.probe_access() == str(tmp_path / "my blocks 100%")
     assert (tmp_path / "my blocks 100%").is_dir()

@@ -22,7 +22,7 @@ def test_a_store_gives_back_its_marker(store: FileBlockStore) -> None:
     for marker in (WRITTEN, StoreMarker("two", 18, 1.5)):
         store.write_marker(marker)
         assert store.read_marker() == marker
-    assert list(store.listing()) == []
+    assert list(store.list_all_files()) == []
 
 
 def test_a_store_that_spark_reaches_itself_has_a_marker_too(memory_url: str) -> None:
@@ -53,21 +53,21 @@ def test_writing_the_marker_leaves_nothing_beside_it(local_store: FileBlockStore
 
 def test_only_what_lies_below_the_directory_of_runs_is_listed(local_store: FileBlockStore, tmp_path: Path) -> None:
     root = tmp_path / "my blocks 100%"
-    write_parquet(Path(local_store.stage("runs/3/30/1")) / "x.parquet", 1)
+    write_parquet(Path(local_store.stage_directory("runs/3/30/1")) / "x.parquet", 1)
     for foreign in ("orders.csv", "src/x.parquet", "runs/notes/x.parquet", "runs/3/mine.csv"):
         (root / foreign).parent.mkdir(parents=True, exist_ok=True)
         (root / foreign).write_text("mine")
     assert local_store.list_runs() == [3]
     assert list(local_store.list_attempts([3, 4])) == ["runs/3/30"]
     assert local_store.list_directory("runs/3/30") == ["runs/3/30/1/x.parquet"]
-    assert "orders.csv" not in set(local_store.listing())
+    assert "orders.csv" not in set(local_store.list_all_files())
 
 
 def test_runs_and_attempts_are_listed_by_number(store: FileBlockStore) -> None:
     assert store.list_runs() == []
     for directory in ("runs/2/7/1", "runs/10/5/1", "runs/10/12/1"):
-        write_parquet(Path(store.stage(directory)) / "x.parquet", 1)
-        store.publish(directory)
+        write_parquet(Path(store.stage_directory(directory)) / "x.parquet", 1)
+        store.publish_files(directory)
     assert store.list_runs() == [2, 10]
     assert list(store.list_attempts(store.list_runs())) == ["runs/2/7", "runs/10/5", "runs/10/12"]
     assert store.list_directory("runs/10/12") == ["runs/10/12/1/x.parquet"]
@@ -75,22 +75,22 @@ def test_runs_and_attempts_are_listed_by_number(store: FileBlockStore) -> None:
 
 
 def test_missing_files_are_found(store: FileBlockStore) -> None:
-    write_parquet(Path(store.stage("runs/1/1/1")) / "x.parquet", 1)
-    store.publish("runs/1/1/1")
+    write_parquet(Path(store.stage_directory("runs/1/1/1")) / "x.parquet", 1)
+    store.publish_files("runs/1/1/1")
     gone = ["runs/1/1/1/gone.parquet", "runs/9/9/9/gone.parquet"]
     assert store.find_missing(["runs/1/1/1/x.parquet", *gone]) == set(gone)
 
 
 def test_pruning_takes_empty_directories_and_stops_at_the_runs(local_store: FileBlockStore, tmp_path: Path) -> None:
     root = tmp_path / "my blocks 100%"
-    Path(local_store.stage("runs/1/5/7/_temporary/0"))
-    kept = write_parquet(Path(local_store.stage("runs/2/6/8")) / "x.parquet", 1)
-    local_store.prune("runs/1/5")
-    local_store.prune("runs/2/6")
-    local_store.prune("runs/3/7")
+    Path(local_store.stage_directory("runs/1/5/7/_temporary/0"))
+    kept = write_parquet(Path(local_store.stage_directory("runs/2/6/8")) / "x.parquet", 1)
+    local_store.prune_directory("runs/1/5")
+    local_store.prune_directory("runs/2/6")
+    local_store.prune_directory("runs/3/7")
     assert not (root / "runs" / "1").exists()
     assert kept.exists()
-    assert local_store.delete(["runs/2/6/8/x.parquet"]) == 1
+    assert local_store.delete_files(["runs/2/6/8/x.parquet"]) == 1
     assert [p.name for p in root.rglob("*")] == ["runs"]
 
 
@@ -98,14 +98,20 @@ def test_links_are_not_followed(local_store: FileBlockStore, tmp_path: Path) -> 
     """A directory that a link leads to is not Tidemill's, wherever the link stands."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "orders.csv").write_text("mine")
-    (Path(local_store.stage("runs/1/5")) / "link").symlink_to(tmp_path / "mine")
+    (Path(local_store.stage_directory("runs/1/5")) / "link").symlink_to(tmp_path / "mine")
     assert local_store.list_directory("runs/1/5") == ["runs/1/5/link"]
-    assert local_store.delete(local_store.list_directory("runs/1/5")) == 1
+    assert local_store.delete_files(local_store.list_directory("runs/1/5")) == 1
     assert (tmp_path / "mine" / "orders.csv").read_text() == "mine"
 
 
 @pytest.mark.parametrize("path", ["orders.csv", "src/x.py", "runs", "runs/", "runs/../src/x.py", "Runs/1/x"])
 def test_paths_beside_the_directory_of_runs_are_refused(store: FileBlockStore, path: str) -> None:
-    for use in (store.stage, store.publish, store.locate, store.prune, lambda p: store.delete([p])):
+    for use in (
+        store.stage_directory,
+        store.publish_files,
+        store.locate_file,
+        store.prune_directory,
+        lambda p: store.delete_files([p]),
+    ):
         with pytest.raises(StorageError, match="refused the path"):
             use(path)

@@ -11,7 +11,7 @@ from tests.storage.parquet_files import write_parquet
 from tests.storage.stores import opened
 
 from tidemill.errors import BlockDamaged, StorageError
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.storage import FileBlockStore, StagedBlockStore
 
 
@@ -54,16 +54,16 @@ def over(fs: MemoryFileSystem, url: str, cache: Path) -> StagedBlockStore:
     return StagedBlockStore(fs, "/" + url.removeprefix("memory://"), url, cache)
 
 
-def published(store: FileBlockStore, rows: int = 3) -> File:
-    write_parquet(Path(store.stage("runs/b")) / "x.parquet", rows)
-    return store.publish("runs/b")[0]
+def published(store: FileBlockStore, rows: int = 3) -> DataFile:
+    write_parquet(Path(store.stage_directory("runs/b")) / "x.parquet", rows)
+    return store.publish_files("runs/b")[0]
 
 
 def test_publishing_uploads_and_keeps_the_local_copy(staged_store: FileBlockStore, memory_url: str) -> None:
-    local = Path(staged_store.stage("runs/b")) / "x.parquet"
+    local = Path(staged_store.stage_directory("runs/b")) / "x.parquet"
     file = published(staged_store)
     assert MemoryFileSystem().cat_file(f"{memory_url}/runs/b/x.parquet") == local.read_bytes()
-    assert staged_store.locate(file.path) == str(local)
+    assert staged_store.locate_file(file.path) == str(local)
 
 
 def test_another_machine_downloads_a_file_once(
@@ -71,22 +71,22 @@ def test_another_machine_downloads_a_file_once(
 ) -> None:
     file = published(staged_store)
     elsewhere = opened(memory_url, cache=tmp_path / "other cache")
-    located = Path(elsewhere.locate(file.path))
+    located = Path(elsewhere.locate_file(file.path))
     assert located.is_relative_to(tmp_path / "other cache")
-    assert located.read_bytes() == Path(staged_store.locate(file.path)).read_bytes()
+    assert located.read_bytes() == Path(staged_store.locate_file(file.path)).read_bytes()
     monkeypatch.setattr(MemoryFileSystem, "get_file", None)
-    assert elsewhere.locate(file.path) == str(located)
+    assert elsewhere.locate_file(file.path) == str(located)
 
 
 def test_a_missing_original_is_damage(staged_store: FileBlockStore) -> None:
     with pytest.raises(BlockDamaged, match=r"runs/b/gone\.parquet is missing\. Restore it from a backup"):
-        staged_store.locate("runs/b/gone.parquet")
+        staged_store.locate_file("runs/b/gone.parquet")
 
 
 def test_deleting_drops_the_cached_copy(staged_store: FileBlockStore, memory_url: str) -> None:
     file = published(staged_store)
-    copy = Path(staged_store.locate(file.path))
-    assert staged_store.delete([file.path]) == 1
+    copy = Path(staged_store.locate_file(file.path))
+    assert staged_store.delete_files([file.path]) == 1
     assert not copy.exists()
     assert not MemoryFileSystem().exists(f"{memory_url}/runs/b/x.parquet")
 
@@ -95,17 +95,17 @@ def test_copies_of_what_another_machine_deleted_are_listed_for_sweeping(
     staged_store: FileBlockStore, memory_url: str, tmp_path: Path
 ) -> None:
     file = published(staged_store)
-    opened(memory_url, cache=tmp_path / "other").delete([file.path])
-    assert list(staged_store.listing()) == [file.path]
-    assert staged_store.delete([file.path]) == 1
-    assert list(staged_store.listing()) == []
+    opened(memory_url, cache=tmp_path / "other").delete_files([file.path])
+    assert list(staged_store.list_all_files()) == [file.path]
+    assert staged_store.delete_files([file.path]) == 1
+    assert list(staged_store.list_all_files()) == []
 
 
 def test_two_stores_share_a_cache_without_mixing(memory_url: str, tmp_path: Path) -> None:
     first, second = (opened(f"{memory_url}/{n}", cache=tmp_path) for n in (1, 2))
     one, two = published(first, rows=1), published(second, rows=2)
     assert one.path == two.path
-    assert first.locate(one.path) != second.locate(two.path)
+    assert first.locate_file(one.path) != second.locate_file(two.path)
 
 
 def test_a_full_object_store(memory_url: str, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_full_object_store(memory_url: str, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=rf"cannot upload {memory_url}/runs/b/x\.parquet: the disk is full"):
         published(store)
     with pytest.raises(StorageError, match=rf"cannot use the block store {memory_url}: the disk is full"):
-        store.probe()
+        store.probe_access()
 
 
 def test_an_upload_that_lost_bytes(memory_url: str, tmp_path: Path) -> None:
@@ -127,16 +127,16 @@ def test_a_download_that_broke_off_leaves_no_copy(
     file = published(staged_store)
     cache = tmp_path / "other"
     with pytest.raises(StorageError, match=r"broke off after \d+ of \d+ bytes; try again"):
-        over(ShortStore(), memory_url, cache).locate(file.path)
+        over(ShortStore(), memory_url, cache).locate_file(file.path)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
 def test_a_client_with_errors_of_its_own(memory_url: str, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="unable to locate credentials; check that the block store can be reached"):
-        over(ClosedStore(), memory_url, tmp_path).probe()
+        over(ClosedStore(), memory_url, tmp_path).probe_access()
 
 
 def test_a_cache_that_cannot_be_written(memory_url: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="a part of the path is a file"):
-        opened(memory_url, cache=tmp_path / "file").probe()
+        opened(memory_url, cache=tmp_path / "file").probe_access()

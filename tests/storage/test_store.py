@@ -9,126 +9,129 @@ import pytest
 from tests.storage.parquet_files import write_parquet
 
 from tidemill.errors import BlockDamaged, RowsMissing, StorageError
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.storage import FileBlockStore
 
 
 def test_published_files_are_described_in_order_with_rows_and_bytes(store: FileBlockStore) -> None:
-    place = Path(store.stage("runs/clicks/run-1"))
+    place = Path(store.stage_directory("runs/clicks/run-1"))
     second = write_parquet(place / "part-1.parquet", 3)
     first = write_parquet(place / "day=1" / "part-0.parquet", 5)
-    assert store.publish("runs/clicks/run-1") == (
-        File("runs/clicks/run-1/day=1/part-0.parquet", 5, first.stat().st_size),
-        File("runs/clicks/run-1/part-1.parquet", 3, second.stat().st_size),
+    assert store.publish_files("runs/clicks/run-1") == (
+        DataFile("runs/clicks/run-1/day=1/part-0.parquet", 5, first.stat().st_size),
+        DataFile("runs/clicks/run-1/part-1.parquet", 3, second.stat().st_size),
     )
 
 
 def test_fewer_or_more_rows_than_were_written_are_not_published(store: FileBlockStore) -> None:
-    write_parquet(Path(store.stage("runs/b")) / "x.parquet", 4)
+    write_parquet(Path(store.stage_directory("runs/b")) / "x.parquet", 4)
     for written in (0, 3, 5):
         with pytest.raises(RowsMissing, match=rf"{written} rows were written to .*/runs/b, but 4 rows in 1 files"):
-            store.publish("runs/b", written)
-    assert [file.rows for file in store.publish("runs/b", 4)] == [4]
-    store.stage("runs/empty")
+            store.publish_files("runs/b", written)
+    assert [file.rows for file in store.publish_files("runs/b", 4)] == [4]
+    store.stage_directory("runs/empty")
     with pytest.raises(RowsMissing, match="but 0 rows in 0 files are found"):
-        store.publish("runs/empty", 1)
+        store.publish_files("runs/empty", 1)
 
 
 def test_located_files_hold_what_was_written(store: FileBlockStore) -> None:
-    write_parquet(Path(store.stage("runs/b")) / "x.parquet", 4)
-    (file,) = store.publish("runs/b")
-    located = store.locate(file.path)
+    write_parquet(Path(store.stage_directory("runs/b")) / "x.parquet", 4)
+    (file,) = store.publish_files("runs/b")
+    located = store.locate_file(file.path)
     assert Path(located).is_absolute()
     assert pq.read_table(located).column("n").to_pylist() == [0, 1, 2, 3]
 
 
 def test_markers_and_files_without_rows_are_left_out_and_deleted(store: FileBlockStore) -> None:
-    place = Path(store.stage("runs/b"))
+    place = Path(store.stage_directory("runs/b"))
     write_parquet(place / "part-0.parquet", 1)
     write_parquet(place / "part-1.parquet", 0)
     write_parquet(place / "_temporary" / "0" / "part-9.parquet", 7)
     for marker in ("_SUCCESS", ".part-0.parquet.crc", "._SUCCESS.crc"):
         (place / marker).write_bytes(b"crc")
-    assert [file.path for file in store.publish("runs/b")] == ["runs/b/part-0.parquet"]
-    assert list(store.listing()) == ["runs/b/part-0.parquet"]
+    assert [file.path for file in store.publish_files("runs/b")] == ["runs/b/part-0.parquet"]
+    assert list(store.list_all_files()) == ["runs/b/part-0.parquet"]
     assert [path.name for path in place.rglob("*")] == ["part-0.parquet"]
 
 
 def test_an_empty_block_has_no_files_and_leaves_no_directory(store: FileBlockStore) -> None:
-    empty, only_marker = Path(store.stage("runs/clicks/empty")), Path(store.stage("runs/clicks/marker"))
+    empty, only_marker = (
+        Path(store.stage_directory("runs/clicks/empty")),
+        Path(store.stage_directory("runs/clicks/marker")),
+    )
     (only_marker / "_SUCCESS").touch()
-    assert store.publish("runs/clicks/empty") == ()
-    assert store.publish("runs/clicks/marker") == ()
+    assert store.publish_files("runs/clicks/empty") == ()
+    assert store.publish_files("runs/clicks/marker") == ()
     assert not empty.exists()
     assert not only_marker.exists()
 
 
 def test_what_is_no_parquet_is_not_published(store: FileBlockStore) -> None:
-    (Path(store.stage("runs/b")) / "notes.txt").write_text("not a block")
+    (Path(store.stage_directory("runs/b")) / "notes.txt").write_text("not a block")
     with pytest.raises(BlockDamaged, match=r"runs/b/notes\.txt .* is no whole Parquet file .* write Parquet only"):
-        store.publish("runs/b")
+        store.publish_files("runs/b")
 
 
 def test_a_vanished_directory_is_no_empty_block(store: FileBlockStore) -> None:
-    Path(store.stage("runs/b")).rmdir()
+    Path(store.stage_directory("runs/b")).rmdir()
     with pytest.raises(StorageError, match=r"runs/b vanished before it was published; run it again"):
-        store.publish("runs/b")
+        store.publish_files("runs/b")
 
 
 def test_listing_a_store_that_was_never_used_gives_nothing(store: FileBlockStore) -> None:
-    assert list(store.listing()) == []
+    assert list(store.list_all_files()) == []
 
 
 def test_listing_names_unpublished_files_too(store: FileBlockStore) -> None:
-    write_parquet(Path(store.stage("runs/a/run-1")) / "x.parquet", 1)
-    store.publish("runs/a/run-1")
-    write_parquet(Path(store.stage("runs/a/run-2")) / "y.parquet", 1)
-    assert sorted(store.listing()) == ["runs/a/run-1/x.parquet", "runs/a/run-2/y.parquet"]
+    write_parquet(Path(store.stage_directory("runs/a/run-1")) / "x.parquet", 1)
+    store.publish_files("runs/a/run-1")
+    write_parquet(Path(store.stage_directory("runs/a/run-2")) / "y.parquet", 1)
+    assert sorted(store.list_all_files()) == ["runs/a/run-1/x.parquet", "runs/a/run-2/y.parquet"]
 
 
 def test_delete_counts_what_was_there_and_removes_emptied_directories(store: FileBlockStore) -> None:
-    place = Path(store.stage("runs/a/run-1"))
-    kept = write_parquet(Path(store.stage("runs/a/run-2")) / "z.parquet", 1)
+    place = Path(store.stage_directory("runs/a/run-1"))
+    kept = write_parquet(Path(store.stage_directory("runs/a/run-2")) / "z.parquet", 1)
     for name in ("x", "y"):
         write_parquet(place / f"{name}.parquet", 1)
-    paths = [file.path for file in store.publish("runs/a/run-1")]
-    assert store.delete([*paths, "runs/a/run-1/never.parquet", "runs/other/never.parquet"]) == 2
-    assert store.delete(paths) == 0
+    paths = [file.path for file in store.publish_files("runs/a/run-1")]
+    assert store.delete_files([*paths, "runs/a/run-1/never.parquet", "runs/other/never.parquet"]) == 2
+    assert store.delete_files(paths) == 0
     assert not place.exists()
     assert kept.exists()
-    assert list(store.listing()) == ["runs/a/run-2/z.parquet"]
+    assert list(store.list_all_files()) == ["runs/a/run-2/z.parquet"]
 
 
 def test_delete_sweeps_files_that_were_never_published(store: FileBlockStore) -> None:
-    write_parquet(Path(store.stage("runs/a/crashed")) / "x.parquet", 1)
-    assert store.delete(["runs/a/crashed/x.parquet"]) == 1
-    assert list(store.listing()) == []
+    write_parquet(Path(store.stage_directory("runs/a/crashed")) / "x.parquet", 1)
+    assert store.delete_files(["runs/a/crashed/x.parquet"]) == 1
+    assert list(store.list_all_files()) == []
 
 
 def test_delete_takes_names_literally(store: FileBlockStore) -> None:
-    place = Path(store.stage("runs/a"))
+    place = Path(store.stage_directory("runs/a"))
     for name in ("x*", "xy"):
         write_parquet(place / name, 1)
-    assert store.delete(["runs/a/x*"]) == 1
-    assert list(store.listing()) == ["runs/a/xy"]
+    assert store.delete_files(["runs/a/x*"]) == 1
+    assert list(store.list_all_files()) == ["runs/a/xy"]
 
 
 def test_probe_leaves_nothing_behind(store: FileBlockStore) -> None:
-    root = store.probe()
+    root = store.probe_access()
     assert root
-    assert list(store.listing()) == []
+    assert list(store.list_all_files()) == []
 
 
 @pytest.mark.parametrize("path", ["../x", "runs/a/../../x", "/etc/passwd", "runs/a//b", "", ".", "runs/a/./b", "a\0b"])
 def test_paths_that_could_leave_the_root_are_refused(store: FileBlockStore, path: str) -> None:
-    for use in (store.stage, store.publish, store.locate, lambda p: store.delete([p])):
+    for use in (store.stage_directory, store.publish_files, store.locate_file, lambda p: store.delete_files([p])):
         with pytest.raises(StorageError, match="refused the path"):
             use(path)
     with pytest.raises(StorageError, match="refused the path"):
-        store.check([File(path, 1, 1)])
+        store.check_files([DataFile(path, 1, 1)])
 
 
 @pytest.mark.parametrize("name", ["run*", "run?", "run[1]", "{a}", "a\\b"])
 def test_directories_that_spark_would_take_for_patterns_are_refused(store: FileBlockStore, name: str) -> None:
     with pytest.raises(StorageError, match=r"Spark reads .* as a pattern"):
-        store.stage(name)
+        store.stage_directory(name)

@@ -219,7 +219,7 @@ class ByWaves:
 
     def members(self, h: History, waves: list[list[Event]]) -> list[Event] | None:
         tokens = [e for wave in waves for e in wave if e.waits]
-        if h.window.form == (Unit.WAVES, Unit.TOKENS):
+        if h.window.unit_pair == (Unit.WAVES, Unit.TOKENS):
             return tokens[: h.size] if len(tokens) >= h.size else None
         start = min(e.time for e in waves[0])
         over = any(e.time >= start + h.size for wave in waves for e in wave)
@@ -273,7 +273,7 @@ RULES: dict[tuple[Unit, Unit] | None, Callable[[], Rule]] = {
 
 def history(window: Window, events: list[Event], until: int) -> History:
     """What became of these events of one group by a moment after all of them."""
-    h, rule = History(window), RULES[window.form]()
+    h, rule = History(window), RULES[window.unit_pair]()
     for event in events:
         rule(h, None, event.arrived)
         h.came.append(event)

@@ -12,53 +12,53 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.stream.cache import PAGE, Cache, Partition, run_cached
-from tidemill.stream.keyed import Columns, Step, run
-from tidemill.stream.layout import Layout, Rows
-from tidemill.stream.state_blocks import rebuilt, table_of
+from tidemill.stream.cache import PAGE, StateCache, StatePartition, run_cached
+from tidemill.stream.keyed import Columns, KeyedResult, run_batch
+from tidemill.stream.layout import RowLayout, Rows
+from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 from tidemill.stream.table import StateTable
 
-LAYOUT = Layout(("account",), {"balance": "i8", "times": "i2"})
+LAYOUT = RowLayout(("account",), {"balance": "i8", "times": "i2"})
 
 
-def paying(state: Rows, batch: Columns) -> Step:
+def paying(state: Rows, batch: Columns) -> KeyedResult:
     state["balance"] += batch["amount"]
     state["times"] += 1
-    return Step(state, {"balances": {"account": batch["account"], "balance": state["balance"].copy()}})
+    return KeyedResult(state, {"balances": {"account": batch["account"], "balance": state["balance"].copy()}})
 
 
 class Bank:
     """Batches against cached state, as a server would run them: each leaves a delta, which is committed or not."""
 
     def __init__(self, directory: Path) -> None:
-        self.cache = Cache(directory)
+        self.cache = StateCache(directory)
         self.file = directory / "p0"
         self.blocks: list[pa.Table] = []
         self.attempts = 0
         self.rebuilds = 0
         self.version = "nothing"
         self._chance = np.random.default_rng(1)
-        self._plain = StateTable.new(LAYOUT)
+        self._plain = StateTable.create_table(LAYOUT)
 
     def batch(self, *, commits: bool = True) -> None:
         """What comes out must be what state that was never cached gives."""
         accounts = self._chance.integers(0, 3000, 400)
         events = {"account": accounts, "amount": self._chance.integers(-50, 50, 400)}
         self.attempts += 1
-        part = Partition("p0", LAYOUT, self.version, f"attempt {self.attempts}")
+        part = StatePartition("p0", LAYOUT, self.version, f"attempt {self.attempts}")
         outcome = run_cached(self.cache, part, self._rebuild, events, paying)
-        expected = run(self._plain if commits else self._copy(), events, paying)
+        expected = run_batch(self._plain if commits else self._copy(), events, paying)
         assert np.array_equal(outcome.outputs["balances"]["balance"], expected.outputs["balances"]["balance"])
         if commits:
-            self.blocks.append(table_of(outcome.changed, LAYOUT))
+            self.blocks.append(to_arrow_table(outcome.changed, LAYOUT))
             self.version = part.following
 
     def _rebuild(self) -> StateTable:
         self.rebuilds += 1
-        return rebuilt(LAYOUT, self.blocks)
+        return rebuild_table(LAYOUT, self.blocks)
 
     def _copy(self) -> StateTable:
-        return rebuilt(LAYOUT, [table_of(self._plain.all(), LAYOUT)])
+        return rebuild_table(LAYOUT, [to_arrow_table(self._plain.read_all(), LAYOUT)])
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_what_an_attempt_left_that_was_not_committed_is_not_used(bank: Bank) -> 
 
 
 def test_a_batch_that_died_leaves_nothing_to_use(bank: Bank) -> None:
-    with bank.cache.hold("p0", LAYOUT, bank.version, bank._rebuild) as held:
+    with bank.cache.acquire_state("p0", LAYOUT, bank.version, bank._rebuild) as held:
         held.table.words[:] = 0
     bank.batch()
     assert bank.rebuilds == 2
@@ -106,8 +106,8 @@ def test_a_file_that_was_cut_off_is_not_used(bank: Bank, left: int) -> None:
 
 
 def test_another_layout_is_not_used(bank: Bank) -> None:
-    other = Layout(("account",), {"balance": "f8", "times": "i2"})
-    with bank.cache.hold("p0", other, bank.version, lambda: StateTable.new(other)) as held:
+    other = RowLayout(("account",), {"balance": "f8", "times": "i2"})
+    with bank.cache.acquire_state("p0", other, bank.version, lambda: StateTable.create_table(other)) as held:
         assert held.table.count == 0
 
 

@@ -6,25 +6,25 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.stream.keyed import Columns, Step, run
-from tidemill.stream.layout import Layout, Rows
-from tidemill.stream.state_blocks import rebuilt, table_of
+from tidemill.stream.keyed import Columns, KeyedResult, run_batch
+from tidemill.stream.layout import RowLayout, Rows
+from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 from tidemill.stream.table import SMALLEST, StateTable
 
-LAYOUT = Layout(("road", "vehicle"), {"sum": "i8", "seen": "i4", "odd": "?"})
+LAYOUT = RowLayout(("road", "vehicle"), {"sum": "i8", "seen": "i4", "odd": "?"})
 
 events = st.lists(
     st.tuples(st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5), st.integers(-9, 9))
 )
 
 
-def adding(state: Rows, batch: Columns) -> Step:
+def adding(state: Rows, batch: Columns) -> KeyedResult:
     """Sums up and counts; of even amounts it changes nothing, though it tells the sum."""
     odd = batch["amount"] % 2 != 0
     state["sum"] += batch["amount"]
     state["seen"] += 1
     state["odd"] = True
-    return Step(state, {"sums": {"vehicle": batch["vehicle"], "sum": state["sum"].copy()}}, changed=odd)
+    return KeyedResult(state, {"sums": {"vehicle": batch["vehicle"], "sum": state["sum"].copy()}}, changed=odd)
 
 
 def columns(batch: list[tuple[int, int, int]]) -> Columns:
@@ -48,25 +48,25 @@ def contents(rows: Rows) -> dict[tuple[int, int], tuple[int, int]]:
 
 @given(st.lists(events, max_size=4))
 def test_a_batch_does_what_its_events_do_one_by_one(batches: list[list[tuple[int, int, int]]]) -> None:
-    table, expected, blocks = StateTable.new(LAYOUT), {}, []
+    table, expected, blocks = StateTable.create_table(LAYOUT), {}, []
     for batch in batches:
-        outcome = run(table, columns(batch), adding)
+        outcome = run_batch(table, columns(batch), adding)
         told = outcome.outputs.get("sums", {"vehicle": np.array([]), "sum": np.array([])})
         assert sorted(zip(told["vehicle"], told["sum"], strict=True)) == sorted(by_hand(expected, batch))
         assert contents(outcome.changed).items() <= expected.items()
-        blocks.append(table_of(outcome.changed, LAYOUT))
-    assert contents(table.all()) == expected
+        blocks.append(to_arrow_table(outcome.changed, LAYOUT))
+    assert contents(table.read_all()) == expected
     changed = {key: row for key, row in expected.items() if row[1]}
-    assert contents(rebuilt(LAYOUT, blocks).all()) == changed
+    assert contents(rebuild_table(LAYOUT, blocks).read_all()) == changed
 
 
 def test_tables_grow_and_keep_their_rows() -> None:
-    table, chance = StateTable.new(LAYOUT), np.random.default_rng(5)
+    table, chance = StateTable.create_table(LAYOUT), np.random.default_rng(5)
     vehicles = chance.integers(0, 2**62, 20 * SMALLEST)
     for part in np.array_split(vehicles, 7):
-        run(table, {"road": part % 3, "vehicle": part, "amount": part}, adding)
+        run_batch(table, {"road": part % 3, "vehicle": part, "amount": part}, adding)
     odd = vehicles[vehicles % 2 == 1]
-    rows = table.read(table.find((odd % 3, odd)))
+    rows = table.read(table.find_slots((odd % 3, odd)))
     assert np.array_equal(rows["sum"], odd)
-    assert (table.find((odd % 3 + 3, odd)) == -1).all()
+    assert (table.find_slots((odd % 3 + 3, odd)) == -1).all()
     assert table.count == len(vehicles)

@@ -11,21 +11,21 @@ from tests.stream.test_windows import Drawn, entry, events_of, streams
 
 from tidemill.model.window import Extent, Unit, Window
 from tidemill.stream.layout import Rows
-from tidemill.stream.panes import Panes
-from tidemill.stream.state_blocks import table_of
-from tidemill.stream.windows.operator import Windows
+from tidemill.stream.panes import PaneAggregator
+from tidemill.stream.state_blocks import to_arrow_table
+from tidemill.stream.windows.operator import WindowQueues
 
 Found = dict[tuple[int, int, int], tuple[int, int]]
 
 
 def summed(window: Window, stream: list[Drawn], now: int) -> tuple[Found, set[int]]:
     events = events_of(stream)
-    result, _ = Windows(window).run([(group, entry(e)) for group, e in events], now)
+    result, _ = WindowQueues(window).run([(group, entry(e)) for group, e in events], now)
     found = {(group, w.start, w.end): (len(w.events), sum(e * e for e in w.events)) for group, w in result.windows}
     return found, {e.event for _, e in result.late}
 
 
-def newest(parts: list[Rows], panes: Panes, table: str) -> Rows:
+def newest(parts: list[Rows], panes: PaneAggregator, table: str) -> Rows:
     """The rows that deltas make: the last of each key."""
     layout = getattr(panes, table).layout
     rows = {tuple(r[k] for k in layout.key): r for part in parts for r in part}
@@ -41,7 +41,7 @@ def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tup
     kept: list[Rows] = []
     clock = -(2**40)
     for begin, end in pairwise([0, *sorted(cuts), len(events)]):
-        panes = Panes(window, ["group"], ["square"])
+        panes = PaneAggregator(window, ["group"], ["square"])
         panes.restore(newest(groups, panes, "groups"), newest(kept, panes, "panes"), clock)
         batch = events[begin:end]
         number = np.array([e.event for _, e in batch], np.int64)
@@ -80,7 +80,7 @@ def test_sums_are_those_of_the_windows(
 
 def test_an_event_that_is_behind_is_added_to_the_windows_that_are_not_over() -> None:
     """103 ends [100, 103); what comes then with 102 is part of the windows after it alone, though of the same pane."""
-    panes = Panes(Window(Extent(Unit.TIME, 3), Extent(Unit.TIME, 1)), ["group"], [])
+    panes = PaneAggregator(Window(Extent(Unit.TIME, 3), Extent(Unit.TIME, 1)), ["group"], [])
     time, arrived = np.array([100, 103, 102, 110]), np.array([100, 103, 103, 110])
     formed = panes.run({"group": np.zeros(4, np.int64)}, time, arrived, 110)
     assert formed.windows["start"].tolist() == [98, 99, 100, 101, 102, 103]
@@ -88,8 +88,8 @@ def test_an_event_that_is_behind_is_added_to_the_windows_that_are_not_over() -> 
 
 
 def test_panes_that_are_over_are_let_go() -> None:
-    panes = Panes(Window.of("2s", "1s", timeout=1), ["group"], ["amount"])
+    panes = PaneAggregator(Window.from_text("2s", "1s", timeout=1), ["group"], ["amount"])
     for second in range(50):
         time = np.full(300, second * 1_000_000)
         panes.run({"group": np.arange(300), "amount": np.arange(300)}, time, time, second * 1_000_000)
-    assert table_of(panes.panes.all(), panes.panes.layout).num_rows < 300 * 8
+    assert to_arrow_table(panes.panes.read_all(), panes.panes.layout).num_rows < 300 * 8

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.stream.test_windows import UNITS, Drawn, entry, events_of, streams
 
 from tidemill.model.window import Extent, Unit, Window
-from tidemill.stream.windows.operator import Windows
-from tidemill.stream.windows.totals import Totals
+from tidemill.stream.windows.operator import WindowQueues
+from tidemill.stream.windows.totals import WindowTotals
 
 
 class Counting(dict[int, tuple[int, int]]):
@@ -30,18 +30,20 @@ def test_what_entered_is_added_and_what_left_is_taken_out(
     window = Window(Extent(units[1], size), Extent(units[0], step), delete_used=delete_used)
     events = [(group, entry(e)) for group, e in events_of(stream)]
     values = {e.event: (1, e.time * e.event) for _, e in events}
-    totals = Totals()
-    for group, formed in Windows(window).run(events, 10**6)[0].windows:
+    totals = WindowTotals()
+    for group, formed in WindowQueues(window).run(events, 10**6)[0].windows:
         expected = (len(formed.events), sum(values[e][1] for e in formed.events))
-        assert totals.over(group, formed, values) == expected
+        assert totals.update_sums(group, formed, values) == expected
 
 
 def test_each_event_is_added_once_however_long_it_stays() -> None:
     stream = [Drawn(0, 1, 0, 0, False, False)] * 200
     values = Counting({n: (1, n) for n in range(200)})
-    totals = Totals()
+    totals = WindowTotals()
     windows = (
-        Windows(Window.of("50 tokens", "1 token")).run([(0, entry(e)) for _, e in events_of(stream)], 0)[0].windows
+        WindowQueues(Window.from_text("50 tokens", "1 token"))
+        .run([(0, entry(e)) for _, e in events_of(stream)], 0)[0]
+        .windows
     )
-    assert [totals.over(group, w, values)[0] for group, w in windows] == [50] * 151
+    assert [totals.update_sums(group, w, values)[0] for group, w in windows] == [50] * 151
     assert values.asked == 200

@@ -11,10 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.errors import BadInput
-from tidemill.model.wave import Tag
+from tidemill.model.wave import LineageTag
 from tidemill.model.window import Between, Window
-from tidemill.stream.waves import Completion
-from tidemill.stream.windows.rows import END, EVENT, FORMED, GROUP, START, WINDOW, Batch, State, WindowedInput
+from tidemill.stream.waves import WaveTracker
+from tidemill.stream.windows.rows import (
+    END,
+    EVENT,
+    FORMED,
+    GROUP,
+    START,
+    WINDOW,
+    EventBatch,
+    WindowedInput,
+    WindowState,
+)
 
 MINUTE = 60_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,13 +42,13 @@ def contents(windows: pa.Table, column: str) -> list[list[object]]:
     return list(found.values())
 
 
-def letters(text: str, minutes: list[float], **marks: np.ndarray) -> Batch:
-    return Batch(pa.table({"letter": list(text)}), 0, at(minutes), **marks)
+def letters(text: str, minutes: list[float], **marks: np.ndarray) -> EventBatch:
+    return EventBatch(pa.table({"letter": list(text)}), 0, at(minutes), **marks)
 
 
 def test_size_5_step_3() -> None:
     """The seed's figure 8."""
-    window = Window.of("5 tokens", "3 tokens")
+    window = Window.from_text("5 tokens", "3 tokens")
     batch = letters("abcdefghijk", [*range(11)])
     made = WindowedInput(window, batch.content.schema).run(batch, 0)
     assert ["".join(map(str, w)) for w in contents(made.windows, "letter")] == ["abcde", "defgh", "ghijk"]
@@ -50,13 +60,13 @@ def test_two_events_within_five_minutes() -> None:
 
     Windows begin and end at full minutes, so that of b at 6 and c at 8 the first is [4, 9), which is formed at 9.
     """
-    window = Window.of("5 minutes", "1 minute", timeout=1, delete_used=True, at_least=2)
+    window = Window.from_text("5 minutes", "1 minute", timeout=1, delete_used=True, at_least=2)
     queue = WindowedInput(window, pa.schema({"letter": pa.string()}))
     first = queue.run(letters("a", [0]), 5 * MINUTE - 1)
     assert first.windows.num_rows == first.expired.num_rows == 0
-    second = queue.run(Batch(pa.table({"letter": pa.array([], pa.string())}), 1, at([])), 5 * MINUTE)
+    second = queue.run(EventBatch(pa.table({"letter": pa.array([], pa.string())}), 1, at([])), 5 * MINUTE)
     assert second.expired.to_pylist() == [{"letter": "a", "_used": False}]
-    third = queue.run(Batch(pa.table({"letter": ["b", "c"]}), 1, at([6, 8])), 20 * MINUTE)
+    third = queue.run(EventBatch(pa.table({"letter": ["b", "c"]}), 1, at([6, 8])), 20 * MINUTE)
     assert contents(third.windows, "letter") == [["b", "c"]]
     assert third.windows[START][0].as_py() == EPOCH + timedelta(minutes=4)
     assert third.windows[FORMED][0].as_py() == EPOCH + timedelta(minutes=9)
@@ -65,9 +75,11 @@ def test_two_events_within_five_minutes() -> None:
 
 def test_out_of_stock_twice_within_a_while() -> None:
     """The seed's figure 12: no step, so that each event looks back; the manager hears of two reports of one product."""
-    window = Window.of("10 minutes", by=["product"], at_least=2, time="reported")
+    window = Window.from_text("10 minutes", by=["product"], at_least=2, time="reported")
     reported = [EPOCH + timedelta(minutes=m) for m in (0, 1, 8, 12, 30)]
-    batch = Batch(pa.table({"product": ["tea", "milk", "tea", "milk", "tea"], "reported": reported}), 0, at([0] * 5))
+    batch = EventBatch(
+        pa.table({"product": ["tea", "milk", "tea", "milk", "tea"], "reported": reported}), 0, at([0] * 5)
+    )
     made = WindowedInput(window, batch.content.schema).run(batch, 0)
     alarms = [[t.minute for t in w if isinstance(t, datetime)] for w in contents(made.windows, "reported")]
     assert alarms == [[0, 8]]
@@ -81,15 +93,15 @@ def test_out_of_stock_twice_within_a_while() -> None:
 def test_three_reports_are_a_matter_of_one_number() -> None:
     minutes = [0, 4, 8]
     for at_least, alarms in ((2, 2), (3, 1), (4, 0)):
-        window = Window.of("10 minutes", at_least=at_least)
+        window = Window.from_text("10 minutes", at_least=at_least)
         batch = letters("abc", minutes)
         assert len(contents(WindowedInput(window, batch.content.schema).run(batch, 0).windows, "letter")) == alarms
 
 
 def test_a_value_every_second_as_soon_as_it_is_there() -> None:
     """The seed's case for a step in time and a size in tokens: the first token of each second, at once."""
-    window = Window.of("1 token", "1s")
-    batch = Batch(pa.table({"letter": list("abcd")}), 0, np.array([100_000, 200_000, 1_900_000, 1_950_000]))
+    window = Window.from_text("1 token", "1s")
+    batch = EventBatch(pa.table({"letter": list("abcd")}), 0, np.array([100_000, 200_000, 1_900_000, 1_950_000]))
     made = WindowedInput(window, batch.content.schema).run(batch, 1_950_000)
     assert contents(made.windows, "letter") == [["a"], ["c"]]
     assert made.windows[FORMED].cast(pa.int64()).to_pylist() == [100_000, 1_900_000]
@@ -97,11 +109,11 @@ def test_a_value_every_second_as_soon_as_it_is_there() -> None:
 
 def test_an_order_is_confirmed_when_its_items_are() -> None:
     """The seed's case for waves by waves: what two orders were split into comes back mixed."""
-    tea, milk = Tag(1).derived(3), Tag(2).derived(2)
+    tea, milk = LineageTag(1).derive_tags(3), LineageTag(2).derive_tags(2)
     tags = [tea[0], milk[1], tea[2], milk[0], tea[1]]
-    found = Completion().run(tags)
-    batch = Batch(pa.table({"item": list(map(str, tags))}), 0, at([*range(5)]), found.waves, found.closes)
-    made = WindowedInput(Window.of("1 wave", "1 wave"), batch.content.schema).run(batch, 0)
+    found = WaveTracker().track_tags(tags)
+    batch = EventBatch(pa.table({"item": list(map(str, tags))}), 0, at([*range(5)]), found.waves, found.closes)
+    made = WindowedInput(Window.from_text("1 wave", "1 wave"), batch.content.schema).run(batch, 0)
     assert contents(made.windows, "item") == [["2.2!", "2.1"], ["1.1", "1.3!", "1.2"]]
 
 
@@ -109,22 +121,22 @@ def test_the_time_of_waves_begins_with_the_first_wave() -> None:
     """Every wave, 4 minutes from its earliest event: what a later wave has from before is in no window of the first."""
     waves, closes = np.array([1, 1, 2, 2]), np.array([False, True, False, True])
     table = pa.table({"minute": [5, 6, 2, 20], "time": at([5, 6, 2, 20])})
-    window = Window.of("4 minutes", "1 wave", time="time")
-    made = WindowedInput(window, table.schema).run(Batch(table, 0, at([*range(4)]), waves, closes), 0)
+    window = Window.from_text("4 minutes", "1 wave", time="time")
+    made = WindowedInput(window, table.schema).run(EventBatch(table, 0, at([*range(4)]), waves, closes), 0)
     assert contents(made.windows, "minute") == [[5, 6], [2]]
 
 
 def test_what_came_of_waves_is_all_that_must_be_kept() -> None:
-    items = [t for wave in (Tag(1), Tag(2)) for t in wave.derived(3)]
+    items = [t for wave in (LineageTag(1), LineageTag(2)) for t in wave.derive_tags(3)]
     for cut in range(len(items) + 1):
-        first = Completion()
-        before = first.run(items[:cut]).closes
-        after = Completion(first.waiting).run(items[cut:]).closes
+        first = WaveTracker()
+        before = first.track_tags(items[:cut]).closes
+        after = WaveTracker(first.waiting_tags).track_tags(items[cut:]).closes
         assert [*before, *after] == [False, False, True] * 2
 
 
 def test_a_punctuation_ends_a_window_and_is_no_part_of_it() -> None:
-    window = Window.of(Between("letter = '.'", punctuation=True))
+    window = Window.from_text(Between("letter = '.'", punctuation=True))
     batch = letters("ab.c..de", [*range(8)])
     closes = np.array([letter == "." for letter in batch.content["letter"].to_pylist()])
     made = WindowedInput(window, batch.content.schema).run(letters("ab.c..de", [*range(8)], closes=closes), 0)
@@ -133,7 +145,7 @@ def test_a_punctuation_ends_a_window_and_is_no_part_of_it() -> None:
 
 
 def test_groups_by_columns_paths_and_functions() -> None:
-    window = Window.of("2 tokens", "2 tokens", by=["/user/id", "as-set(/entities/hashtags)"])
+    window = Window.from_text("2 tokens", "2 tokens", by=["/user/id", "as-set(/entities/hashtags)"])
     tweets = [
         {"text": "a", "user": {"id": 1}, "entities": {"hashtags": ["x", "y"]}},
         {"text": "b", "user": {"id": 2}, "entities": {"hashtags": ["x", "y"]}},
@@ -141,7 +153,7 @@ def test_groups_by_columns_paths_and_functions() -> None:
         {"text": "d", "user": {"id": 2}, "entities": {"hashtags": ["x"]}},
         {"text": "e", "user": {"id": 2}, "entities": {"hashtags": ["x"]}},
     ]
-    batch = Batch(pa.Table.from_pylist(tweets), 0, at([0] * 5))
+    batch = EventBatch(pa.Table.from_pylist(tweets), 0, at([0] * 5))
     made = WindowedInput(window, batch.content.schema).run(batch, 0)
     assert contents(made.windows, "text") == [["a", "c"], ["d", "e"]]
 
@@ -149,24 +161,24 @@ def test_groups_by_columns_paths_and_functions() -> None:
 def test_an_event_without_its_time_is_refused() -> None:
     table = pa.table({"at": pa.array([1, None], pa.int64())})
     with pytest.raises(BadInput, match="'at' holds the time of events, but a row has NULL"):
-        WindowedInput(Window.of("1s", "1s", time="at"), table.schema).run(Batch(table, 0, at([0, 0])), 0)
+        WindowedInput(Window.from_text("1s", "1s", time="at"), table.schema).run(EventBatch(table, 0, at([0, 0])), 0)
 
 
 @given(st.lists(st.integers(0, 12), max_size=5), st.sampled_from(["5s", "2 tokens", "1 wave"]), st.booleans())
 def test_state_that_was_put_away_goes_on_as_if_it_had_not_been(cuts: list[int], size: str, delete_used: bool) -> None:
     """With the content of what waits, in blocks of deltas."""
-    window = Window.of(size, "2 tokens", by=["group"], time="time", delete_used=delete_used)
+    window = Window.from_text(size, "2 tokens", by=["group"], time="time", delete_used=delete_used)
     table = pa.table(
         {"group": list("abbabaabbaba"), "time": [n * 1_500_000 for n in range(12)], "text": list("lmnopqrstuvw")}
     )
     waves = np.repeat([1, 2, 3, 4], 3)
-    whole = WindowedInput(window, table.schema).run(Batch(table, 0, at([*range(12)]), waves), 0)
-    blocks: list[State] = []
+    whole = WindowedInput(window, table.schema).run(EventBatch(table, 0, at([*range(12)]), waves), 0)
+    blocks: list[WindowState] = []
     parts = []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
         queue = WindowedInput(window, table.schema)
-        queue.restore(blocks)
-        part = Batch(table.slice(begin, end - begin), begin, at([*range(begin, end)]), waves[begin:end])
+        queue.restore_state(blocks)
+        part = EventBatch(table.slice(begin, end - begin), begin, at([*range(begin, end)]), waves[begin:end])
         parts.append(queue.run(part, 0))
         blocks.append(parts[-1].state)
     windows = pa.concat_tables([p.windows for p in parts])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.stream.reference import Event, history
 
 from tidemill.model.window import Between, Extent, Unit, Window
-from tidemill.stream.windows.former import Entry
-from tidemill.stream.windows.operator import Delta, Group, Windows
+from tidemill.stream.windows.former import QueueEntry
+from tidemill.stream.windows.operator import Group, WindowDelta, WindowQueues
 
 UNITS = [(step, size) for step in Unit for size in Unit]
 
@@ -59,7 +59,7 @@ class Kept:
         self.numbers: dict[Group, tuple[int, ...]] = {}
         self.entries: dict[int, tuple[Group, tuple[object, ...]]] = {}
 
-    def apply(self, delta: Delta) -> None:
+    def apply(self, delta: WindowDelta) -> None:
         self.numbers |= delta.numbers
         for event, (group, e) in delta.entries.items():
             packed = (e.event, e.time, e.arrived, e.wave, e.closes, e.opens, e.used, e.gone, e.rank)
@@ -67,14 +67,14 @@ class Kept:
         for event in delta.left:
             del self.entries[event]
 
-    def windows(self, window: Window) -> Windows:
-        restored = Windows(window)
-        restored.restore(self.numbers, [(group, Entry(*packed)) for group, packed in self.entries.values()])
+    def windows(self, window: Window) -> WindowQueues:
+        restored = WindowQueues(window)
+        restored.restore_queues(self.numbers, [(group, QueueEntry(*packed)) for group, packed in self.entries.values()])
         return restored
 
 
-def entry(event: Event) -> Entry:
-    return Entry(event.event, event.time, event.arrived, event.wave, event.closes, event.opens)
+def entry(event: Event) -> QueueEntry:
+    return QueueEntry(event.event, event.time, event.arrived, event.wave, event.closes, event.opens)
 
 
 def outcome(window: Window, events: list[tuple[int, Event]], cuts: list[int], now: int) -> dict[int, object]:
@@ -148,7 +148,7 @@ def test_the_nine_combinations(
     window = Window(
         Extent(units[1], size), Extent(units[0], step), (), timeout, delete_used=delete_used, at_least=at_least
     )
-    assert window.problems() == []
+    assert window.find_problems() == []
     check(window, stream, cuts, silence)
 
 

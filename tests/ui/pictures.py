@@ -80,8 +80,8 @@ def _settle(mill: Tidemill) -> None:
     quiet = 0
     while quiet < 3:
         time.sleep(1)
-        active = [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.runs(state=s)]
-        busy = bool(active or mill.catalog.due_triggers())
+        active = [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.list_runs(state=s)]
+        busy = bool(active or mill.catalog.list_due_triggers())
         quiet = 0 if busy else quiet + 1
 
 

@@ -21,16 +21,16 @@ from tests.acceptance.plain import PlainEngine
 
 import tidemill.app.wiring
 from tidemill.algebra.declare import NEW
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.operators import At
-from tidemill.algebra.program import Query
+from tidemill.algebra.evaluate import evaluate_operator
+from tidemill.algebra.operators import ScanMode
+from tidemill.algebra.program import DeclaredQuery
 from tidemill.app.wiring import Tidemill
 from tidemill.model.change import Rows
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
-from tidemill.ports.engine import Log, Target
-from tidemill.ui import Viewer, health, mount
+from tidemill.ports.engine import Log, WriteTarget
+from tidemill.ui import Viewer, health, mount_pages
 from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
@@ -58,23 +58,30 @@ class Plain(PlainEngine):
     def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str]) -> None:
         super().__init__(locate)
 
-    def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+    def run_task(
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         log.write(f"<b>{task.name}</b> begins\n")
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().invoke(task, inputs, outputs, tag=tag, log=log, now=now)
+            return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
         made = self._batch(code.query, inputs)
         shaped = {n: replace(t, schema=t.schema or _shape(made[n])) for n, t in outputs.items()}
-        return {name: self.write(made[name], target, tag=tag) for name, target in shaped.items()}
+        return {name: self.write_frame(made[name], target, tag=tag) for name, target in shaped.items()}
 
-    def _batch(self, query: Query, inputs: Mapping[str, View]) -> dict[str, Rows]:
-        sources = {(c, at): self.frame(inputs[c + NEW]) for c in query.channels for at in At}
-        program, steps = query.batch(), dict[str, Rows]()
+    def _batch(self, query: DeclaredQuery, inputs: Mapping[str, View]) -> dict[str, Rows]:
+        sources = {(c, at): self.read_frame(inputs[c + NEW]) for c in query.channels for at in ScanMode}
+        program, steps = query.build_batch(), dict[str, Rows]()
         for name, op in program.steps.items():
-            steps[name] = evaluate(op, sources, steps)
-        return {o.channel: evaluate(o.rows, sources, steps) for o in program.outputs if o.rows is not None}
+            steps[name] = evaluate_operator(op, sources, steps)
+        return {o.channel: evaluate_operator(o.rows, sources, steps) for o in program.outputs if o.rows is not None}
 
 
 def _shape(rows: Rows) -> Schema:
@@ -121,7 +128,7 @@ def site(mill: Tidemill) -> FastAPI:
         locked = (mill.directory / LOCK).exists()
         return GUEST if locked else VIEWERS.get(request.headers.get("x-viewer", ""), Viewer())
 
-    mount(app, mill, who)
+    mount_pages(app, mill, who)
     return app
 
 

@@ -15,10 +15,10 @@ from tests.ui.house import NODES, House, house, worker
 from tests.ui.site import LOCK
 
 from tidemill.app.wiring import Tidemill
-from tidemill.model.run import Demand
+from tidemill.model.run import ClaimRequest
 from tidemill.model.schema import Schema
-from tidemill.model.submission import Product
-from tidemill.runtime.runs.requests import ask
+from tidemill.model.submission import ActionResult
+from tidemill.runtime.runs.requests import request_flow_run
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -172,7 +172,7 @@ def test_a_flow_and_its_runs(served: House) -> None:
 
 def test_the_strip_and_the_charts_are_drawn(served: House) -> None:
     with served.opened() as mill:
-        history = ask(mill.catalog, "large_orders", backfill=True)
+        history = request_flow_run(mill.catalog, "large_orders", backfill=True)
     with served.page("/runs") as page:
         lanes = page.locator(".lane")
         live = lanes.filter(has=page.locator(".lane-name", has_text=re.compile(r"· \d+$")))
@@ -212,11 +212,11 @@ def computed(mill: Tidemill) -> None:
     words = {"id": 1, "name": "words", "type": "spark-sql", "query": "SELECT 'a' AS word"}
     counts = {"id": 2, "name": "counts", "type": "spark-sql", "query": "SELECT 1", "parentActions": [{"id": 1}]}
     document = {"name": "counting", "startActionId": 1, "endActionId": 2, "actions": [words, counts]}
-    mill.workshop.submit(json.dumps(document), "ada")
+    mill.workshop.submit_workflow(json.dumps(document), "ada")
     for seconds in (2.0, 1.0):
-        (ready,) = mill.catalog.runnable()
-        claim = mill.catalog.claim(ready.id, Demand(), owner="test", lease=60.0)
-        mill.workshop.ledger.made(claim, Product(Schema(()), (), seconds))
+        (ready,) = mill.catalog.list_runnable_runs()
+        claim = mill.catalog.claim_run(ready.id, ClaimRequest(), owner="test", lease=60.0)
+        mill.workshop.ledger.commit_dataset(claim, ActionResult(Schema(()), (), seconds))
 
 
 def test_events_are_filtered_as_one_types(served: House) -> None:

@@ -8,10 +8,10 @@ import pytest
 from tests.catalog.driver import Driver
 
 from tidemill.errors import CatalogError
-from tidemill.ui.feed import Feed
+from tidemill.ui.feed import CatalogFeed
 
 
-class Watched(Feed):
+class Watched(CatalogFeed):
     """Counts how often it told that something changed."""
 
     def __init__(self, driver: Driver) -> None:
@@ -23,7 +23,7 @@ class Watched(Feed):
         self.told += 1
 
     def poll(self) -> None:
-        asyncio.run(self._poll())
+        asyncio.run(self._poll_events())
 
 
 def test_only_news_is_told(driver: Driver) -> None:
@@ -40,11 +40,11 @@ def test_only_news_is_told(driver: Driver) -> None:
 def test_a_snapshot_is_taken_once_for_all_until_something_happens(driver: Driver) -> None:
     feed = Watched(driver)
     feed.poll()
-    first = asyncio.run(feed.snapshot())
-    assert asyncio.run(feed.snapshot()) is first
+    first = asyncio.run(feed.read_snapshot())
+    assert asyncio.run(feed.read_snapshot()) is first
     driver.insert("a")
     feed.poll()
-    assert asyncio.run(feed.snapshot()).unread("copy") == {"a": 1}
+    assert asyncio.run(feed.read_snapshot()).count_unread("copy") == {"a": 1}
 
 
 def test_a_snapshot_that_was_overtaken_is_taken_again(driver: Driver) -> None:
@@ -52,12 +52,12 @@ def test_a_snapshot_that_was_overtaken_is_taken_again(driver: Driver) -> None:
     feed.poll()
 
     async def overtaken() -> None:
-        taking = asyncio.create_task(feed.snapshot())
+        taking = asyncio.create_task(feed.read_snapshot())
         await asyncio.sleep(0)  # it is under way, and shows nothing of what comes now
         driver.insert("a")
-        await feed._poll()
+        await feed._poll_events()
         await taking
-        assert (await feed.snapshot()).unread("copy") == {"a": 1}
+        assert (await feed.read_snapshot()).count_unread("copy") == {"a": 1}
 
     asyncio.run(overtaken())
 
@@ -66,7 +66,7 @@ def test_trouble_is_told_once_and_passes(driver: Driver, monkeypatch: pytest.Mon
     feed = Watched(driver)
     feed.poll()
     with monkeypatch.context() as patched:
-        patched.setattr(driver.catalog, "events", _fails)
+        patched.setattr(driver.catalog, "list_events", _fails)
         feed.poll()
         feed.poll()
         assert (feed.told, feed.trouble) == (2, "gone")

@@ -7,14 +7,14 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.ui.home import path
-from tidemill.ui.layout import GAP, Edge, Layout, Place, layout
+from tidemill.ui.home import format_path
+from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout
 
 HEIGHT = 100.0
 
 
-def laid_out(names: str, edges: list[Edge]) -> Layout:
-    return layout(dict.fromkeys(names, HEIGHT), edges)
+def laid_out(names: str, edges: list[Edge]) -> DiagramLayout:
+    return compute_layout(dict.fromkeys(names, HEIGHT), edges)
 
 
 def test_data_goes_from_left_to_right() -> None:
@@ -43,14 +43,14 @@ def test_a_cycle_is_drawn_all_the_same() -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert layout({}, []) == Layout(0, 0.0, {}, {})
+    assert compute_layout({}, []) == DiagramLayout(0, 0.0, {}, {})
 
 
 @given(st.integers(2, 9), st.data())
 def test_nodes_of_a_column_never_overlap_and_stay_inside(size: int, data: st.DataObject) -> None:
     names = [f"n{i}" for i in range(size)]
     edges = data.draw(st.lists(st.sampled_from(list(combinations(names, 2))), unique=True))
-    found = layout(dict.fromkeys(names, HEIGHT), edges)
+    found = compute_layout(dict.fromkeys(names, HEIGHT), edges)
     for one, other in combinations(found.places.values(), 2):
         assert one.column != other.column or abs(one.middle - other.middle) >= HEIGHT + GAP - 0.01
     assert all(found.places[a].column < found.places[b].column for a, b in edges)
@@ -58,5 +58,5 @@ def test_nodes_of_a_column_never_overlap_and_stay_inside(size: int, data: st.Dat
 
 
 def test_a_curve_passes_straight_through_its_lanes() -> None:
-    route = (Place(0, 10), Place(1, 30), Place(2, 20))
-    assert path(route) == "M 80 10 C 90 10 90 30 100 30 H 180 C 190 30 190 20 200 20"
+    route = (DiagramPlace(0, 10), DiagramPlace(1, 30), DiagramPlace(2, 20))
+    assert format_path(route) == "M 80 10 C 90 10 90 30 100 30 H 180 C 190 30 190 20 200 20"

@@ -17,19 +17,19 @@ from tidemill.errors import NotFound
 from tidemill.model.block import BlockState
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.ports.records import Event
-from tidemill.retention.usage_history import Figures, Resolution, Split
-from tidemill.runtime.freshness.staleness import Curve
-from tidemill.runtime.runs.requests import ask
+from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit
+from tidemill.runtime.freshness.staleness import StalenessCurve
+from tidemill.runtime.runs.requests import request_flow_run
 from tidemill.ui import bars
-from tidemill.ui.bars import Part
-from tidemill.ui.channel import Held
-from tidemill.ui.events import SHOWN, matching
-from tidemill.ui.formatting import cell
-from tidemill.ui.freshness import options
-from tidemill.ui.health import Standing
-from tidemill.ui.history import Asked
-from tidemill.ui.policy import Policy
-from tidemill.ui.run_lanes import strip
+from tidemill.ui.bars import BarSeries
+from tidemill.ui.channel import ChannelBlocks
+from tidemill.ui.events import SHOWN, find_matching_events
+from tidemill.ui.formatting import format_cell
+from tidemill.ui.freshness import build_chart_options
+from tidemill.ui.health import HealthState
+from tidemill.ui.history import HistoryQuery
+from tidemill.ui.policy import ContentSecurityPolicy
+from tidemill.ui.run_lanes import build_lanes
 
 
 def run(number: int, started: float | None, finished: float | None, owner: str = "vm:1") -> Run:
@@ -38,20 +38,20 @@ def run(number: int, started: float | None, finished: float | None, owner: str =
 
 
 def test_runs_that_overlap_need_several_tracks() -> None:
-    lanes = strip([run(1, 10, 20), run(2, 15, 30), run(3, 20, 25), run(4, 5, 8, "vm:2")], since=0, now=100)
+    lanes = build_lanes([run(1, 10, 20), run(2, 15, 30), run(3, 20, 25), run(4, 5, 8, "vm:2")], since=0, now=100)
     found = [(lane.owner, lane.track, [b.run.id for b in lane.bars]) for lane in lanes]
     assert found == [("vm:1", 1, [1, 3]), ("vm:1", 2, [2]), ("vm:2", 1, [4])]
 
 
 def test_backfills_have_lanes_of_their_own() -> None:
     history = replace(run(3, 5, 50), backfill=True)
-    lanes = strip([run(1, 10, 20), history, run(2, 20, 30)], since=0, now=100)
+    lanes = build_lanes([run(1, 10, 20), history, run(2, 20, 30)], since=0, now=100)
     found = [(lane.name, [b.run.id for b in lane.bars]) for lane in lanes]
     assert found == [("vm:1 · 1", [1, 2]), ("vm:1 · backfill 1", [3])]
 
 
 def test_bars_are_cut_at_the_ends_of_the_strip() -> None:
-    (lane,) = strip([run(1, 50, 120), run(2, 160, None), run(3, 10, 90), run(4, None, None)], since=100, now=200)
+    (lane,) = build_lanes([run(1, 50, 120), run(2, 160, None), run(3, 10, 90), run(4, None, None)], since=100, now=200)
     assert [(b.run.id, b.left, b.width) for b in lane.bars] == [(1, 0.0, 0.2), (2, 0.6, 0.4)]
 
 
@@ -61,37 +61,37 @@ def event(number: int, kind: str, subject: str, run: int | None = None) -> Event
 
 def test_the_newest_events_with_every_word_are_shown() -> None:
     known = [event(1, "run.failed", "Orders", 7), event(2, "run.finished", "orders"), event(3, "run.failed", "b")]
-    assert [e.id for e in matching(known, "")] == [3, 2, 1]
-    assert [e.id for e in matching(known, "orders FAILED")] == [1]
-    assert [e.id for e in matching(known, "run 7")] == [1]
-    assert len(matching([event(n, "x", "y") for n in range(500)], "x")) == SHOWN
+    assert [e.id for e in find_matching_events(known, "")] == [3, 2, 1]
+    assert [e.id for e in find_matching_events(known, "orders FAILED")] == [1]
+    assert [e.id for e in find_matching_events(known, "run 7")] == [1]
+    assert len(find_matching_events([event(n, "x", "y") for n in range(500)], "x")) == SHOWN
 
 
 def test_a_click_asks_for_one_run_however_often(driver: Driver) -> None:
-    first = ask(driver.catalog, "copy")
-    assert ask(driver.catalog, "copy").id == first.id
-    asked = driver.catalog.events(run=first.id)[0].detail
+    first = request_flow_run(driver.catalog, "copy")
+    assert request_flow_run(driver.catalog, "copy").id == first.id
+    asked = driver.catalog.list_events(run=first.id)[0].detail
     assert asked["attempts"] == 1
 
 
 def test_a_flow_that_is_gone_cannot_be_run(driver: Driver) -> None:
     with pytest.raises(NotFound, match="no bound flow 'gone'"):
-        ask(driver.catalog, "gone")
+        request_flow_run(driver.catalog, "gone")
 
 
 def test_a_cancelled_block_never_became_visible(driver: Driver) -> None:
     claim = driver.open_flow()
-    failed = driver.catalog.fail(claim.run.id, claim.run.fence, error="no")
-    (cancelled,) = driver.catalog.written(failed.id)
-    assert Held((cancelled,), {failed.id: failed}).visible(cancelled) is None
+    failed = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
+    (cancelled,) = driver.catalog.list_written_blocks(failed.id)
+    assert ChannelBlocks((cancelled,), {failed.id: failed}).find_visible_time(cancelled) is None
 
 
 def test_a_long_cell_is_cut() -> None:
-    assert len(cell("x" * 1000)) < 400
+    assert len(format_cell("x" * 1000)) < 400
 
 
 def test_a_chart_chooses_its_unit_and_draws_its_texts() -> None:
-    made = options((Curve("<b>t</b>", ((100.0, 600.0), (160.0, 0.0))),), now=160.0, length=240.0)
+    made = build_chart_options((StalenessCurve("<b>t</b>", ((100.0, 600.0), (160.0, 0.0))),), now=160.0, length=240.0)
     assert made["yAxis"]["name"] == "minutes"
     assert made["series"][0]["data"] == [[1.0, 10.0], [0.0, 0.0]]
     assert made["tooltip"]["renderMode"] == "richText"
@@ -107,7 +107,7 @@ def answered(kind: bytes, parts: list[bytes]) -> tuple[dict[bytes, bytes], bytes
             await send({"type": "http.response.body", "body": part, "more_body": more})
 
     sent: list[Message] = []
-    asyncio.run(_called(Policy(application), sent))
+    asyncio.run(_called(ContentSecurityPolicy(application), sent))
     body = b"".join(m["body"] for m in sent[1:])
     return dict(sent[0]["headers"]), body
 
@@ -140,22 +140,22 @@ def test_what_is_no_page_passes_as_it_is() -> None:
 
 
 def test_bars_are_stacked_in_the_unit_that_fits_the_highest() -> None:
-    found = [Figures(0.0, seconds=3600.0, saved=7200.0), Figures(86_400.0, seconds=1800.0)]
-    parts = (Part("took", "blue", lambda f: f.seconds), Part("saved", "green", lambda f: f.saved))
-    drawn = bars.options(found, Resolution.DAY, parts, bars.timed)
+    found = [UsageFigures(0.0, seconds=3600.0, saved=7200.0), UsageFigures(86_400.0, seconds=1800.0)]
+    parts = (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved))
+    drawn = bars.build_chart_options(found, TimeResolution.DAY, parts, bars.choose_time_unit)
     assert drawn["xAxis"]["data"] == ["01 Jan", "02 Jan"]
     assert drawn["yAxis"]["name"] == "hours"
     assert [(s["name"], s["data"]) for s in drawn["series"]] == [("took", [1.0, 0.5]), ("saved", [2.0, 0.0])]
 
 
 def test_what_is_asked_for_is_in_the_address_and_reaches_back_so_many_periods() -> None:
-    asked = Asked(Resolution.MONTH, Split.USER, workflow="a b")
+    asked = HistoryQuery(TimeResolution.MONTH, UsageSplit.USER, workflow="a b")
     assert asked.url == "/history?by=month&per=user&workflow=a+b"
     year = 366 * 86_400
-    assert asked.period(10 * year).since == pytest.approx(6 * year, abs=year)
+    assert asked.compute_period(10 * year).since == pytest.approx(6 * year, abs=year)
 
 
-@pytest.mark.parametrize("state", [*RunState, *BlockState, *Standing])
+@pytest.mark.parametrize("state", [*RunState, *BlockState, *HealthState])
 def test_every_state_has_a_colour(state: str) -> None:
     style = Path(bars.__file__).with_name("style.css").read_text()
     assert re.search(rf"\.tone-{state}\b[^{{]*{{ --tone:", style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop
-from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
     "parse": (60.0, 50.0),
@@ -19,7 +19,7 @@ BACK = 12  # steps that a branch goes back, on average
 
 def chains(random: Random, count: int) -> list[Submission]:
     shop = Workshop(random, USUAL, spread=0.5)
-    states: list[list[Made]] = [[] for _ in range(CHAINS)]
+    states: list[list[ProducedDataset]] = [[] for _ in range(CHAINS)]
     made: list[Submission] = []
     while len(made) < count:
         chain = random.randrange(CHAINS)
@@ -31,11 +31,11 @@ def chains(random: Random, count: int) -> list[Submission]:
     return made
 
 
-def _next(shop: Workshop, chain: int, before: list[Made], step: int, name: str) -> Made:
+def _next(shop: Workshop, chain: int, before: list[ProducedDataset], step: int, name: str) -> ProducedDataset:
     return shop.make("state", name, [*before[-1:], shop.make("parse", (chain, step))])
 
 
-def _branch(random: Random, shop: Workshop, chain: int, states: list[Made], number: int) -> Submission:
+def _branch(random: Random, shop: Workshop, chain: int, states: list[ProducedDataset], number: int) -> Submission:
     """What would be, had something been decided otherwise some steps ago."""
     first = max(0, len(states) - 1 - int(random.expovariate(1 / BACK)))
     other = states[:first]

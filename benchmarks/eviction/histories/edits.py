@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop
-from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.history import ProducedDataset
 
 PIPELINES = 4
 TASKS = 14
@@ -44,7 +44,7 @@ def _edit(random: Random, versions: list[int], newest: list[int]) -> None:
 
 
 def _submitted(shop: Workshop, pipeline: int, shape: list[list[int]], versions: list[int]) -> Submission:
-    made: list[Made] = []
+    made: list[ProducedDataset] = []
     for n, reads in enumerate(shape):
         made.append(shop.make(f"task {n}", (pipeline, versions[n]), [made[r] for r in reads]))
     inner = {r for reads in shape for r in reads}

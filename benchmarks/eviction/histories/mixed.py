@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop, zipf
-from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
     "prepare": (300.0, 300.0),
@@ -34,7 +34,9 @@ def _question(
     return shop.submission(f"user {user}", [shop.make("answer", number, parts)])
 
 
-def _part(random: Random, shop: Workshop, pairs: list[tuple[int, int]], loaded: list[int], user: int) -> Made:
+def _part(
+    random: Random, shop: Workshop, pairs: list[tuple[int, int]], loaded: list[int], user: int
+) -> ProducedDataset:
     """Something popular, as this user likes to look at it."""
     read = [zipf(random, TABLES)] if random.random() < 0.5 else pairs[zipf(random, 30)]
     for table in read:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.eviction.submission import Submission, Workshop
-from tidemill.retention.eviction.history import Made
+from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
     "extract": (200.0, 500.0),
@@ -44,6 +44,6 @@ def _days(shop: Workshop, series: str, version: int, day: int, length: int) -> S
     return shop.submission(series, [shop.make("report", f"{series} {day}", rolled)])
 
 
-def _summary(shop: Workshop, source: int, day: int, version: int) -> Made:
+def _summary(shop: Workshop, source: int, day: int, version: int) -> ProducedDataset:
     clean = shop.make("clean", "", [shop.make("extract", (source, day))])
     return shop.make("daily", version, [clean])

@@ -30,7 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.errors import BadInput
-from tidemill.stream.keyed import together
+from tidemill.stream.keyed import merge_outputs
 
 BUSY = Plan(
     expressways=1.5, seconds=480, start=1200, accident_every=60, cleared_after=(20, 60), trip=240, returning=0.5,
@@ -40,7 +40,7 @@ BUSY = Plan(
 
 def answered(rows: Columns, history: Columns, expressways: int, *, seconds: int = 1, partitions: int = 1) -> Columns:
     road = LinearRoad(expressways, history, partitions)
-    return together([road.run(batch)[0] for batch in cut(rows, seconds)])
+    return merge_outputs([road.run(batch)[0] for batch in cut(rows, seconds)])
 
 
 def right(verdict: Verdict) -> int:
@@ -111,7 +111,7 @@ def test_state_survives(busy: Case, partitions: int) -> None:
         answers.append(given)
         for name, parts in deltas.items():
             blocks[name].extend(parts)
-    assert right(judged(busy.wanted, together(answers))) > 10_000
+    assert right(judged(busy.wanted, merge_outputs(answers))) > 10_000
 
 
 def test_traffic_is_the_specification_s() -> None:

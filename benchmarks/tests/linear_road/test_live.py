@@ -16,10 +16,10 @@ from benchmarks.linear_road.traffic import Plan, made
 from benchmarks.linear_road.validator import expected, judged
 
 from tidemill.app.project import Project
-from tidemill.app.settings import Settings, UpkeepSettings
+from tidemill.app.settings import MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
-from tidemill.stream.keyed import together
+from tidemill.stream.keyed import merge_outputs
 
 PLAN = Plan(
     expressways=0.5, seconds=240, start=1200, accident_every=30, cleared_after=(20, 60), trip=240, last_rate=2_000,
@@ -72,7 +72,7 @@ def test_whoever_is_behind_takes_several_seconds_at_once_and_is_too_slow_in_the_
 def test_all_that_a_process_has_in_memory_may_be_lost(tmp_path: Path, seconds: int) -> None:
     """After each batch another process goes on: the answers are exact, none missing, none repeated."""
     rows, history = made(PLAN)
-    upkeep = Settings(upkeep=UpkeepSettings(automatic=False))
+    upkeep = Settings(upkeep=MaintenanceSettings(automatic=False))
     answers = []
     for number, batch in enumerate(cut(rows, seconds)):
         if number % 5 in (0, 1):
@@ -86,7 +86,7 @@ def test_all_that_a_process_has_in_memory_may_be_lost(tmp_path: Path, seconds: i
         answers.append({kind: {n: t[n].to_numpy() for n in t.column_names} for kind, t in tables.items()})
         if number % 5 in (0, 4):
             mill.close()
-    given = together(answers)
+    given = merge_outputs(answers)
     assert judged(expected(rows, history), given).passed
     assert len(given["accidents"]["time"]) > 0
     assert (given["balances"]["balance"] > 0).any()

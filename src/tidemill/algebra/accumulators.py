@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidemill.algebra.expression import Expression, expression, quoted
-from tidemill.algebra.operators import Fold
+from tidemill.algebra.expression import Expression, quote_name, to_expression
+from tidemill.algebra.operators import AggregateCall
 from tidemill.model.change import COUNT
 
 ROWS = "_rows"
@@ -27,8 +27,10 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 class Accumulator:
     """One column of an aggregate's state."""
 
-    fold: Fold
-    weighted: Fold | None  # the same of signed rows, each as often as its `_count` says; None if that has no meaning
+    fold: AggregateCall
+    weighted: (
+        AggregateCall | None
+    )  # the same of signed rows, each as often as its `_count` says; None if that has no meaning
     combine: str | None
     """Of an old value and one of added rows, a template over {old}, {new}, and whether the group {was} there.
 
@@ -40,22 +42,22 @@ class Accumulator:
     def name(self) -> str:
         return self.fold.name
 
-    def combined(self, *, old: str, new: str, was: str) -> Expression:
+    def combine_values(self, *, old: str, new: str, was: str) -> Expression:
         assert self.combine is not None
-        return expression(self.combine.format(old=old, new=new, was=was))
+        return to_expression(self.combine.format(old=old, new=new, was=was))
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class IncrementalAggregate:
     """An aggregate as it is kept: its accumulators, and its value as a template over their names in braces."""
 
-    fold: Fold
+    fold: AggregateCall
     accumulators: tuple[Accumulator, ...]
     template: str
 
-    def value(self, prefix: str) -> Expression:
-        names = {a.name: quoted(prefix + a.name) for a in self.accumulators}
-        return expression(re.sub(r"\{(\w+)\}", lambda m: names[f"{self.fold.name}_{m[1]}"], self.template))
+    def build_value(self, prefix: str) -> Expression:
+        names = {a.name: quote_name(prefix + a.name) for a in self.accumulators}
+        return to_expression(re.sub(r"\{(\w+)\}", lambda m: names[f"{self.fold.name}_{m[1]}"], self.template))
 
 
 _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
@@ -64,74 +66,78 @@ _SCALE_KEPT = 6
 """Digits behind the point that Spark keeps when it makes a result fit into its 38 digits."""
 
 
-def rows_kept(name: str = ROWS) -> Accumulator:
+def build_row_count(name: str = ROWS) -> Accumulator:
     """How many rows there are."""
-    return Accumulator(Fold(name, "count"), Fold(name, "sum", (expression(COUNT),)), _ADD, exact=True)
+    return Accumulator(
+        AggregateCall(name, "count"), AggregateCall(name, "sum", (to_expression(COUNT),)), _ADD, exact=True
+    )
 
 
-def kept(fold: Fold) -> Kept:
+def decompose_aggregate(fold: AggregateCall) -> IncrementalAggregate:
     """How this aggregate is kept."""
     rule = _RULES.get(fold.function)
     found = rule(fold) if rule is not None else None
-    return found or _holistic(fold)
+    return found or _decompose_holistic(fold)
 
 
-def _holistic(fold: Fold) -> Kept:
-    whole = Fold(f"{fold.name}_v", fold.function, fold.arguments, fold.type, fold.text)
-    return Kept(fold, (Accumulator(whole, None, None),), "{v}")
+def _decompose_holistic(fold: AggregateCall) -> IncrementalAggregate:
+    whole = AggregateCall(f"{fold.name}_v", fold.function, fold.arguments, fold.type, fold.text)
+    return IncrementalAggregate(fold, (Accumulator(whole, None, None),), "{v}")
 
 
-def _sum_of(name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD) -> Accumulator:
-    plain = Fold(name, "sum", (expression(value),), cast=cast)
-    signed = Fold(name, "sum", (expression(weighted),), cast=cast)
+def _build_sum(
+    name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD
+) -> Accumulator:
+    plain = AggregateCall(name, "sum", (to_expression(value),), cast=cast)
+    signed = AggregateCall(name, "sum", (to_expression(weighted),), cast=cast)
     return Accumulator(plain, signed, combine, exact=exact)
 
 
-def _number(fold: Fold) -> Accumulator:
+def _count_values(fold: AggregateCall) -> Accumulator:
     """How many rows have a value."""
-    return _number_where(fold, " AND ".join(f"({a}) IS NOT NULL" for a in fold.arguments))
+    return _count_where(fold, " AND ".join(f"({a}) IS NOT NULL" for a in fold.arguments))
 
 
-def _number_where(fold: Fold, condition: str) -> Accumulator:
+def _count_where(fold: AggregateCall, condition: str) -> Accumulator:
     each, weighted = (f"CASE WHEN {condition} THEN {n} ELSE 0L END" for n in ("1L", COUNT))
-    return _sum_of(f"{fold.name}_n", each, weighted, exact=True)
+    return _build_sum(f"{fold.name}_n", each, weighted, exact=True)
 
 
-def _count(fold: Fold) -> Kept:
-    number = _number(fold) if fold.arguments else rows_kept(f"{fold.name}_n")
-    return Kept(fold, (number,), "{n}")
+def _decompose_count(fold: AggregateCall) -> IncrementalAggregate:
+    number = _count_values(fold) if fold.arguments else build_row_count(f"{fold.name}_n")
+    return IncrementalAggregate(fold, (number,), "{n}")
 
 
-def _count_if(fold: Fold) -> Kept:
+def _decompose_count_if(fold: AggregateCall) -> IncrementalAggregate:
     (there,) = fold.arguments
-    number = _sum_of(
+    number = _build_sum(
         f"{fold.name}_n",
         f"CASE WHEN {there} THEN 1L ELSE 0L END",
         f"CASE WHEN {there} THEN {COUNT} ELSE 0L END",
         exact=True,
     )
-    return Kept(fold, (number,), "{n}")
+    return IncrementalAggregate(fold, (number,), "{n}")
 
 
-def _total(fold: Fold) -> tuple[Accumulator, str] | None:
+def _build_total(fold: AggregateCall) -> tuple[Accumulator, str] | None:
     """The accumulator of a sum, and the type that Spark gives the sum; None if the type is not known."""
     value, name = fold.arguments[0], f"{fold.name}_s"
     if fold.type in _INTEGRAL:
         wide = f"CAST({value} AS BIGINT)"
-        return _sum_of(name, f"COALESCE({wide}, 0L)", f"COALESCE({wide} * {COUNT}, 0L)", exact=True), "BIGINT"
+        return _build_sum(name, f"COALESCE({wide}, 0L)", f"COALESCE({wide} * {COUNT}, 0L)", exact=True), "BIGINT"
     if fold.type in _FLOAT:
         wide = f"CAST({value} AS DOUBLE)"
-        return _sum_of(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
+        return _build_sum(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
     if found := _DECIMAL.fullmatch(fold.type):
         precision, scale = int(found[1]), int(found[2])
         plain, signed = f"COALESCE({value}, 0)", f"COALESCE(({value}) * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
         result = f"DECIMAL({min(38, precision + 10)}, {scale})"
         if precision <= 27:  # so that a product with a count stays within 38 digits
             state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing one
-            return _sum_of(name, plain, signed, exact=True, cast=state), result
+            return _build_sum(name, plain, signed, exact=True, cast=state), result
         if scale <= _SCALE_KEPT:  # no product and no sum loses a digit; one that has too many is an error
             state = f"DECIMAL(38, {scale})"
-            return _sum_of(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
+            return _build_sum(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
     return None
 
 
@@ -140,22 +146,24 @@ def _add_wide(state: str) -> str:
     return f"CASE WHEN {{was}} THEN {{old}} ELSE CAST(0 AS {state}) END + {{new}}"
 
 
-def _sum(fold: Fold) -> Kept | None:
-    total = _total(fold)
+def _decompose_sum(fold: AggregateCall) -> IncrementalAggregate | None:
+    total = _build_total(fold)
     if total is None:
         return None
     accumulator, result = total
-    return Kept(fold, (accumulator, _number(fold)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END")
+    return IncrementalAggregate(
+        fold, (accumulator, _count_values(fold)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END"
+    )
 
 
-def _avg(fold: Fold) -> Kept | None:
-    total, mean = _total(fold), _mean(fold)
+def _decompose_avg(fold: AggregateCall) -> IncrementalAggregate | None:
+    total, mean = _build_total(fold), _format_mean(fold)
     if total is None or mean is None:
         return None
-    return Kept(fold, (total[0], _number(fold)), f"CASE WHEN {{n}} > 0 THEN {mean} END")
+    return IncrementalAggregate(fold, (total[0], _count_values(fold)), f"CASE WHEN {{n}} > 0 THEN {mean} END")
 
 
-def _mean(fold: Fold) -> str | None:
+def _format_mean(fold: AggregateCall) -> str | None:
     """The template of a sum divided by a number; None if that cannot be rounded as Spark rounds an average.
 
     A quotient of decimals has so few digits that rounding it once more may go wrong. That of what is left over from
@@ -173,60 +181,60 @@ def _mean(fold: Fold) -> str | None:
     return f"CAST({' + '.join(parts)} AS {result})"
 
 
-def _variance(root: bool, least: int) -> Callable[[Fold], Kept | None]:
+def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], IncrementalAggregate | None]:
     """From the sums of values and of their squares, exact for integers of 32 bits."""
 
-    def rule(fold: Fold) -> Kept | None:
+    def decompose_variance(fold: AggregateCall) -> IncrementalAggregate | None:
         if fold.type not in ("TINYINT", "SMALLINT", "INT"):
             return None
         value = fold.arguments[0]
         square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
-        squares = _sum_of(
+        squares = _build_sum(
             f"{fold.name}_q",
             f"COALESCE({square}, 0)",
             f"COALESCE({square} * CAST({COUNT} AS DECIMAL(10, 0)), 0)",
             exact=True,
             cast="DECIMAL(36, 0)",
         )
-        total = _total(fold)
+        total = _build_total(fold)
         assert total is not None
         n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"
         spread = f"CAST({n} * {q} - {s} * {s} AS DOUBLE) / (CAST({{n}} AS DOUBLE) * ({{n}} - {least}))"
         value_text = f"SQRT({spread})" if root else spread
         template = f"CASE WHEN {{n}} > {least} THEN {value_text} END"
-        return Kept(fold, (total[0], squares, _number(fold)), template)
+        return IncrementalAggregate(fold, (total[0], squares, _count_values(fold)), template)
 
-    return rule
+    return decompose_variance
 
 
-def _extreme(function: str, combine: str) -> Callable[[Fold], Kept]:
-    def rule(fold: Fold) -> Kept:
-        value = Fold(f"{fold.name}_v", function, fold.arguments, fold.type)
-        return Kept(fold, (Accumulator(value, value, combine),), "{v}")
+def _build_extreme_rule(function: str, combine: str) -> Callable[[AggregateCall], IncrementalAggregate]:
+    def decompose_extreme(fold: AggregateCall) -> IncrementalAggregate:
+        value = AggregateCall(f"{fold.name}_v", function, fold.arguments, fold.type)
+        return IncrementalAggregate(fold, (Accumulator(value, value, combine),), "{v}")
 
-    return rule
+    return decompose_extreme
 
 
 _LEAST, _GREATEST = "LEAST({old}, {new})", "GREATEST({old}, {new})"
 
-_RULES: dict[str, Callable[[Fold], Kept | None]] = {
-    "count": _count,
-    "count_if": _count_if,
-    "sum": _sum,
-    "avg": _avg,
-    "mean": _avg,
-    "variance": _variance(root=False, least=1),
-    "var_samp": _variance(root=False, least=1),
-    "var_pop": _variance(root=False, least=0),
-    "stddev": _variance(root=True, least=1),
-    "std": _variance(root=True, least=1),
-    "stddev_samp": _variance(root=True, least=1),
-    "stddev_pop": _variance(root=True, least=0),
-    "min": _extreme("min", _LEAST),
-    "max": _extreme("max", _GREATEST),
-    "bool_and": _extreme("bool_and", _LEAST),
-    "every": _extreme("bool_and", _LEAST),
-    "bool_or": _extreme("bool_or", _GREATEST),
-    "any": _extreme("bool_or", _GREATEST),
-    "some": _extreme("bool_or", _GREATEST),
+_RULES: dict[str, Callable[[AggregateCall], IncrementalAggregate | None]] = {
+    "count": _decompose_count,
+    "count_if": _decompose_count_if,
+    "sum": _decompose_sum,
+    "avg": _decompose_avg,
+    "mean": _decompose_avg,
+    "variance": _build_variance_rule(root=False, least=1),
+    "var_samp": _build_variance_rule(root=False, least=1),
+    "var_pop": _build_variance_rule(root=False, least=0),
+    "stddev": _build_variance_rule(root=True, least=1),
+    "std": _build_variance_rule(root=True, least=1),
+    "stddev_samp": _build_variance_rule(root=True, least=1),
+    "stddev_pop": _build_variance_rule(root=True, least=0),
+    "min": _build_extreme_rule("min", _LEAST),
+    "max": _build_extreme_rule("max", _GREATEST),
+    "bool_and": _build_extreme_rule("bool_and", _LEAST),
+    "every": _build_extreme_rule("bool_and", _LEAST),
+    "bool_or": _build_extreme_rule("bool_or", _GREATEST),
+    "any": _build_extreme_rule("bool_or", _GREATEST),
+    "some": _build_extreme_rule("bool_or", _GREATEST),
 }

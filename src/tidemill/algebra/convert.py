@@ -27,7 +27,7 @@ from tidemill.model.change import (
     Updates,
     Upsert,
 )
-from tidemill.model.location import caller
+from tidemill.model.location import find_caller
 from tidemill.model.schema import Schema
 
 Encoding = Literal["base", "strong", "weak"]
@@ -52,111 +52,111 @@ def custom(
     `diff(before, after)` makes a delta of two contents, `contract(signed)` of signed rows; one of them is needed.
     `delta` is the schema of a delta, if its columns differ from the content's.
     """
-    applied = merge if merge is not None else _merge_by(expand)
-    found = diff if diff is not None else _diff_by(contract)
+    applied = merge if merge is not None else _merge_via_strong(expand)
+    found = diff if diff is not None else _diff_via_strong(contract)
     names = (key,) if isinstance(key, str) else tuple(key)
-    return Custom(names, applied, chain, found, None if delta is None else _schema(delta), expand, contract)
+    return Custom(names, applied, chain, found, None if delta is None else _parse_delta_schema(delta), expand, contract)
 
 
-def convert(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
+def convert_rows(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
     """Rows in another encoding; `base` is the content that a delta changes, or that came before the one given.
 
-    >>> convert([{"k": 1, "v": 2, "_count": -1}], "strong", "weak", Upsert(("k",)), base=[])
+    >>> convert_rows([{"k": 1, "v": 2, "_count": -1}], "strong", "weak", Upsert(("k",)), base=[])
     [{'k': 1, 'v': None, '_deleted': True}]
     """
     return rows if source == to else CONVERSIONS[source, to](updates, base, rows)
 
 
-def _strong_of_bases(_: Updates, base: Rows, rows: Rows) -> Rows:
-    return reference.diff(Signed(), base, rows)
+def _bases_to_strong(_: Updates, base: Rows, rows: Rows) -> Rows:
+    return reference.diff_contents(Signed(), base, rows)
 
 
-def _base_of_strong(_: Updates, base: Rows, rows: Rows) -> Rows:
-    return reference.merge(Signed(), base, rows)
+def _strong_to_base(_: Updates, base: Rows, rows: Rows) -> Rows:
+    return reference.merge_rows(Signed(), base, rows)
 
 
-def _strong_of_weak(updates: Updates, base: Rows, rows: Rows) -> Rows:
+def _weak_to_strong(updates: Updates, base: Rows, rows: Rows) -> Rows:
     match updates:
         case Append():
             return [r | {COUNT: 1} for r in rows]
         case Signed():
             return rows
         case Custom(expand=expand) if expand is not None:
-            return reference.per_key(updates.key, expand, base, rows)
+            return reference.apply_per_key(updates.key, expand, base, rows)
         case _:
-            return reference.diff(Signed(), base, reference.merge(updates, base, rows))
+            return reference.diff_contents(Signed(), base, reference.merge_rows(updates, base, rows))
 
 
-def _weak_of_strong(updates: Updates, base: Rows, rows: Rows) -> Rows:
+def _strong_to_weak(updates: Updates, base: Rows, rows: Rows) -> Rows:
     """The one conversion that needs no base, but for a custom kind that was given no way of its own."""
     match updates:
         case Append():
-            return reference.merge(Signed(), [], rows)
+            return reference.merge_rows(Signed(), [], rows)
         case Signed():
             return rows
         case Upsert():
-            return _replaced(updates.key, rows, forget=False)
+            return _replace_by_key(updates.key, rows, forget=False)
         case Increment():
-            return _replaced(updates.key, rows, forget=True)
+            return _replace_by_key(updates.key, rows, forget=True)
         case Patch():
-            return [r | {PATCH: False} for r in _replaced(updates.key, rows, forget=False)]
+            return [r | {PATCH: False} for r in _replace_by_key(updates.key, rows, forget=False)]
         case Custom(contract=contract) if contract is not None:
-            return reference.per_key(updates.key, lambda signed, _: contract(signed), rows, [])
+            return reference.apply_per_key(updates.key, lambda signed, _: contract(signed), rows, [])
         case Custom():
-            return reference.diff(updates, base, reference.merge(Signed(), base, rows))
+            return reference.diff_contents(updates, base, reference.merge_rows(Signed(), base, rows))
 
 
-def _replaced(key: Sequence[str], signed: Rows, *, forget: bool) -> Rows:
+def _replace_by_key(key: Sequence[str], signed: Rows, *, forget: bool) -> Rows:
     """Of each key the row that was added, or else its deletion. `forget`: adding must not add to what was there."""
 
-    def one(rows: Rows, _: Rows) -> Rows:
-        lost, made = ([_content(r) for r in rows if (r[COUNT] > 0) is added] for added in (False, True))
+    def replace_key(rows: Rows, _: Rows) -> Rows:
+        lost, made = ([_drop_count(r) for r in rows if (r[COUNT] > 0) is added] for added in (False, True))
         if made:
             return [r | {DELETED: forget and bool(lost)} for r in made]
         return [{c: v if c in key else None for c, v in r.items()} | {DELETED: True} for r in lost]
 
-    return reference.per_key(key, one, signed, [])
+    return reference.apply_per_key(key, replace_key, signed, [])
 
 
-def _content(row: Row) -> Row:
+def _drop_count(row: Row) -> Row:
     return {c: v for c, v in row.items() if c != COUNT}
 
 
 CONVERSIONS: Mapping[tuple[Encoding, Encoding], Conversion] = {
-    ("base", "strong"): _strong_of_bases,
-    ("base", "weak"): reference.diff,
-    ("strong", "base"): _base_of_strong,
-    ("strong", "weak"): _weak_of_strong,
-    ("weak", "base"): reference.merge,
-    ("weak", "strong"): _strong_of_weak,
+    ("base", "strong"): _bases_to_strong,
+    ("base", "weak"): reference.diff_contents,
+    ("strong", "base"): _strong_to_base,
+    ("strong", "weak"): _strong_to_weak,
+    ("weak", "base"): reference.merge_rows,
+    ("weak", "strong"): _weak_to_strong,
 }
 
 
-def _merge_by(expand: PerKey | None) -> PerKey:
+def _merge_via_strong(expand: PerKey | None) -> PerKey:
     """From weak to base by way of strong."""
     if expand is None:
-        raise _refused("use", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
-    return lambda base, delta: reference.merge(Signed(), base, expand(base, delta))
+        raise _build_error("use", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
+    return lambda base, delta: reference.merge_rows(Signed(), base, expand(base, delta))
 
 
-def _diff_by(contract: Contract | None) -> PerKey:
+def _diff_via_strong(contract: Contract | None) -> PerKey:
     """From base to weak by way of strong; of equal contents there is nothing to contract."""
     if contract is None:
-        raise _refused("make", "diff(before, after), from two contents, or contract(signed), from signed rows")
+        raise _build_error("make", "diff(before, after), from two contents, or contract(signed), from signed rows")
 
-    def diff(before: Rows, after: Rows) -> Rows:
-        signed = reference.diff(Signed(), before, after)
+    def diff_key(before: Rows, after: Rows) -> Rows:
+        signed = reference.diff_contents(Signed(), before, after)
         return contract(signed) if signed else []
 
-    return diff
+    return diff_key
 
 
-def _schema(ddl: str) -> Schema:
+def _parse_delta_schema(ddl: str) -> Schema:
     try:
-        return Schema.parse(ddl)
+        return Schema.from_ddl(ddl)
     except ValueError as error:
-        raise WorkflowError([f"{caller()}: the schema of a delta: {error}"]) from error
+        raise WorkflowError([f"{find_caller()}: the schema of a delta: {error}"]) from error
 
 
-def _refused(verb: str, ways: str) -> WorkflowError:
-    return WorkflowError([f"{caller()}: a custom delta needs a way to {verb} it: give {ways}"])
+def _build_error(verb: str, ways: str) -> WorkflowError:
+    return WorkflowError([f"{find_caller()}: a custom delta needs a way to {verb} it: give {ways}"])

@@ -42,51 +42,51 @@ class _Generator(SparkGenerator):
     EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar = set()  # a WITH stays where the user wrote it
 
 
-class Verbatim(Spark):
+class VerbatimDialect(Spark):
     """Spark's dialect, reading as few functions as possible."""
 
     Parser = _Parser
     Generator = _Generator
 
 
-VERBATIM = Verbatim()
+VERBATIM = VerbatimDialect()
 
 
 _BEFORE_SETS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 
 
-class Misread(ParseError):
+class MisparsedQuery(ParseError):
     """A query that sqlglot would read as another one."""
 
 
-def parse(query: str) -> exp.Expr:
+def parse_query(query: str) -> exp.Expr:
     """The tree of a query; raises `SqlglotError` if there is none, or not the right one."""
-    _refuse_misread(VERBATIM.tokenize(query))
-    return sqlglot.parse_one(_escaped(query), dialect=VERBATIM)
+    _check_tokens(VERBATIM.tokenize(query))
+    return sqlglot.parse_one(_escape_quotes(query), dialect=VERBATIM)
 
 
-def _refuse_misread(tokens: Sequence[Token]) -> None:
+def _check_tokens(tokens: Sequence[Token]) -> None:
     for before, token in pairwise(tokens):
         if token.token_type == TokenType.PIPE_GT:  # what follows LIMIT would be done before it
-            raise Misread("the pipe syntax |> is only known in batch")
+            raise MisparsedQuery("the pipe syntax |> is only known in batch")
         if token.token_type == TokenType.GROUPING_SETS and before.token_type not in _BEFORE_SETS:
-            raise Misread("GROUP BY columns with GROUPING SETS behind them is only known in batch")
+            raise MisparsedQuery("GROUP BY columns with GROUPING SETS behind them is only known in batch")
 
 
 @lru_cache(maxsize=8192)
 def parse_expression(text: str) -> exp.Expr:
     """The tree of an expression; callers must copy it before they change it."""
-    return sqlglot.parse_one(_escaped(text), dialect=VERBATIM)
+    return sqlglot.parse_one(_escape_quotes(text), dialect=VERBATIM)
 
 
-def text_of(tree: exp.Expr) -> str:
+def to_sql(tree: exp.Expr) -> str:
     return tree.sql(dialect=VERBATIM, comments=False)
 
 
-def _escaped(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     r"""A quote doubled inside a string is one quote to Spark, but two strings to sqlglot; `\'` is one to both.
 
-    >>> print(_escaped("SELECT 'it''s', ''"))
+    >>> print(_escape_quotes("SELECT 'it''s', ''"))
     SELECT 'it\'s', ''
     """
     parts: list[str] = []

@@ -18,82 +18,82 @@ from sqlglot import exp
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import Expression
 from tidemill.algebra.operators import (
-    Apply,
-    At,
+    AggregateCall,
+    Aggregation,
     Explode,
     Filter,
-    Fold,
-    Group,
+    GroupedMap,
     Join,
     JoinKind,
-    One,
     Operator,
-    Project,
-    Ref,
+    Projection,
     Scan,
-    Top,
+    ScanMode,
+    SingleRow,
+    StepReference,
+    TopN,
     Union,
-    Window,
+    WindowFunction,
 )
-from tidemill.algebra.reference import freeze
+from tidemill.algebra.reference import to_hashable
 from tidemill.model.change import Rows
 
 Row = dict[str, Any]
-Sources = Mapping[tuple[str, At], Rows]
+Sources = Mapping[tuple[str, ScanMode], Rows]
 Steps = Mapping[str, Rows]
 
 
-def evaluate(op: Operator, sources: Sources, steps: Steps | None = None) -> Rows:
+def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None) -> Rows:
     """The operator's rows, given those of its scans and of earlier steps."""
-    below = functools.partial(evaluate, sources=sources, steps=steps)
+    below = functools.partial(evaluate_operator, sources=sources, steps=steps)
     match op:
         case Scan():
             return [{c: r[c] for c in op.columns} for r in sources[op.channel, op.at]]
-        case Ref():
+        case StepReference():
             return [{c: r[c] for c in op.columns} for r in (steps or {})[op.step]]
-        case One():
+        case SingleRow():
             return [{"_one": 0}]
-        case Project():
-            return [{i.name: value(i.value, r) for i in op.items} for r in below(op.child)]
+        case Projection():
+            return [{i.name: evaluate_expression(i.value, r) for i in op.items} for r in below(op.child)]
         case Filter():
-            return [r for r in below(op.child) if value(op.condition, r) is True]
+            return [r for r in below(op.child) if evaluate_expression(op.condition, r) is True]
         case Explode():
-            return [r | made for r in below(op.child) for made in _generated(op, r)]
+            return [r | made for r in below(op.child) for made in _generate_rows(op, r)]
         case Union():
             return [{c: r[c] for c in op.columns} for child in op.children for r in below(child)]
         case Join():
-            return _joined(op, below(op.left), below(op.right))
-        case Group():
-            return [_folded(op, rows) for rows in _groups(below(op.child), op.keys)]
-        case Window():
-            made = (row for rows in _groups(below(op.child), op.partition) for row in _windowed(op, rows))
-            return [row for row in made if op.keep is None or value(op.keep, row)]
-        case Top():
-            return _sorted(below(op.child), op.order)[op.skip : op.skip + op.limit]
-        case Apply():
+            return _join_rows(op, below(op.left), below(op.right))
+        case Aggregation():
+            return [_aggregate_group(op, rows) for rows in _group_rows(below(op.child), op.keys)]
+        case WindowFunction():
+            made = (row for rows in _group_rows(below(op.child), op.partition) for row in _compute_windows(op, rows))
+            return [row for row in made if op.keep is None or evaluate_expression(op.keep, row)]
+        case TopN():
+            return _sort_rows(below(op.child), op.order)[op.skip : op.skip + op.limit]
+        case GroupedMap():
             return [
                 {k: rows[0][k] for k in op.keys} | dict(zip(op.outputs, made, strict=True))
-                for rows in _groups(below(op.child), op.keys)
+                for rows in _group_rows(below(op.child), op.keys)
                 for made in op.function(rows)
             ]
 
 
-def _groups(rows: Rows, keys: tuple[str, ...]) -> list[Rows]:
+def _group_rows(rows: Rows, keys: tuple[str, ...]) -> list[Rows]:
     found: dict[Any, Rows] = defaultdict(list)
     for row in rows:
-        found[tuple(freeze(row[k]) for k in keys)].append(row)
+        found[tuple(to_hashable(row[k]) for k in keys)].append(row)
     return list(found.values())
 
 
-def _generated(op: Explode, row: Row) -> Rows:
-    made = value(op.generator, row)
+def _generate_rows(op: Explode, row: Row) -> Rows:
+    made = evaluate_expression(op.generator, row)
     if not made:
         return [dict.fromkeys(op.outputs)] if op.outer else []
     return [dict(zip(op.outputs, item if isinstance(item, tuple) else (item,), strict=True)) for item in made]
 
 
-def _joined(op: Join, left: Rows, right: Rows) -> Rows:
-    pairs = [(a, b) for a in left for b in right if _agree(op, a, b)]
+def _join_rows(op: Join, left: Rows, right: Rows) -> Rows:
+    pairs = [(a, b) for a in left for b in right if _is_match(op, a, b)]
     met_left, met_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
     match op.kind:
         case JoinKind.SEMI:
@@ -108,111 +108,111 @@ def _joined(op: Join, left: Rows, right: Rows) -> Rows:
     return rows
 
 
-def _agree(op: Join, a: Row, b: Row) -> bool:
+def _is_match(op: Join, a: Row, b: Row) -> bool:
     for left, right in op.keys:
-        if freeze(a[left]) != freeze(b[right]) or (a[left] is None and not op.safe):
+        if to_hashable(a[left]) != to_hashable(b[right]) or (a[left] is None and not op.safe):
             return False
-    return op.condition is None or value(op.condition, a | b) is True
+    return op.condition is None or evaluate_expression(op.condition, a | b) is True
 
 
 # -- aggregates and windows --------------------------------------------------------------------------------------
 
 
-def _folded(op: Group, rows: Rows) -> Row:
-    return {k: rows[0][k] for k in op.keys} | {f.name: _fold(f, rows) for f in op.folds}
+def _aggregate_group(op: Aggregation, rows: Rows) -> Row:
+    return {k: rows[0][k] for k in op.keys} | {f.name: _compute_aggregate(f, rows) for f in op.folds}
 
 
-def _fold(fold: Fold, rows: Rows) -> Any:
+def _compute_aggregate(fold: AggregateCall, rows: Rows) -> Any:
     if fold.function == "count" and not fold.arguments:
         return len(rows)
-    given = [tuple(value(a, r) for a in fold.arguments) for r in rows]
+    given = [tuple(evaluate_expression(a, r) for a in fold.arguments) for r in rows]
     if fold.function == "max_by":
         return max((g for g in given if g[1] is not None), key=lambda g: g[1], default=(None,))[0]
     return _FOLDS[fold.function]([g[0] for g in given if all(v is not None for v in g)])
 
 
-def _or_null(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def _null_if_empty(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return lambda values: function(values) if values else None
 
 
 _FOLDS: dict[str, Callable[[list[Any]], Any]] = {
     "count": len,
-    "sum": _or_null(lambda values: functools.reduce(operator.add, values)),
-    "avg": _or_null(lambda values: float(sum(values)) / len(values)),
-    "min": _or_null(min),
-    "max": _or_null(max),
-    "bool_and": _or_null(all),
-    "bool_or": _or_null(any),
-    "any_value": _or_null(lambda values: values[0]),
-    "median": _or_null(lambda values: float(statistics.median(values))),
+    "sum": _null_if_empty(lambda values: functools.reduce(operator.add, values)),
+    "avg": _null_if_empty(lambda values: float(sum(values)) / len(values)),
+    "min": _null_if_empty(min),
+    "max": _null_if_empty(max),
+    "bool_and": _null_if_empty(all),
+    "bool_or": _null_if_empty(any),
+    "any_value": _null_if_empty(lambda values: values[0]),
+    "median": _null_if_empty(lambda values: float(statistics.median(values))),
 }
 
 
-def _windowed(op: Window, rows: Rows) -> Rows:
+def _compute_windows(op: WindowFunction, rows: Rows) -> Rows:
     made: list[Row] = [dict(r) for r in rows]
     for item in op.items:
         tree = parse_expression(item.value.text)
         assert isinstance(tree, exp.Window), "the reference knows bare window functions only"
         order = tree.args.get("order")
         by = tuple(Expression(o.sql("spark"), frozenset()) for o in order.expressions) if order else ()
-        ordered = _sorted(made, by)
+        ordered = _sort_rows(made, by)
         for position, row in enumerate(ordered):
-            row[item.name] = _windowed_value(tree.this, ordered, position, by)
+            row[item.name] = _compute_window_value(tree.this, ordered, position, by)
     return made
 
 
-def _windowed_value(call: exp.Expr, rows: Rows, position: int, by: tuple[Expression, ...]) -> Any:
+def _compute_window_value(call: exp.Expr, rows: Rows, position: int, by: tuple[Expression, ...]) -> Any:
     if isinstance(call, exp.Sum | exp.Count):  # running, peers included
-        peers = [r for r in rows if not by or _order_key(r, by) <= _order_key(rows[position], by)]
+        peers = [r for r in rows if not by or _build_order_key(r, by) <= _build_order_key(rows[position], by)]
         if isinstance(call.this, exp.Star):
             return len(peers)
-        values = [v for v in (_value(call.this, r) for r in peers) if v is not None]
+        values = [v for v in (_evaluate_tree(call.this, r) for r in peers) if v is not None]
         return len(values) if isinstance(call, exp.Count) else (sum(values) if values else None)
     name = call.name.lower() or call.key
-    before = [r for r in rows if _order_key(r, by) < _order_key(rows[position], by)]
+    before = [r for r in rows if _build_order_key(r, by) < _build_order_key(rows[position], by)]
     ranks = {"row_number": position + 1, "rank": len(before) + 1, "rownumber": position + 1}
     return ranks[name]
 
 
-def _sorted(rows: Rows, order: tuple[Expression, ...]) -> Rows:
-    return sorted(rows, key=lambda r: _order_key(r, order))
+def _sort_rows(rows: Rows, order: tuple[Expression, ...]) -> Rows:
+    return sorted(rows, key=lambda r: _build_order_key(r, order))
 
 
-class _Reversed:
+class _DescendingKey:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def __lt__(self, other: _Reversed) -> bool:
+    def __lt__(self, other: _DescendingKey) -> bool:
         return bool(other.inner < self.inner)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.inner == other.inner)
+        return isinstance(other, _DescendingKey) and bool(self.inner == other.inner)
 
-    def __le__(self, other: _Reversed) -> bool:
+    def __le__(self, other: _DescendingKey) -> bool:
         return self < other or self == other
 
 
-def _order_key(row: Row, order: tuple[Expression, ...]) -> tuple[Any, ...]:
+def _build_order_key(row: Row, order: tuple[Expression, ...]) -> tuple[Any, ...]:
     """NULL sorts first ascending and last descending, as in Spark."""
     keys = []
     for item in order:
         text = item.text
         down = text.upper().endswith(" DESC")
         tree = parse_expression(text[:-5] if down else text.removesuffix(" ASC"))
-        found = _value(tree, row)
+        found = _evaluate_tree(tree, row)
         key = (found is not None, 0 if found is None else found)
-        keys.append(_Reversed(key) if down else key)
+        keys.append(_DescendingKey(key) if down else key)
     return tuple(keys)
 
 
 # -- expressions -------------------------------------------------------------------------------------------------
 
 
-def value(expression: Expression, row: Row) -> Any:
-    return _value(parse_expression(expression.text), row)
+def evaluate_expression(expression: Expression, row: Row) -> Any:
+    return _evaluate_tree(parse_expression(expression.text), row)
 
 
-def _value(tree: exp.Expr, row: Row) -> Any:
+def _evaluate_tree(tree: exp.Expr, row: Row) -> Any:
     match tree:
         case exp.Column():
             return row[tree.name] if not tree.table else (row[tree.table] or {}).get(tree.name)
@@ -223,66 +223,66 @@ def _value(tree: exp.Expr, row: Row) -> Any:
         case exp.Null():
             return None
         case exp.Paren() | exp.Alias():
-            return _value(tree.this, row)
+            return _evaluate_tree(tree.this, row)
         case exp.And() | exp.Or():
-            return _logic(tree, row)
+            return _evaluate_logic(tree, row)
         case exp.Not():
-            inner = _value(tree.this, row)
+            inner = _evaluate_tree(tree.this, row)
             return None if inner is None else not inner
         case exp.Is():
-            return (_value(tree.this, row) is None) == isinstance(tree.expression, exp.Null)
+            return (_evaluate_tree(tree.this, row) is None) == isinstance(tree.expression, exp.Null)
         case exp.NullSafeEQ():
-            return freeze(_value(tree.this, row)) == freeze(_value(tree.expression, row))
+            return to_hashable(_evaluate_tree(tree.this, row)) == to_hashable(_evaluate_tree(tree.expression, row))
         case exp.Case():
-            return _case(tree, row)
+            return _evaluate_case(tree, row)
         case exp.If():
-            chosen = tree.args["true"] if _value(tree.this, row) is True else tree.args.get("false")
-            return None if chosen is None else _value(chosen, row)
+            chosen = tree.args["true"] if _evaluate_tree(tree.this, row) is True else tree.args.get("false")
+            return None if chosen is None else _evaluate_tree(chosen, row)
         case exp.Coalesce():
-            given = (_value(a, row) for a in [tree.this, *tree.expressions])
+            given = (_evaluate_tree(a, row) for a in [tree.this, *tree.expressions])
             return next((v for v in given if v is not None), None)
         case exp.Cast():
-            return _cast(_value(tree.this, row), tree.to)
+            return _cast_value(_evaluate_tree(tree.this, row), tree.to)
         case exp.In():
-            return _in(tree, row)
+            return _evaluate_in(tree, row)
         case exp.Explode():
-            return _value(tree.this, row)
+            return _evaluate_tree(tree.this, row)
         case exp.Neg():
-            inner = _value(tree.this, row)
+            inner = _evaluate_tree(tree.this, row)
             return None if inner is None else -inner
         case exp.Array():
-            return [_value(a, row) for a in tree.expressions]
+            return [_evaluate_tree(a, row) for a in tree.expressions]
         case exp.Anonymous():
-            return _call(tree.name.lower(), [_value(a, row) for a in tree.expressions], tree)
+            return _call_function(tree.name.lower(), [_evaluate_tree(a, row) for a in tree.expressions], tree)
         case exp.Binary():
-            return _binary(tree, row)
+            return _evaluate_binary(tree, row)
     raise NotImplementedError(f"the reference evaluator does not know {tree.sql('spark')}")
 
 
-def _logic(tree: exp.And | exp.Or, row: Row) -> bool | None:
-    sides = [_value(tree.this, row), _value(tree.expression, row)]
+def _evaluate_logic(tree: exp.And | exp.Or, row: Row) -> bool | None:
+    sides = [_evaluate_tree(tree.this, row), _evaluate_tree(tree.expression, row)]
     decisive = isinstance(tree, exp.Or)
     if decisive in sides:
         return decisive
     return None if None in sides else not decisive
 
 
-def _case(tree: exp.Case, row: Row) -> Any:
+def _evaluate_case(tree: exp.Case, row: Row) -> Any:
     for branch in tree.args["ifs"]:
-        if _value(branch.this, row) is True:
-            return _value(branch.args["true"], row)
+        if _evaluate_tree(branch.this, row) is True:
+            return _evaluate_tree(branch.args["true"], row)
     default = tree.args.get("default")
-    return None if default is None else _value(default, row)
+    return None if default is None else _evaluate_tree(default, row)
 
 
-def _in(tree: exp.In, row: Row) -> bool | None:
-    found, options = _value(tree.this, row), [_value(o, row) for o in tree.expressions]
+def _evaluate_in(tree: exp.In, row: Row) -> bool | None:
+    found, options = _evaluate_tree(tree.this, row), [_evaluate_tree(o, row) for o in tree.expressions]
     if found is None:
         return None
     return True if found in options else (None if None in options else False)
 
 
-def _cast(given: Any, to: exp.DataType) -> Any:
+def _cast_value(given: Any, to: exp.DataType) -> Any:
     if given is None:
         return None
     match to.this:
@@ -297,7 +297,7 @@ def _cast(given: Any, to: exp.DataType) -> Any:
     return given
 
 
-def _call(name: str, given: list[Any], tree: exp.Anonymous) -> Any:
+def _call_function(name: str, given: list[Any], tree: exp.Anonymous) -> Any:
     match name:
         case "least" | "greatest":
             values = [v for v in given if v is not None]
@@ -317,8 +317,8 @@ _BINARY: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Mul: operator.mul,
     exp.Div: lambda a, b: a / b,
     exp.Mod: lambda a, b: a % b,
-    exp.EQ: lambda a, b: freeze(a) == freeze(b),
-    exp.NEQ: lambda a, b: freeze(a) != freeze(b),
+    exp.EQ: lambda a, b: to_hashable(a) == to_hashable(b),
+    exp.NEQ: lambda a, b: to_hashable(a) != to_hashable(b),
     exp.LT: operator.lt,
     exp.LTE: operator.le,
     exp.GT: operator.gt,
@@ -326,6 +326,6 @@ _BINARY: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
 }
 
 
-def _binary(tree: exp.Binary, row: Row) -> Any:
-    left, right = _value(tree.this, row), _value(tree.expression, row)
+def _evaluate_binary(tree: exp.Binary, row: Row) -> Any:
+    left, right = _evaluate_tree(tree.this, row), _evaluate_tree(tree.expression, row)
     return None if left is None or right is None else _BINARY[type(tree)](left, right)

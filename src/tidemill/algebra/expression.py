@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from tidemill.algebra.dialect import parse_expression, text_of
+from tidemill.algebra.dialect import parse_expression, to_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Expression:
     columns: frozenset[str] = field(compare=False)
 
     @property
-    def column(self) -> str | None:
+    def column_name(self) -> str | None:
         """The column this is, if it is nothing but a column."""
         only = next(iter(self.columns)) if len(self.columns) == 1 else None
-        return only if only is not None and self.text == quoted(only) else None
+        return only if only is not None and self.text == quote_name(only) else None
 
-    def renamed(self, names: Mapping[str, str]) -> Expression:
+    def rename_columns(self, names: Mapping[str, str]) -> Expression:
         """The same expression over other column names."""
         if not self.columns & names.keys():
             return self
@@ -36,37 +36,37 @@ class Expression:
         for column in list(tree.find_all(exp.Column)):
             if column.name in names:
                 column.this.set("this", names[column.name])
-        return from_tree(tree)
+        return expression_from_tree(tree)
 
     def __str__(self) -> str:
         return self.text
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def column(name: str) -> Expression:
-    return Expression(quoted(name), frozenset([name]))
+def build_column(name: str) -> Expression:
+    return Expression(quote_name(name), frozenset([name]))
 
 
-def literal(text: str) -> Expression:
+def build_literal(text: str) -> Expression:
     return Expression(text, frozenset())
 
 
-def from_tree(tree: exp.Expr) -> Expression:
+def expression_from_tree(tree: exp.Expr) -> Expression:
     """An expression whose columns are single names already."""
     names = frozenset(c.name for c in tree.find_all(exp.Column))
     for found in tree.find_all(exp.Column):
         found.this.set("quoted", True)
-    return Expression(text_of(tree), names)
+    return Expression(to_sql(tree), names)
 
 
 @lru_cache(maxsize=4096)
-def expression(text: str) -> Expression:
+def to_expression(text: str) -> Expression:
     """Read an expression over plain column names.
 
-    >>> sorted(expression("a + coalesce(`b.c`, 0)").columns)
+    >>> sorted(to_expression("a + coalesce(`b.c`, 0)").columns)
     ['a', 'b.c']
     """
-    return from_tree(parse_expression(text).copy())
+    return expression_from_tree(parse_expression(text).copy())

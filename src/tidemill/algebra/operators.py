@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tidemill.algebra.expression import Expression, column, expression
+from tidemill.algebra.expression import Expression, build_column, to_expression
 
 
-class At(StrEnum):
+class ScanMode(StrEnum):
     """Which rows of a channel a scan gives."""
 
     NEW = "new"  # its content now
@@ -36,15 +36,15 @@ class JoinKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedExpression:
     """An expression and the column it makes."""
 
     name: str
     value: Expression
 
     @property
-    def plain(self) -> bool:
-        return self.value.column is not None
+    def is_column(self) -> bool:
+        return self.value.column_name is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,20 @@ class Scan:
 
     channel: str
     columns: tuple[str, ...]
-    at: At = At.NEW
+    at: ScanMode = ScanMode.NEW
     keys: tuple[str, ...] = field(default=(), compare=False)  # of a keyed channel
     append: bool = field(default=False, compare=False)  # rows are only ever added
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class SingleRow:
     """A single row with the column `_one`, which is 0."""
 
     columns: tuple[str, ...] = field(default=("_one",), init=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class StepReference:
     """The rows of an earlier step of the same program."""
 
     step: str
@@ -74,11 +74,11 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class Projection:
     """Expressions of each row: map and project."""
 
     child: Operator
-    items: tuple[Named, ...]
+    items: tuple[NamedExpression, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class AggregateCall:
     """One aggregated column: a function of the group's rows; `count` of no arguments counts rows."""
 
     name: str
@@ -161,12 +161,12 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Aggregation:
     """One row a group of rows that agree on the keys, NULL agreeing with NULL; at least one key. No folds: distinct."""
 
     child: Operator
     keys: tuple[str, ...]
-    folds: tuple[Fold, ...] = ()
+    folds: tuple[AggregateCall, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -174,12 +174,12 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowFunction:
     """Each row with columns that depend on the rows of its partition. No partition columns: on all rows."""
 
     child: Operator
     partition: tuple[str, ...]
-    items: tuple[Named, ...]  # Spark window expressions, with their OVER clause
+    items: tuple[NamedExpression, ...]  # Spark window expressions, with their OVER clause
     keep: Expression | None = None  # only the rows for which this holds: no others are part of its state
 
     @property
@@ -188,7 +188,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class TopN:
     """The first rows in an order, `skip` left out."""
 
     child: Operator
@@ -202,7 +202,7 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class GroupedMap:
     """A user's function of each group's rows, as pandas frames; the keys stay in front of what it returns."""
 
     child: Operator
@@ -217,12 +217,25 @@ class Apply:
         return (*self.keys, *self.outputs)
 
 
-Operator = Scan | One | Ref | Project | Filter | Explode | Union | Join | Group | Window | Top | Apply
+Operator = (
+    Scan
+    | SingleRow
+    | StepReference
+    | Projection
+    | Filter
+    | Explode
+    | Union
+    | Join
+    | Aggregation
+    | WindowFunction
+    | TopN
+    | GroupedMap
+)
 
 
-def children(op: Operator) -> tuple[Operator, ...]:
+def list_children(op: Operator) -> tuple[Operator, ...]:
     match op:
-        case Scan() | One() | Ref():
+        case Scan() | SingleRow() | StepReference():
             return ()
         case Union():
             return op.children
@@ -232,10 +245,10 @@ def children(op: Operator) -> tuple[Operator, ...]:
             return (op.child,)
 
 
-def rebuilt(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
+def map_children(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
     """The same operator over what `of` makes of its children."""
     match op:
-        case Scan() | One() | Ref():
+        case Scan() | SingleRow() | StepReference():
             return op
         case Union():
             return Union(tuple(of(c) for c in op.children))
@@ -245,39 +258,39 @@ def rebuilt(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
             return replace(op, child=of(op.child))
 
 
-def walk(op: Operator) -> Iterator[Operator]:
+def walk_operators(op: Operator) -> Iterator[Operator]:
     """The operator and all below it, inputs first."""
-    for child in children(op):
-        yield from walk(child)
+    for child in list_children(op):
+        yield from walk_operators(child)
     yield op
 
 
-def scans(op: Operator) -> list[Scan]:
+def list_scans(op: Operator) -> list[Scan]:
     """The scans of a tree, each once, in order."""
-    return list(dict.fromkeys(o for o in walk(op) if isinstance(o, Scan)))
+    return list(dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Scan)))
 
 
-def select(child: Operator, names: tuple[str, ...] | list[str]) -> Project:
+def select_columns(child: Operator, names: tuple[str, ...] | list[str]) -> Projection:
     """Only these columns."""
-    return Project(child, tuple(Named(n, column(n)) for n in names))
+    return Projection(child, tuple(NamedExpression(n, build_column(n)) for n in names))
 
 
-def rename(child: Operator, names: dict[str, str]) -> Project:
+def rename_columns(child: Operator, names: dict[str, str]) -> Projection:
     """Only these columns, under new names: old name to new."""
-    return Project(child, tuple(Named(new, column(old)) for old, new in names.items()))
+    return Projection(child, tuple(NamedExpression(new, build_column(old)) for old, new in names.items()))
 
 
-def extend(child: Operator, *items: Named) -> Project:
+def add_columns(child: Operator, *items: NamedExpression) -> Projection:
     """All columns and some more; an item of an existing name takes its place."""
     made = {i.name: i for i in items}
-    kept = tuple(made.pop(c, Named(c, column(c))) for c in child.columns)
-    return Project(child, (*kept, *made.values()))
+    kept = tuple(made.pop(c, NamedExpression(c, build_column(c))) for c in child.columns)
+    return Projection(child, (*kept, *made.values()))
 
 
-def distinct(child: Operator, names: tuple[str, ...] | None = None) -> Group:
-    return Group(child, child.columns if names is None else names)
+def select_distinct(child: Operator, names: tuple[str, ...] | None = None) -> Aggregation:
+    return Aggregation(child, child.columns if names is None else names)
 
 
-def repeated(child: Operator, times: str, name: str) -> Explode:
+def repeat_rows(child: Operator, times: str, name: str) -> Explode:
     """Each row so many times, with a column that says nothing."""
-    return Explode(child, expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))"), (name,))
+    return Explode(child, to_expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))"), (name,))

@@ -3,99 +3,99 @@
 from __future__ import annotations
 
 from tidemill.algebra.operators import (
-    Apply,
+    Aggregation,
     Explode,
     Filter,
-    Group,
+    GroupedMap,
     Join,
     JoinKind,
-    One,
     Operator,
-    Project,
-    Ref,
+    Projection,
     Scan,
-    Top,
+    SingleRow,
+    StepReference,
+    TopN,
     Union,
-    Window,
-    children,
-    walk,
+    WindowFunction,
+    list_children,
+    walk_operators,
 )
 
 Key = tuple[str, ...]
 
 
-def keys_of(op: Operator) -> tuple[Key, ...]:
+def find_keys(op: Operator) -> tuple[Key, ...]:
     """Sets of columns of which no two rows have the same values, NULLs included; the simplest first."""
     match op:
         case Scan():
             return (op.keys,) if op.keys else ()
-        case One():
+        case SingleRow():
             return ((),)
-        case Project():
-            names = {i.value.column: i.name for i in reversed(op.items) if i.plain}
-            kept = [k for k in keys_of(op.child) if all(c in names for c in k)]
+        case Projection():
+            names = {i.value.column_name: i.name for i in reversed(op.items) if i.is_column}
+            kept = [k for k in find_keys(op.child) if all(c in names for c in k)]
             return tuple(tuple(names[c] for c in k) for k in kept)
-        case Filter() | Window() | Top():
-            return keys_of(op.child)
-        case Group():
+        case Filter() | WindowFunction() | TopN():
+            return find_keys(op.child)
+        case Aggregation():
             return (op.keys,)
         case Join():
-            return _join_keys(op)
-        case Apply() | Union() | Explode() | Ref():
+            return _find_join_keys(op)
+        case GroupedMap() | Union() | Explode() | StepReference():
             return ()
 
 
-def unique_on(op: Operator, names: Key) -> bool:
+def is_unique_on(op: Operator, names: Key) -> bool:
     """Can no two rows agree on these columns?"""
-    return any(set(key) <= set(names) for key in keys_of(op))
+    return any(set(key) <= set(names) for key in find_keys(op))
 
 
-def _join_keys(op: Join) -> tuple[Key, ...]:
-    left, right = keys_of(op.left), keys_of(op.right)
+def _find_join_keys(op: Join) -> tuple[Key, ...]:
+    left, right = find_keys(op.left), find_keys(op.right)
     if op.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return left
     found: list[Key] = []
-    if op.kind in (JoinKind.INNER, JoinKind.LEFT) and unique_on(op.right, op.right_keys):
+    if op.kind in (JoinKind.INNER, JoinKind.LEFT) and is_unique_on(op.right, op.right_keys):
         found += left
-    if op.kind in (JoinKind.INNER, JoinKind.RIGHT) and unique_on(op.left, op.left_keys):
+    if op.kind in (JoinKind.INNER, JoinKind.RIGHT) and is_unique_on(op.left, op.left_keys):
         found += right
     if op.kind is JoinKind.FULL:  # a row of either side alone may be NULL throughout the other's key
         return ()
     return tuple(found) or tuple((*a, *b) for a in left for b in right)
 
 
-def grows(op: Operator) -> bool:
+def is_append_only(op: Operator) -> bool:
     """Is a row, once there, there for good? True of append channels and of what only adds to them."""
     match op:
         case Scan():
             return op.append
-        case One():
+        case SingleRow():
             return True
-        case Project() | Filter() | Explode():
-            return grows(op.child)
+        case Projection() | Filter() | Explode():
+            return is_append_only(op.child)
         case Union():
-            return all(map(grows, op.children))
+            return all(map(is_append_only, op.children))
         case Join(kind=JoinKind.INNER | JoinKind.SEMI):
-            return grows(op.left) and grows(op.right)
-        case Group():
-            return not op.folds and grows(op.child)
+            return is_append_only(op.left) and is_append_only(op.right)
+        case Aggregation():
+            return not op.folds and is_append_only(op.child)
         case _:
             return False
 
 
 def find_stray_column(op: Operator) -> str | None:
     """A column that some operator of a tree uses although nothing below makes it; None in a sound tree."""
-    for each in walk(op):
-        there = {c for child in children(each) for c in child.columns}
-        stray = sorted(_columns_used(each) - there)
+    for each in walk_operators(op):
+        there = {c for child in list_children(each) for c in child.columns}
+        stray = sorted(_list_used_columns(each) - there)
         if stray:
             return stray[0]
     return None
 
 
-def _columns_used(op: Operator) -> set[str]:
+def _list_used_columns(op: Operator) -> set[str]:
     match op:
-        case Project():
+        case Projection():
             return {c for item in op.items for c in item.value.columns}
         case Filter():
             return set(op.condition.columns)
@@ -103,13 +103,13 @@ def _columns_used(op: Operator) -> set[str]:
             return set(op.generator.columns)
         case Join():
             return {*op.left_keys, *op.right_keys, *(op.condition.columns if op.condition else ())}
-        case Group():
+        case Aggregation():
             return {*op.keys, *(c for fold in op.folds for value in fold.arguments for c in value.columns)}
-        case Window():
+        case WindowFunction():
             return {*op.partition, *(c for item in op.items for c in item.value.columns)}
-        case Top():
+        case TopN():
             return {c for key in op.order for c in key.columns}
-        case Apply():
+        case GroupedMap():
             return set(op.keys)
-        case Scan() | One() | Ref() | Union():
+        case Scan() | SingleRow() | StepReference() | Union():
             return set()

@@ -9,96 +9,100 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from tidemill.algebra.expression import Expression, expression
+from tidemill.algebra.expression import Expression, to_expression
 from tidemill.algebra.operators import (
+    Aggregation,
     Explode,
     Filter,
-    Group,
     Join,
     JoinKind,
     Operator,
-    Project,
-    Ref,
+    Projection,
     Scan,
-    Top,
+    StepReference,
+    TopN,
     Union,
-    Window,
-    rebuilt,
-    select,
-    walk,
+    WindowFunction,
+    map_children,
+    select_columns,
+    walk_operators,
 )
-from tidemill.algebra.program import Output, Program
+from tidemill.algebra.program import Program, ProgramOutput
 
 
-def pruned(program: Program) -> Program:
+def prune_program(program: Program) -> Program:
     """The program over as few columns as it needs, of channels and of its own steps."""
-    outputs = tuple(Output(o.channel, o.rows and with_needed_columns(o.rows), o.updates) for o in program.outputs)
+    outputs = tuple(ProgramOutput(o.channel, o.rows and prune_operator(o.rows), o.updates) for o in program.outputs)
     asked: dict[str, set[str]] = defaultdict(set)
     for output in outputs:
-        _ask(output.rows, asked)
+        _collect_references(output.rows, asked)
     steps = {}
     for name, op in reversed(list(program.steps.items())):
-        steps[name] = _of(op, asked[name])
-        _ask(steps[name], asked)
+        steps[name] = _prune_columns(op, asked[name])
+        _collect_references(steps[name], asked)
     return Program({name: steps[name] for name in program.steps}, outputs)
 
 
-def _ask(op: Operator | None, asked: dict[str, set[str]]) -> None:
-    for part in walk(op) if op else ():
-        if isinstance(part, Ref):
+def _collect_references(op: Operator | None, asked: dict[str, set[str]]) -> None:
+    for part in walk_operators(op) if op else ():
+        if isinstance(part, StepReference):
             asked[part.step].update(part.columns)
 
 
-def with_needed_columns(op: Operator) -> Operator:
+def prune_operator(op: Operator) -> Operator:
     """The operator with all its columns, over as few as it needs."""
-    return _of(op, op.columns)
+    return _prune_columns(op, op.columns)
 
 
-def _of(op: Operator, names: Collection[str]) -> Operator:
+def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
     """The operator with at least these of its columns, in the same order; it keeps at least one."""
     match op:
-        case Scan() | Ref():
-            return replace(op, columns=_among(op.columns, names))
-        case Project():
-            kept = _among(op.columns, names)
+        case Scan() | StepReference():
+            return replace(op, columns=_pick_names(op.columns, names))
+        case Projection():
+            kept = _pick_names(op.columns, names)
             items = tuple(i for i in op.items if i.name in kept)
-            return Project(_of(op.child, _read(i.value for i in items)), items)
+            return Projection(_prune_columns(op.child, _list_columns_read(i.value for i in items)), items)
         case Filter():
-            return replace(op, child=_of(op.child, {*names, *op.condition.columns}))
+            return replace(op, child=_prune_columns(op.child, {*names, *op.condition.columns}))
         case Explode():
-            return replace(op, child=_of(op.child, {*names, *op.generator.columns}))
+            return replace(op, child=_prune_columns(op.child, {*names, *op.generator.columns}))
         case Union():
-            kept = _among(op.columns, names)
-            return Union(tuple(_exactly(_of(child, kept), kept) for child in op.children))
+            kept = _pick_names(op.columns, names)
+            return Union(tuple(_select_exactly(_prune_columns(child, kept), kept) for child in op.children))
         case Join():
-            return _join(op, names)
-        case Group():
+            return _prune_join(op, names)
+        case Aggregation():
             folds = tuple(f for f in op.folds if f.name in names)
-            calls = (expression(f.text) for f in folds if f.text)
-            needed = {*op.keys, *_read(a for f in folds for a in f.arguments), *_read(calls)}
-            return Group(_of(op.child, needed), op.keys, folds)
-        case Top():
-            return replace(op, child=_of(op.child, {*names, *_read(op.order)}))
-        case Window():
+            calls = (to_expression(f.text) for f in folds if f.text)
+            needed = {*op.keys, *_list_columns_read(a for f in folds for a in f.arguments), *_list_columns_read(calls)}
+            return Aggregation(_prune_columns(op.child, needed), op.keys, folds)
+        case TopN():
+            return replace(op, child=_prune_columns(op.child, {*names, *_list_columns_read(op.order)}))
+        case WindowFunction():
             values = [*(i.value for i in op.items), *([] if op.keep is None else [op.keep])]
-            needed = {*names, *op.partition, *_read(values)}
-            return replace(op, child=_of(op.child, needed))
-    return rebuilt(op, with_needed_columns)
+            needed = {*names, *op.partition, *_list_columns_read(values)}
+            return replace(op, child=_prune_columns(op.child, needed))
+    return map_children(op, prune_operator)
 
 
-def _join(op: Join, names: Collection[str]) -> Join:
+def _prune_join(op: Join, names: Collection[str]) -> Join:
     asked = {*names, *(op.condition.columns if op.condition is not None else ())}
     theirs = asked if op.kind not in (JoinKind.SEMI, JoinKind.ANTI) else asked - {*op.left.columns}
-    return replace(op, left=_of(op.left, {*asked, *op.left_keys}), right=_of(op.right, {*theirs, *op.right_keys}))
+    return replace(
+        op,
+        left=_prune_columns(op.left, {*asked, *op.left_keys}),
+        right=_prune_columns(op.right, {*theirs, *op.right_keys}),
+    )
 
 
-def _among(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, ...]:
+def _pick_names(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, ...]:
     return tuple(c for c in columns if c in names) or columns[:1]
 
 
-def _exactly(op: Operator, names: tuple[str, ...]) -> Operator:
-    return op if op.columns == names else select(op, names)
+def _select_exactly(op: Operator, names: tuple[str, ...]) -> Operator:
+    return op if op.columns == names else select_columns(op, names)
 
 
-def _read(values: Iterable[Expression]) -> set[str]:
+def _list_columns_read(values: Iterable[Expression]) -> set[str]:
     return {name for value in values for name in value.columns}

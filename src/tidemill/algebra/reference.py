@@ -31,191 +31,196 @@ Amounts = tuple[bool, Row | None]
 """What an increment delta says of one key: whether to forget the old row, and what to add, if anything."""
 
 
-def merge(updates: Updates, base: Rows, delta: Rows) -> Rows:
+def merge_rows(updates: Updates, base: Rows, delta: Rows) -> Rows:
     """The content after applying `delta` to `base`."""
     match updates:
         case Append():
             return base + delta
         case Signed():
-            return _expand(_plus_counts(_counts(base), _counts(delta)), base + delta)
+            return _expand_counts(_add_counts(_count_rows(base), _count_rows(delta)), base + delta)
         case Upsert():
-            rows = _by_key(updates.key, base) | _by_key(updates.key, delta)
-            return [_content(r) for r in rows.values() if not r.get(DELETED)]
+            rows = _index_by_key(updates.key, base) | _index_by_key(updates.key, delta)
+            return [_drop_reserved(r) for r in rows.values() if not r.get(DELETED)]
         case Increment():
             return _merge_increments(updates, base, delta)
         case Patch():
-            kept = [r for row in base if (r := _patched(updates, row, delta)) is not None]
-            return merge(Upsert(updates.key), kept, _upserts(delta))
+            kept = [r for row in base if (r := _apply_patches(updates, row, delta)) is not None]
+            return merge_rows(Upsert(updates.key), kept, _select_upserts(delta))
         case Custom():
-            return per_key(updates.key, updates.merge, base, delta)
+            return apply_per_key(updates.key, updates.merge, base, delta)
 
 
-def chain(updates: Updates, first: Rows, second: Rows) -> Rows:
+def chain_deltas(updates: Updates, first: Rows, second: Rows) -> Rows:
     """The one delta that does what `first` and then `second` do."""
     match updates:
         case Append():
             return first + second
         case Signed():
-            return _signed(_plus_counts(_counts(first), _counts(second)), first + second)
+            return _to_signed_rows(_add_counts(_count_rows(first), _count_rows(second)), first + second)
         case Upsert():
-            return list((_by_key(updates.key, first) | _by_key(updates.key, second)).values())
+            return list((_index_by_key(updates.key, first) | _index_by_key(updates.key, second)).values())
         case Increment():
             return _chain_increments(updates, first, second)
         case Patch():
             return _chain_patches(updates, first, second)
         case Custom():
-            return per_key(updates.key, updates.chain, first, second)
+            return apply_per_key(updates.key, updates.chain, first, second)
 
 
-def diff(updates: Updates, before: Rows, after: Rows) -> Rows:
+def diff_contents(updates: Updates, before: Rows, after: Rows) -> Rows:
     """The delta that turns `before` into `after`."""
     match updates:
         case Append():
-            return _expand(_plus_counts(_counts(after), _counts(before), -1), after)
+            return _expand_counts(_add_counts(_count_rows(after), _count_rows(before), -1), after)
         case Signed():
-            return _signed(_plus_counts(_counts(after), _counts(before), -1), before + after)
+            return _to_signed_rows(_add_counts(_count_rows(after), _count_rows(before), -1), before + after)
         case Upsert() | Increment():
             return _diff_by_key(updates, before, after)
         case Patch():
             return [r | {PATCH: False} for r in _diff_by_key(Upsert(updates.key), before, after)]
         case Custom():
-            return per_key(updates.key, updates.diff, before, after)
+            return apply_per_key(updates.key, updates.diff, before, after)
 
 
-def same(left: Iterable[Row], right: Iterable[Row]) -> bool:
+def is_same_bag(left: Iterable[Row], right: Iterable[Row]) -> bool:
     """Are these the same bag of rows?"""
-    return Counter(map(freeze, left)) == Counter(map(freeze, right))
+    return Counter(map(to_hashable, left)) == Counter(map(to_hashable, right))
 
 
-def _counts(rows: Rows) -> Counts:
+def _count_rows(rows: Rows) -> Counts:
     counts: Counts = {}
     for row in rows:
-        at = freeze(_content(row))
+        at = to_hashable(_drop_reserved(row))
         counts[at] = counts.get(at, 0) + row.get(COUNT, 1)
     return counts
 
 
-def _plus_counts(left: Counts, right: Counts, sign: int = 1) -> Counts:
+def _add_counts(left: Counts, right: Counts, sign: int = 1) -> Counts:
     return {k: left.get(k, 0) + sign * right.get(k, 0) for k in left.keys() | right.keys()}
 
 
-def _expand(counts: Counts, rows: Rows) -> Rows:
+def _expand_counts(counts: Counts, rows: Rows) -> Rows:
     if any(n < 0 for n in counts.values()):
         raise ValueError("more of a row is taken away than was there")
-    seen = {freeze(_content(r)): _content(r) for r in rows}
+    seen = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
     return [dict(seen[k]) for k, n in counts.items() for _ in range(n)]
 
 
-def _signed(counts: Counts, rows: Rows) -> Rows:
-    seen = {freeze(_content(r)): _content(r) for r in rows}
+def _to_signed_rows(counts: Counts, rows: Rows) -> Rows:
+    seen = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
     return [seen[k] | {COUNT: n} for k, n in counts.items() if n]
 
 
 def _merge_increments(updates: Increment, base: Rows, delta: Rows) -> Rows:
-    content: dict[Key, Row | None] = dict(_by_key(updates.key, base))
-    for key, (forget, amounts) in _amounts(updates, delta).items():
+    content: dict[Key, Row | None] = dict(_index_by_key(updates.key, base))
+    for key, (forget, amounts) in _parse_amounts(updates, delta).items():
         old = None if forget else content.get(key)
-        content[key] = _plus(updates, old, amounts)
-    return [_content(r) for r in content.values() if r is not None]
+        content[key] = _add_amounts(updates, old, amounts)
+    return [_drop_reserved(r) for r in content.values() if r is not None]
 
 
 def _chain_increments(updates: Increment, first: Rows, second: Rows) -> Rows:
-    chained = _amounts(updates, first)
-    for key, (forget, amounts) in _amounts(updates, second).items():
+    chained = _parse_amounts(updates, first)
+    for key, (forget, amounts) in _parse_amounts(updates, second).items():
         before = (True, None) if forget else chained.get(key, (False, None))
-        chained[key] = (before[0], _plus(updates, before[1], amounts))
-    names = _by_key(updates.key, first + second)
-    return [_amount_row(updates, names[k], forget, row) for k, (forget, row) in chained.items()]
+        chained[key] = (before[0], _add_amounts(updates, before[1], amounts))
+    names = _index_by_key(updates.key, first + second)
+    return [_build_amount_row(updates, names[k], forget, row) for k, (forget, row) in chained.items()]
 
 
-def _amounts(updates: Increment, delta: Rows) -> dict[Key, Amounts]:
+def _parse_amounts(updates: Increment, delta: Rows) -> dict[Key, Amounts]:
     """Per key: forget first? and then which amounts, None where the row only forgets."""
-    pure = {k: all(r[c] is None for c in updates.columns) for k, r in _by_key(updates.key, delta).items()}
-    return {k: (bool(r.get(DELETED)), None if pure[k] else _content(r)) for k, r in _by_key(updates.key, delta).items()}
+    pure = {k: all(r[c] is None for c in updates.columns) for k, r in _index_by_key(updates.key, delta).items()}
+    return {
+        k: (bool(r.get(DELETED)), None if pure[k] else _drop_reserved(r))
+        for k, r in _index_by_key(updates.key, delta).items()
+    }
 
 
-def _plus(updates: Increment, old: Row | None, amounts: Row | None) -> Row | None:
+def _add_amounts(updates: Increment, old: Row | None, amounts: Row | None) -> Row | None:
     if old is None or amounts is None:
         return old if amounts is None else amounts
     return old | {c: old[c] + amounts[c] for c in updates.columns}
 
 
-def _amount_row(updates: Increment, like: Row, forget: bool, amounts: Row | None) -> Row:
+def _build_amount_row(updates: Increment, like: Row, forget: bool, amounts: Row | None) -> Row:
     keys = {k: like[k] for k in updates.key}
     return keys | {c: amounts[c] if amounts else None for c in updates.columns} | {DELETED: forget}
 
 
-def _upserts(delta: Rows) -> Rows:
+def _select_upserts(delta: Rows) -> Rows:
     return [{c: v for c, v in r.items() if c != PATCH} for r in delta if not r.get(PATCH)]
 
 
-def _patched(updates: Patch, row: Row, delta: Rows) -> Row | None:
+def _apply_patches(updates: Patch, row: Row, delta: Rows) -> Row | None:
     """The row after the delta's patches; None if one removed it."""
     for patch in delta:
-        if patch.get(PATCH) and _key(updates.by, patch) == _key(updates.by, row):
+        if patch.get(PATCH) and _extract_key(updates.by, patch) == _extract_key(updates.by, row):
             return None if patch.get(DELETED) else row | {c: patch[c] for c in updates.columns}
     return row
 
 
 def _chain_patches(updates: Patch, first: Rows, second: Rows) -> Rows:
     """Later patches win, but rows that were removed stay so; and they change what was upserted before them."""
-    patches = _by_key(updates.by, [r for r in first if r.get(PATCH)])
-    for key, patch in _by_key(updates.by, [r for r in second if r.get(PATCH)]).items():
+    patches = _index_by_key(updates.by, [r for r in first if r.get(PATCH)])
+    for key, patch in _index_by_key(updates.by, [r for r in second if r.get(PATCH)]).items():
         if not patches.get(key, {}).get(DELETED):
             patches[key] = patch
-    seen = {k: _seen(updates, r, second) for k, r in _by_key(updates.key, _upserts(first)).items()}
-    rows = seen | _by_key(updates.key, _upserts(second))
+    seen = {k: _patch_upsert(updates, r, second) for k, r in _index_by_key(updates.key, _select_upserts(first)).items()}
+    rows = seen | _index_by_key(updates.key, _select_upserts(second))
     return [*patches.values(), *(r | {PATCH: False} for r in rows.values())]
 
 
-def _seen(updates: Patch, row: Row, delta: Rows) -> Row:
+def _patch_upsert(updates: Patch, row: Row, delta: Rows) -> Row:
     """An upserted row after later patches; of one that a patch removed, only the key is left."""
     if row.get(DELETED):
         return row
-    after = _patched(updates, row, delta)
+    after = _apply_patches(updates, row, delta)
     return {c: v if c in updates.key else None for c, v in row.items()} | {DELETED: True} if after is None else after
 
 
 def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows:
     """A changed key is replaced, a vanished one deleted. Replacing is exact for every type, even for floats."""
-    old, new = _by_key(updates.key, before), _by_key(updates.key, after)
+    old, new = _index_by_key(updates.key, before), _index_by_key(updates.key, after)
     forget = isinstance(updates, Increment)
-    changed = [r | {DELETED: forget and k in old} for k, r in new.items() if freeze(r) != freeze(old.get(k))]
+    changed = [r | {DELETED: forget and k in old} for k, r in new.items() if to_hashable(r) != to_hashable(old.get(k))]
     gone = [
         {c: r[c] if c in updates.key else None for c in r} | {DELETED: True} for k, r in old.items() if k not in new
     ]
     return changed + gone
 
 
-def per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
+def apply_per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
     """What the function makes of the rows of each key, those of both sides together."""
-    keys = {_key(key, r): None for r in first + second}
+    keys = {_extract_key(key, r): None for r in first + second}
     return [
         row
         for k in keys
-        for row in function([r for r in first if _key(key, r) == k], [r for r in second if _key(key, r) == k])
+        for row in function(
+            [r for r in first if _extract_key(key, r) == k], [r for r in second if _extract_key(key, r) == k]
+        )
     ]
 
 
-def _by_key(key: Sequence[str], rows: Rows) -> dict[Key, Row]:
-    return {_key(key, r): r for r in rows}
+def _index_by_key(key: Sequence[str], rows: Rows) -> dict[Key, Row]:
+    return {_extract_key(key, r): r for r in rows}
 
 
-def _key(key: Sequence[str], row: Row) -> Key:
-    return tuple(freeze(row[k]) for k in key)
+def _extract_key(key: Sequence[str], row: Row) -> Key:
+    return tuple(to_hashable(row[k]) for k in key)
 
 
-def _content(row: Row) -> Row:
+def _drop_reserved(row: Row) -> Row:
     return {k: v for k, v in row.items() if k not in RESERVED}
 
 
-def freeze(value: Any) -> Hashable:
+def to_hashable(value: Any) -> Hashable:
     """A hashable stand-in that compares as Spark groups: NaN equals itself, -0.0 equals 0.0."""
     match value:
         case dict():
-            return tuple((k, freeze(v)) for k, v in sorted(value.items()))
+            return tuple((k, to_hashable(v)) for k, v in sorted(value.items()))
         case list() | tuple():
-            return tuple(freeze(v) for v in value)
+            return tuple(to_hashable(v) for v in value)
         case bytearray():
             return bytes(value)
         case float():

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidemill.algebra.operators import (
+    Aggregation,
     Explode,
     Filter,
-    Group,
     Join,
     JoinKind,
-    Named,
+    NamedExpression,
     Operator,
-    Project,
+    Projection,
     Union,
-    Window,
+    WindowFunction,
 )
 
 Pairs = tuple[tuple[str, str], ...]
@@ -28,59 +28,59 @@ _KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 _KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 
 
-def restrict(op: Operator, keys: Operator, on: Pairs) -> Operator:
+def restrict_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
     """The rows of `op` that agree with some row of `keys`."""
-    pushed = _pushed(op, keys, on) if on else None
+    pushed = _push_down(op, keys, on) if on else None
     return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, safe=True)
 
 
-def without(op: Operator, keys: Operator, on: Pairs) -> Operator:
+def exclude_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
     """The rows of `op` that agree with no row of `keys`."""
     return Join(op, keys, JoinKind.ANTI, on, safe=True)
 
 
-def _pushed(op: Operator, keys: Operator, on: Pairs) -> Operator | None:
+def _push_down(op: Operator, keys: Operator, on: Pairs) -> Operator | None:
     names = {c for c, _ in on}
     match op:
-        case Project():
-            below = _below(op.items, on)
-            return None if below is None else replace(op, child=restrict(op.child, keys, below))
+        case Projection():
+            below = _rename_pairs(op.items, on)
+            return None if below is None else replace(op, child=restrict_rows(op.child, keys, below))
         case Filter():
-            return replace(op, child=restrict(op.child, keys, on))
+            return replace(op, child=restrict_rows(op.child, keys, on))
         case Explode() if names <= set(op.child.columns):
-            return replace(op, child=restrict(op.child, keys, on))
-        case Group() if names <= set(op.keys):
-            return replace(op, child=restrict(op.child, keys, on))
-        case Window() if names <= set(op.partition):
-            return replace(op, child=restrict(op.child, keys, on))
+            return replace(op, child=restrict_rows(op.child, keys, on))
+        case Aggregation() if names <= set(op.keys):
+            return replace(op, child=restrict_rows(op.child, keys, on))
+        case WindowFunction() if names <= set(op.partition):
+            return replace(op, child=restrict_rows(op.child, keys, on))
         case Union():
-            return Union(tuple(restrict(c, keys, on) for c in op.children))
+            return Union(tuple(restrict_rows(c, keys, on) for c in op.children))
         case Join():
-            return _join(op, keys, on)
+            return _push_into_join(op, keys, on)
         case _:
             return None
 
 
-def _below(items: tuple[Named, ...], on: Pairs) -> Pairs | None:
-    origin = {i.name: i.value.column for i in items}
+def _rename_pairs(items: tuple[NamedExpression, ...], on: Pairs) -> Pairs | None:
+    origin = {i.name: i.value.column_name for i in items}
     below = [(origin[c], k) for c, k in on]
     if any(c is None for c, _ in below):
         return None
     return tuple((c, k) for c, k in below if c is not None)
 
 
-def _join(op: Join, keys: Operator, on: Pairs) -> Operator | None:
+def _push_into_join(op: Join, keys: Operator, on: Pairs) -> Operator | None:
     names = {c for c, _ in on}
     if names <= set(op.left.columns) and op.kind in _KEEPS_LEFT:
-        left = restrict(op.left, keys, on)
+        left = restrict_rows(op.left, keys, on)
         across = dict(op.keys)
         if names <= set(op.left_keys):  # then the other side's rows must agree as well
-            return replace(op, left=left, right=restrict(op.right, keys, tuple((across[c], k) for c, k in on)))
+            return replace(op, left=left, right=restrict_rows(op.right, keys, tuple((across[c], k) for c, k in on)))
         return replace(op, left=left)
     if names <= set(op.right.columns) and op.kind in _KEEPS_RIGHT:
-        right = restrict(op.right, keys, on)
+        right = restrict_rows(op.right, keys, on)
         across = {r: c for c, r in op.keys}
         if names <= set(op.right_keys):
-            return replace(op, left=restrict(op.left, keys, tuple((across[c], k) for c, k in on)), right=right)
+            return replace(op, left=restrict_rows(op.left, keys, tuple((across[c], k) for c, k in on)), right=right)
         return replace(op, right=right)
     return None

@@ -10,125 +10,142 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidemill.algebra.accumulators import ROWS, Accumulator, Kept, kept, rows_kept
-from tidemill.algebra.expression import column, expression, quoted
-from tidemill.algebra.operators import Apply, At, Filter, Fold, Group, Named, Operator, Project, Scan, Top, Window, walk
-from tidemill.algebra.properties import grows
+from tidemill.algebra.accumulators import ROWS, Accumulator, IncrementalAggregate, build_row_count, decompose_aggregate
+from tidemill.algebra.expression import build_column, quote_name, to_expression
+from tidemill.algebra.operators import (
+    AggregateCall,
+    Aggregation,
+    Filter,
+    GroupedMap,
+    NamedExpression,
+    Operator,
+    Projection,
+    Scan,
+    ScanMode,
+    TopN,
+    WindowFunction,
+    walk_operators,
+)
+from tidemill.algebra.properties import is_append_only
 from tidemill.model.change import Append, Signed, Updates, Upsert
 
-Stateful = Group | Window | Top | Apply
+Stateful = Aggregation | WindowFunction | TopN | GroupedMap
 
 
-def stateful(op: Operator) -> list[Stateful]:
+def list_stateful(op: Operator) -> list[Stateful]:
     """The operators of a tree that keep state, each once, inputs first."""
-    return list(dict.fromkeys(o for o in walk(op) if isinstance(o, Group | Window | Top | Apply)))
+    return list(
+        dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Aggregation | WindowFunction | TopN | GroupedMap))
+    )
 
 
 @dataclass(frozen=True)
 class GroupState:
     """The state of a group: a row for each, of its keys and accumulators."""
 
-    group: Group
+    group: Aggregation
     channel: str
 
     @cached_property
-    def kept(self) -> tuple[Kept, ...]:
-        return tuple(kept(f) for f in self.group.folds)
+    def incremental_aggregates(self) -> tuple[IncrementalAggregate, ...]:
+        return tuple(decompose_aggregate(f) for f in self.group.folds)
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (rows_kept(), *(a for k in self.kept for a in k.accumulators))
+        return (build_row_count(), *(a for k in self.incremental_aggregates for a in k.accumulators))
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def accumulator_names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.accumulators)
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """Can every accumulator be taken back?"""
         return all(a.exact for a in self.accumulators)
 
     @property
-    def combines(self) -> bool:
+    def is_combinable(self) -> bool:
         """Can every accumulator take more rows in?"""
         return all(a.combine is not None for a in self.accumulators)
 
     @property
-    def plain(self) -> bool:
+    def is_distinct_only(self) -> bool:
         """Are the distinct rows themselves all that need be kept?"""
-        return not self.group.folds and grows(self.group.child)
+        return not self.group.folds and is_append_only(self.group.child)
 
     @property
     def updates(self) -> Updates:
-        return Append() if self.plain else Upsert(self.group.keys)
+        return Append() if self.is_distinct_only else Upsert(self.group.keys)
 
-    def scan(self) -> Scan:
-        names = self.group.keys if self.plain else (*self.group.keys, *self.names)
-        return Scan(self.channel, names, At.OLD)
+    def scan_state(self) -> Scan:
+        names = self.group.keys if self.is_distinct_only else (*self.group.keys, *self.accumulator_names)
+        return Scan(self.channel, names, ScanMode.OLD)
 
-    def of(self, child: Operator) -> Operator:
+    def build_state(self, child: Operator) -> Operator:
         """The state that belongs to these rows."""
-        return Group(child, self.group.keys, () if self.plain else tuple(a.fold for a in self.accumulators))
+        return Aggregation(
+            child, self.group.keys, () if self.is_distinct_only else tuple(a.fold for a in self.accumulators)
+        )
 
-    def finished(self, state: Operator, prefix: str = "") -> Operator:
+    def finish_rows(self, state: Operator, prefix: str = "") -> Operator:
         """The group's rows, from rows of its state."""
-        return Project(state, self.values(prefix))
+        return Projection(state, self.build_result_items(prefix))
 
-    def values(self, prefix: str = "") -> tuple[Named, ...]:
-        keys = tuple(Named(k, column(k)) for k in self.group.keys)
-        return (*keys, *(Named(k.fold.name, k.value(prefix)) for k in self.kept))
+    def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
+        keys = tuple(NamedExpression(k, build_column(k)) for k in self.group.keys)
+        return (*keys, *(NamedExpression(k.fold.name, k.build_value(prefix)) for k in self.incremental_aggregates))
 
 
 @dataclass(frozen=True)
 class ResultState:
     """The state of what is recomputed a partition at a time: its own rows."""
 
-    op: Window | Top | Apply
+    op: WindowFunction | TopN | GroupedMap
     channel: str
 
     @property
-    def partition(self) -> tuple[str, ...]:
+    def partition_columns(self) -> tuple[str, ...]:
         match self.op:
-            case Window(partition=names) | Apply(keys=names):
+            case WindowFunction(partition=names) | GroupedMap(keys=names):
                 return names
-            case Top():
+            case TopN():
                 return ()
 
     @property
     def updates(self) -> Updates:
         return Signed()
 
-    def scan(self) -> Scan:
-        return Scan(self.channel, self.op.columns, At.OLD)
+    def scan_state(self) -> Scan:
+        return Scan(self.channel, self.op.columns, ScanMode.OLD)
 
-    def of(self, child: Operator) -> Operator:
-        return _over(self.op, child)
+    def build_state(self, child: Operator) -> Operator:
+        return _replace_child(self.op, child)
 
 
 State = GroupState | ResultState
 
 
-def state_of(op: Stateful, channel: str) -> State:
-    return GroupState(op, channel) if isinstance(op, Group) else ResultState(op, channel)
+def create_state(op: Stateful, channel: str) -> State:
+    return GroupState(op, channel) if isinstance(op, Aggregation) else ResultState(op, channel)
 
 
-def _over(op: Window | Top | Apply, child: Operator) -> Operator:
+def _replace_child(op: WindowFunction | TopN | GroupedMap, child: Operator) -> Operator:
     match op:
-        case Window():
+        case WindowFunction():
             return replace(op, child=child)
-        case Top():
-            return Top(child, op.order, op.limit, op.skip)
-        case Apply():
-            return Apply(child, op.keys, op.function, op.schema, op.outputs, op.identity)
+        case TopN():
+            return TopN(child, op.order, op.limit, op.skip)
+        case GroupedMap():
+            return GroupedMap(child, op.keys, op.function, op.schema, op.outputs, op.identity)
 
 
-def net(signed: Operator) -> Operator:
+def cancel_signed_rows(signed: Operator) -> Operator:
     """Signed rows, each once, those that cancel out left out."""
     names = tuple(c for c in signed.columns if c != "_count")
-    total = Fold("_count", "sum", (column("_count"),))
-    return Filter(Group(signed, names, (total,)), expression("_count <> 0"))
+    total = AggregateCall("_count", "sum", (build_column("_count"),))
+    return Filter(Aggregation(signed, names, (total,)), to_expression("_count <> 0"))
 
 
-def there(prefix: str) -> str:
+def build_presence_condition(prefix: str) -> str:
     """The condition that a row of state is there."""
-    return f"COALESCE({quoted(prefix + ROWS)}, 0) > 0"
+    return f"COALESCE({quote_name(prefix + ROWS)}, 0) > 0"

@@ -21,39 +21,39 @@ _WIDTH = [*_INTEGERS]
 Shape = tuple[int, int]
 
 
-def type_of(tree: exp.Expr, types: Types) -> str:
+def infer_type(tree: exp.Expr, types: Types) -> str:
     """The type of an expression over columns of these types; "" if not known.
 
     >>> from tidemill.algebra.dialect import parse_expression
-    >>> type_of(parse_expression("price * (1 - discount)"), {"price": "DECIMAL(12, 2)", "discount": "DECIMAL(4, 2)"})
+    >>> infer_type(parse_expression("price * (1 - discount)"), {"price": "DECIMAL(12, 2)", "discount": "DECIMAL(4, 2)"})
     'DECIMAL(18, 4)'
-    >>> type_of(parse_expression("a * b"), {"a": "DECIMAL(38, 4)", "b": "DECIMAL(12, 2)"})
+    >>> infer_type(parse_expression("a * b"), {"a": "DECIMAL(38, 4)", "b": "DECIMAL(12, 2)"})
     'DECIMAL(38, 6)'
-    >>> type_of(parse_expression("IF(b > 0, b, 0)"), {"b": "DECIMAL(5, 2)"})
+    >>> infer_type(parse_expression("IF(b > 0, b, 0)"), {"b": "DECIMAL(5, 2)"})
     'DECIMAL(12, 2)'
     """
     match tree:
         case exp.Column() if not tree.table:
             return types.get(tree.name, "")
         case exp.Literal() if not tree.is_string:
-            return _literal(tree.name)
+            return _infer_literal(tree.name)
         case exp.Paren() | exp.Neg() | exp.Alias():
-            return type_of(tree.this, types)
+            return infer_type(tree.this, types)
         case exp.Cast():
-            return _canonical(tree.to)
+            return _format_type(tree.to)
         case exp.Add() | exp.Sub() | exp.Mul():
-            return _arithmetic(tree, types)
+            return _infer_arithmetic(tree, types)
         case exp.Case():
             branches = [b.args["true"] for b in tree.args["ifs"]]
-            return _same([*branches, tree.args.get("default")], types)
+            return _infer_common([*branches, tree.args.get("default")], types)
         case exp.If():
-            return _same([tree.args["true"], tree.args.get("false")], types)
+            return _infer_common([tree.args["true"], tree.args.get("false")], types)
         case exp.Coalesce():
-            return _same([tree.this, *tree.expressions], types)
+            return _infer_common([tree.this, *tree.expressions], types)
     return ""
 
 
-def _literal(text: str) -> str:
+def _infer_literal(text: str) -> str:
     if text.isdigit():
         return "INT" if int(text) < 2**31 else ("BIGINT" if int(text) < 2**63 else "")
     if "e" in text.lower():
@@ -63,29 +63,29 @@ def _literal(text: str) -> str:
     return f"DECIMAL({max(len(whole.lstrip('0')) + scale, scale, 1)}, {scale})"
 
 
-def _canonical(kind: exp.DataType) -> str:
+def _format_type(kind: exp.DataType) -> str:
     text = kind.sql("spark")
     return "DECIMAL(10, 0)" if text == "DECIMAL" else text
 
 
-def _same(branches: list[exp.Expr | None], types: Types) -> str:
+def _infer_common(branches: list[exp.Expr | None], types: Types) -> str:
     """The common type of branches, NULL aside."""
-    return common_type({type_of(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)})
+    return find_common_type({infer_type(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)})
 
 
-def common_type(kinds: Set[str]) -> str:
+def find_common_type(kinds: Set[str]) -> str:
     """The type of numbers to which Spark casts numbers of these types; "" if not known.
 
-    >>> common_type({"INT", "DOUBLE"}), common_type({"INT", "DECIMAL(5, 2)"}), common_type({"INT", "STRING"})
+    >>> find_common_type({"INT", "DOUBLE"}), find_common_type({"INT", "DECIMAL(5, 2)"}), find_common_type({"INT", "STRING"})
     ('DOUBLE', 'DECIMAL(12, 2)', '')
     """
     if len(kinds) == 1:
         return next(iter(kinds))
     if kinds <= set(_INTEGERS):
         return max(kinds, key=_WIDTH.index, default="")
-    if "DOUBLE" in kinds and all(k == "DOUBLE" or k == "FLOAT" or _shape(k) for k in kinds):
+    if "DOUBLE" in kinds and all(k == "DOUBLE" or k == "FLOAT" or _parse_shape(k) for k in kinds):
         return "DOUBLE"
-    shapes = [_shape(kind) for kind in kinds]
+    shapes = [_parse_shape(kind) for kind in kinds]
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes) or not known:
         return ""
@@ -94,26 +94,26 @@ def common_type(kinds: Set[str]) -> str:
     return f"DECIMAL({precision}, {scale})" if precision <= 38 else ""
 
 
-def _arithmetic(tree: exp.Binary, types: Types) -> str:
+def _infer_arithmetic(tree: exp.Binary, types: Types) -> str:
     sides = tree.this, tree.expression
-    kinds = [type_of(side, types) for side in sides]
+    kinds = [infer_type(side, types) for side in sides]
     if "" in kinds:
         return ""
     if any(k in ("DOUBLE", "FLOAT") for k in kinds):
         return "DOUBLE"
     if all(k in _INTEGERS for k in kinds):
         return max(kinds, key=_WIDTH.index)
-    shapes = [_digits(side) or _shape(kind) for side, kind in zip(sides, kinds, strict=True)]
+    shapes = [_find_literal_shape(side) or _parse_shape(kind) for side, kind in zip(sides, kinds, strict=True)]
     if shapes[0] is None or shapes[1] is None:
         return ""
     (p1, s1), (p2, s2) = shapes[0], shapes[1]
     if isinstance(tree, exp.Mul):
-        return _decimal(p1 + p2 + 1, s1 + s2)
+        return _format_decimal(p1 + p2 + 1, s1 + s2)
     scale = max(s1, s2)
-    return _decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    return _format_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
-def _digits(tree: exp.Expr) -> Shape | None:
+def _find_literal_shape(tree: exp.Expr) -> Shape | None:
     """The shape of a whole number that is written out: in arithmetic only its digits count."""
     number = tree.unnest()
     if isinstance(number, exp.Neg):
@@ -122,7 +122,7 @@ def _digits(tree: exp.Expr) -> Shape | None:
     return (len(str(int(number.name))), 0) if written else None
 
 
-def _shape(kind: str) -> Shape | None:
+def _parse_shape(kind: str) -> Shape | None:
     """Precision and scale."""
     if kind in _INTEGERS:
         return _INTEGERS[kind], 0
@@ -130,12 +130,12 @@ def _shape(kind: str) -> Shape | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _decimal(precision: int, scale: int) -> str:
+def _format_decimal(precision: int, scale: int) -> str:
     """The type of a result; beyond 38 digits scale is given up, but for six digits."""
     if precision > 38:
         precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
     return f"DECIMAL({precision}, {scale})"
 
 
-def groupable(kind: str) -> bool:
-    return not kind or Field("x", kind).groupable
+def is_groupable(kind: str) -> bool:
+    return not kind or Field("x", kind).is_groupable

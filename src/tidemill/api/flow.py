@@ -8,25 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-from tidemill.algebra.program import Way
+from tidemill.algebra.program import RefreshMode
 from tidemill.algebra.relation import Relation
-from tidemill.algebra.stages import Rows, channels_of
+from tidemill.algebra.stages import ChannelStage, list_channels
 from tidemill.api import parts
 from tidemill.api.marks import Base, Delta, Duration, F, Lag, Reading, Writing
 from tidemill.api.stateful import (
-    ended_tasks,
-    on_windows,
-    windows_of,
+    build_input_windows,
+    build_wave_end_tasks,
+    redirect_windowed_reads,
 )
 from tidemill.api.streaming import Streaming
-from tidemill.api.waves import carried
+from tidemill.api.waves import tag_results
 from tidemill.errors import WorkflowError
-from tidemill.model.block import Kind
-from tidemill.model.flow import Flow as FlowModel
-from tidemill.model.flow import Use
-from tidemill.model.freshness_target import Promise
-from tidemill.model.location import Location, caller
-from tidemill.model.task import Command, Function, Mode, Read, Refresh, Sql, Task, Variant, Write
+from tidemill.model.block import BlockKind
+from tidemill.model.flow import FlowSpec as FlowModel
+from tidemill.model.flow import NestedFlow
+from tidemill.model.freshness_target import FreshnessTarget
+from tidemill.model.location import SourceLocation, find_caller
+from tidemill.model.task import Command, Function, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.trigger import Trigger
 
 
@@ -35,8 +35,8 @@ class Flow(Streaming):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._location = caller()
-        self._parts: list[Task | Use] = []
+        self._location = find_caller()
+        self._parts: list[Task | NestedFlow] = []
 
     @overload
     def task(self, function: F) -> F: ...
@@ -104,23 +104,29 @@ class Flow(Streaming):
         a string that you change when it does. With `deterministic=False` no result is taken for another.
         """
 
-        def declare(fn: F) -> F:
-            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            reads = parts.reads_of(fn, dict(channels or {}), set(parameters or {}), where)
-            outputs = parts.writes_of(fn, output, writes, dict(channels or {}), where)
+        def declare_task(fn: F) -> F:
+            where = SourceLocation(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = parts.parse_reads(fn, dict(channels or {}), set(parameters or {}), where)
+            outputs = parts.parse_writes(fn, output, writes, dict(channels or {}), where)
             events = next((r.argument for r in reads if r.port == waves), waves)
-            code = Function(fn if events is None else partial(carried, fn, events))
+            code = Function(fn if events is None else partial(tag_results, fn, events))
             variants = (Variant("programmed", reads, outputs, code),)
-            limits = parts.limits(attempts, backoff, time_limit, where)
+            limits = parts.build_limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
             task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-            promise = parts.promise(target_lag, consistency, (), where)
-            formed = tuple(windows_of(task, parts.annotated(fn), self._made))
-            beside = [*formed, *self._ended(task, waves)]
-            self._place(on_windows(task, formed), parts.when(every, triggers, where), promise, priority, beside)
+            promise = parts.build_target(target_lag, consistency, (), where)
+            formed = tuple(build_input_windows(task, parts.list_annotations(fn), self._is_written))
+            beside = [*formed, *self._build_wave_end_tasks(task, waves)]
+            self._add_task(
+                redirect_windowed_reads(task, formed),
+                parts.build_triggers(every, triggers, where),
+                promise,
+                priority,
+                beside,
+            )
             return fn
 
-        return declare(function) if function is not None else declare
+        return declare_task(function) if function is not None else declare_task
 
     def sql(
         self,
@@ -160,29 +166,36 @@ class Flow(Streaming):
         `priority`: how much its staleness counts when more is due than can run at once; 1 unless given. Tables that say
         the same `together` are one flow of that name: one run refreshes all of them whenever one is due, in one commit.
         """
-        where = caller()
+        where = find_caller()
         parts.check_refresh(name, refresh, where)
-        chosen = {table: parts.mode(reading, where) for table, reading in (modes or {}).items()}
-        tables = parts.tables_of(name, query, where)
+        chosen = {table: parts.parse_mode(reading, where) for table, reading in (modes or {}).items()}
+        tables = parts.list_tables(name, query, where)
         if waves is not None:
-            query, chosen = parts.carried_text(name, query, waves, where), {waves: Mode.NEW, **chosen}
+            query, chosen = parts.tag_query_text(name, query, waves, where), {waves: ReadMode.NEW, **chosen}
             writes = Delta if writes is None else writes
         unknown = sorted(set(chosen) - set(tables))
         if unknown:
             raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
-        reads = tuple(Read(t, t, chosen.get(t, Mode.ALL)) for t in tables)
+        reads = tuple(TaskInput(t, t, chosen.get(t, ReadMode.ALL)) for t in tables)
         declared = modes is None and writes is None
-        outputs = (Write(name, name, parts.kind(Base if writes is None else writes, where)),)
-        variants = (Variant(Way.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
-        limits = parts.limits(attempts, backoff, time_limit, where)
+        outputs = (TaskOutput(name, name, parts.parse_kind(Base if writes is None else writes, where)),)
+        variants = (Variant(RefreshMode.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
+        limits = parts.build_limits(attempts, backoff, time_limit, where)
         task = Task(name, variants, {}, *limits, where, refresh if declared else None)
-        promise = parts.promise(target_lag, consistency, (), where)
-        self._place(task, parts.when(every, triggers, where), promise, priority, self._ended(task, waves), together)
+        promise = parts.build_target(target_lag, consistency, (), where)
+        self._add_task(
+            task,
+            parts.build_triggers(every, triggers, where),
+            promise,
+            priority,
+            self._build_wave_end_tasks(task, waves),
+            together,
+        )
         return name
 
     def relation(self, channel: str) -> Relation:
         """The rows of a channel, to derive a table from by methods instead of SQL."""
-        return Relation(channel, Rows(channel, caller()))
+        return Relation(channel, ChannelStage(channel, find_caller()))
 
     def derive(
         self,
@@ -201,19 +214,19 @@ class Flow(Streaming):
         together: str | None = None,
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
-        where = caller()
+        where = find_caller()
         parts.check_refresh(name, refresh, where)
-        reads = tuple(Read(c, c, Mode.ALL) for c in channels_of(relation.stage))
-        code = Refresh(relation.stage, name, Way.BATCH, description="")
-        variants = (Variant(Way.BATCH, reads, (Write(name, name, Kind.BASE),), code),)
-        task = Task(name, variants, {}, *parts.limits(attempts, backoff, time_limit, where), where, refresh)
-        promise = parts.promise(target_lag, consistency, (), where)
-        self._place(task, parts.when(every, triggers, where), promise, priority, together=together)
+        reads = tuple(TaskInput(c, c, ReadMode.ALL) for c in list_channels(relation.stage))
+        code = Refresh(relation.stage, name, RefreshMode.BATCH, description="")
+        variants = (Variant(RefreshMode.BATCH, reads, (TaskOutput(name, name, BlockKind.BASE),), code),)
+        task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where, refresh)
+        promise = parts.build_target(target_lag, consistency, (), where)
+        self._add_task(task, parts.build_triggers(every, triggers, where), promise, priority, together=together)
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
         """Declare a table for each `.sql` file that matches, named like the file; paths are relative to this file."""
-        where = caller()
+        where = find_caller()
         files = sorted(Path(where.file).parent.glob(pattern))
         if not files:
             raise WorkflowError([f"{where}: no file matches {pattern!r} beside {where.file}"])
@@ -240,32 +253,32 @@ class Flow(Streaming):
         priority: float = 1.0,
     ) -> str:
         """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
-        where = caller()
+        where = find_caller()
         code = Command(tuple(argv), dict(env or {}))
-        inputs = tuple(Read(c, c, parts.mode(r, where)) for c, r in reads.items())
-        outputs = tuple(Write(c, c, parts.kind(w, where)) for c, w in writes.items())
+        inputs = tuple(TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items())
+        outputs = tuple(TaskOutput(c, c, parts.parse_kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
-        task = Task(name, variants, {}, *parts.limits(attempts, backoff, time_limit, where), where)
+        task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where)
         task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-        promise = parts.promise(target_lag, consistency, (), where)
-        self._place(task, parts.when(every, triggers, where), promise, priority)
+        promise = parts.build_target(target_lag, consistency, (), where)
+        self._add_task(task, parts.build_triggers(every, triggers, where), promise, priority)
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
         """Nest another flow, its ports renamed: `use(dedupe, articles="raw")` reads this flow's `raw`."""
-        where = caller()
+        where = find_caller()
         inner = flow.build()
         parts.check_ports(inner, ports, where)
-        self._parts.append(Use(name or flow.name, inner, dict(ports), where))
+        self._parts.append(NestedFlow(name or flow.name, inner, dict(ports), where))
 
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _place(
+    def _add_task(
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: Promise,
+        promise: FreshnessTarget,
         priority: float,
         beside: Sequence[Task] = (),
         together: str | None = None,
@@ -282,17 +295,17 @@ class Flow(Streaming):
             raise WorkflowError([f"{where}, all of which runs together; leave together= out"])
         self._parts.extend([*beside, task])
 
-    def _made(self, channel: str) -> bool:
+    def _is_written(self, channel: str) -> bool:
         """Is a channel written by a task that was declared before?"""
         return any(w.port == channel for part in self._parts if isinstance(part, Task) for w in part.writes)
 
-    def _ended(self, task: Task, waves: str | None) -> list[Task]:
+    def _build_wave_end_tasks(self, task: Task, waves: str | None) -> list[Task]:
         """The tasks that pass on which events ended in this one, if it carries waves."""
         if waves is None:
             return []
         who = f"{task.location}: task {task.name!r}"
-        if not any(r.port == waves and r.mode is Mode.NEW for r in task.reads):
+        if not any(r.port == waves and r.mode is ReadMode.NEW for r in task.reads):
             raise WorkflowError([f"{who} carries the waves of {waves!r}; read that as tm.New"])
-        if any(w.kind is not Kind.DELTA for w in task.writes):
+        if any(w.kind is not BlockKind.DELTA for w in task.writes):
             raise WorkflowError([f"{who} carries waves; let it write tm.Delta"])
-        return ended_tasks(task, waves, self._made)
+        return build_wave_end_tasks(task, waves, self._is_written)

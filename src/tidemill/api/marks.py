@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from tidemill.model.block import Kind
-from tidemill.model.task import Mode
+from tidemill.model.block import BlockKind
+from tidemill.model.task import ReadMode
 
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
 
@@ -31,27 +31,27 @@ else:
     class All:
         """Annotation of a task's argument: the whole content of the channel."""
 
-        mode = Mode.ALL
+        mode = ReadMode.ALL
 
     class New:
         """Annotation of a task's argument: what changed since the task's last successful run."""
 
-        mode = Mode.NEW
+        mode = ReadMode.NEW
 
     class Old:
         """Annotation of a task's argument: the whole content as of the task's last successful run."""
 
-        mode = Mode.OLD
+        mode = ReadMode.OLD
 
     class Base:
         """Annotation of a task's result: it replaces the whole content of the channel."""
 
-        kind = Kind.BASE
+        kind = BlockKind.BASE
 
     class Delta:
         """Annotation of a task's result: it changes the content of the channel, as its updates say."""
 
-        kind = Kind.DELTA
+        kind = BlockKind.DELTA
 
 
 Reading = Any

@@ -6,30 +6,30 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidemill.algebra.sql.tables import NotASelect, table_names
+from tidemill.algebra.sql.tables import NotASelect, find_table_names
 from tidemill.api.marks import REFRESH, STATE, Duration, Key, Lag, Reading, Writing
-from tidemill.api.triggers import interval
-from tidemill.api.waves import carried_query
+from tidemill.api.triggers import build_interval
+from tidemill.api.waves import tag_query
 from tidemill.errors import WorkflowError
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
-from tidemill.model.flow import Flow as FlowModel
-from tidemill.model.freshness_target import EVERY, Form, Promise
-from tidemill.model.location import Location
+from tidemill.model.flow import FlowSpec as FlowModel
+from tidemill.model.freshness_target import EVERY, DeliveryForm, FreshnessTarget
+from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Read, Retry, Write
+from tidemill.model.task import ReadMode, RetryPolicy, TaskInput, TaskOutput
 from tidemill.model.trigger import Trigger
-from tidemill.model.units import seconds
+from tidemill.model.units import parse_duration
 
 
-def schema(channel: str, ddl: str | None, where: Location) -> Schema | None:
+def parse_schema(channel: str, ddl: str | None, where: SourceLocation) -> Schema | None:
     try:
-        return None if ddl is None else Schema.parse(ddl)
+        return None if ddl is None else Schema.from_ddl(ddl)
     except ValueError as error:
         raise WorkflowError([f"{where}: channel {channel!r}: {error}"]) from error
 
 
-def updates(channel: str, key: Key | None, updates: Updates | None, where: Location) -> Updates:
+def choose_updates(channel: str, key: Key | None, updates: Updates | None, where: SourceLocation) -> Updates:
     if key is not None and updates is not None:
         raise WorkflowError([f"{where}: channel {channel!r}: give key= (upserts) or updates=, not both"])
     if updates is not None:
@@ -37,77 +37,83 @@ def updates(channel: str, key: Key | None, updates: Updates | None, where: Locat
     return Append() if key is None else Upsert((key,) if isinstance(key, str) else tuple(key))
 
 
-def check_refresh(name: str, refresh: str, where: Location) -> None:
+def check_refresh(name: str, refresh: str, where: SourceLocation) -> None:
     if refresh not in REFRESH:
         raise WorkflowError([f"{where}: table {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
 
 
-def when(every: Duration | None, triggers: Sequence[Trigger], where: Location) -> tuple[Trigger, ...]:
-    return ((interval(every, where),) if every is not None else ()) + tuple(triggers)
+def build_triggers(every: Duration | None, triggers: Sequence[Trigger], where: SourceLocation) -> tuple[Trigger, ...]:
+    return ((build_interval(every, where),) if every is not None else ()) + tuple(triggers)
 
 
-def promise(lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: Location) -> Promise:
+def build_target(
+    lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: SourceLocation
+) -> FreshnessTarget:
     given = lag if isinstance(lag, Mapping) else {} if lag is None else {EVERY: lag}
-    unknown = [form for form in accepts if form not in list(Form)]
+    unknown = [form for form in accepts if form not in list(DeliveryForm)]
     if unknown:
-        raise WorkflowError([f"{where}: accepts names {', '.join(Form)}, not {unknown[0]!r}"])
+        raise WorkflowError([f"{where}: accepts names {', '.join(DeliveryForm)}, not {unknown[0]!r}"])
     try:
-        lags = {channel: seconds(duration) for channel, duration in given.items()}
-        apart = None if consistency is None else 0.0 if consistency == "strict" else seconds(consistency)
+        lags = {channel: parse_duration(duration) for channel, duration in given.items()}
+        apart = None if consistency is None else 0.0 if consistency == "strict" else parse_duration(consistency)
     except ValueError as error:
         raise WorkflowError([f"{where}: {error}"]) from error
     if min((*lags.values(), apart or 0.0), default=0.0) < 0:
         raise WorkflowError([f"{where}: neither target_lag nor consistency can be less than nothing"])
-    return Promise(lags, apart, tuple(Form(form) for form in accepts))
+    return FreshnessTarget(lags, apart, tuple(DeliveryForm(form) for form in accepts))
 
 
-def limits(
-    attempts: int, backoff: Duration, time_limit: Duration | None, where: Location
-) -> tuple[Retry, float | None]:
+def build_limits(
+    attempts: int, backoff: Duration, time_limit: Duration | None, where: SourceLocation
+) -> tuple[RetryPolicy, float | None]:
     if attempts < 1:
         raise WorkflowError([f"{where}: attempts must be at least 1, not {attempts}"])
     try:
-        return Retry(attempts, seconds(backoff)), None if time_limit is None else seconds(time_limit)
+        return RetryPolicy(attempts, parse_duration(backoff)), None if time_limit is None else parse_duration(
+            time_limit
+        )
     except ValueError as error:
         raise WorkflowError([f"{where}: {error}"]) from error
 
 
-def reads_of(fn: Callable[..., Any], channels: dict[str, str], given: set[str], where: Location) -> tuple[Read, ...]:
+def parse_reads(
+    fn: Callable[..., Any], channels: dict[str, str], given: set[str], where: SourceLocation
+) -> tuple[TaskInput, ...]:
     reads = []
-    for argument in signature(fn).parameters.values():
+    for argument in inspect_signature(fn).parameters.values():
         asked = getattr(argument.annotation, "mode", None)
-        if isinstance(asked, Mode):
-            reads.append(Read(argument.name, channels.get(argument.name, argument.name), asked))
+        if isinstance(asked, ReadMode):
+            reads.append(TaskInput(argument.name, channels.get(argument.name, argument.name), asked))
         elif argument.name not in given and argument.default is inspect.Parameter.empty:
             raise WorkflowError(
                 [f"{where}: annotate argument {argument.name!r} of {fn.__name__!r}: tm.All, tm.New or tm.Old"]
             )
-    stray = sorted(set(channels) - {a.name for a in signature(fn).parameters.values()} - {fn.__name__})
+    stray = sorted(set(channels) - {a.name for a in inspect_signature(fn).parameters.values()} - {fn.__name__})
     if stray:
         raise WorkflowError([f"{where}: {fn.__name__!r} has no argument {stray[0]!r}, but channels names it"])
     return tuple(reads)
 
 
-def writes_of(
+def parse_writes(
     fn: Callable[..., Any],
     output: str | None,
     writes: Mapping[str, Writing] | None,
     channels: dict[str, str],
-    where: Location,
-) -> tuple[Write, ...]:
+    where: SourceLocation,
+) -> tuple[TaskOutput, ...]:
     if writes is not None:
-        return tuple(Write(n, channels.get(n, n), kind(w, where)) for n, w in writes.items())
-    made = getattr(signature(fn).return_annotation, "kind", None)
-    if not isinstance(made, Kind):
+        return tuple(TaskOutput(n, channels.get(n, n), parse_kind(w, where)) for n, w in writes.items())
+    made = getattr(inspect_signature(fn).return_annotation, "kind", None)
+    if not isinstance(made, BlockKind):
         raise WorkflowError([f"{where}: annotate the result of {fn.__name__!r}: '-> tm.Delta' or '-> tm.Base'"])
     name = output or fn.__name__
-    return (Write(name, name, made),)
+    return (TaskOutput(name, name, made),)
 
 
-def check_batch(fn: Callable[..., Any], reads: Sequence[Read], where: Location) -> None:
-    first = next(iter(signature(fn).parameters), None)
-    new = [r for r in reads if r.mode is Mode.NEW]
-    if first != STATE or len(new) != 1 or any(r.mode is Mode.OLD for r in reads):
+def check_keyed_signature(fn: Callable[..., Any], reads: Sequence[TaskInput], where: SourceLocation) -> None:
+    first = next(iter(inspect_signature(fn).parameters), None)
+    new = [r for r in reads if r.mode is ReadMode.NEW]
+    if first != STATE or len(new) != 1 or any(r.mode is ReadMode.OLD for r in reads):
         raise WorkflowError(
             [
                 f"{where}: keyed task {fn.__name__!r} is called as fn(state, batch, …): expected a first argument "
@@ -116,44 +122,44 @@ def check_batch(fn: Callable[..., Any], reads: Sequence[Read], where: Location) 
         )
 
 
-def annotated(fn: Callable[..., Any]) -> dict[str, Any]:
-    return {name: argument.annotation for name, argument in signature(fn).parameters.items()}
+def list_annotations(fn: Callable[..., Any]) -> dict[str, Any]:
+    return {name: argument.annotation for name, argument in inspect_signature(fn).parameters.items()}
 
 
-def mode(reading: Reading, where: Location) -> Mode:
+def parse_mode(reading: Reading, where: SourceLocation) -> ReadMode:
     found = getattr(reading, "mode", None)
-    if isinstance(found, Mode):
+    if isinstance(found, ReadMode):
         return found
     raise WorkflowError([f"{where}: expected tm.All, tm.New or tm.Old, found {reading!r}"])
 
 
-def kind(writing: Writing, where: Location) -> Kind:
+def parse_kind(writing: Writing, where: SourceLocation) -> BlockKind:
     found = getattr(writing, "kind", None)
-    if isinstance(found, Kind):
+    if isinstance(found, BlockKind):
         return found
     raise WorkflowError([f"{where}: expected tm.Base or tm.Delta, found {writing!r}"])
 
 
-def signature(fn: Callable[..., Any]) -> inspect.Signature:
+def inspect_signature(fn: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(fn, eval_str=True)
 
 
-def carried_text(name: str, query: str, waves: str, where: Location) -> str:
+def tag_query_text(name: str, query: str, waves: str, where: SourceLocation) -> str:
     try:
-        return carried_query(query, waves)
+        return tag_query(query, waves)
     except ValueError as error:
         raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
-def tables_of(name: str, query: str, where: Location) -> tuple[str, ...]:
+def list_tables(name: str, query: str, where: SourceLocation) -> tuple[str, ...]:
     """The tables that a query reads; of one that cannot be read here some may turn out to be none."""
     try:
-        return table_names(query).names
+        return find_table_names(query).names
     except NotASelect as error:
         raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
-def check_ports(flow: FlowModel, ports: Mapping[str, str], where: Location) -> None:
+def check_ports(flow: FlowModel, ports: Mapping[str, str], where: SourceLocation) -> None:
     stray = sorted(set(ports) - flow.ports)
     if stray:
         has = ", ".join(sorted(flow.ports)) or "none"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.errors import WorkflowError
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Upsert
-from tidemill.model.location import Location
+from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import Kept, Keyed, Operated, Stateful, Windowed
-from tidemill.model.task import Mode, Read, Retry, Task, Variant, Write
-from tidemill.model.wave_steps import Ended, Started, Synched, ended_of
+from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, StateSchema, WindowTaskSpec
+from tidemill.model.task import ReadMode, RetryPolicy, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel
 from tidemill.model.window import Between, Window
 
 Key = str | Sequence[str]
@@ -22,7 +22,7 @@ Made = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class OnInput:
+class InputWindow:
     """A window on an argument of a task, with what it needs besides."""
 
     window: Window
@@ -37,109 +37,142 @@ def window(
     delete_used: bool = False,
     at_least: int = 1,
     time: str | None = None,
-) -> OnInput:
+) -> InputWindow:
     """A window on a task's input: `clicks: Annotated[tm.New, tm.window("30s", "1s", by=["user"])]`.
 
     The task is given the rows of the windows that were formed, each with `_group`, `_window` (its number in the group),
     `_window_start`, `_window_end` and `_window_formed`. docs/streams.md says what the arguments mean.
     """
-    return OnInput(Window.of(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time))
+    return InputWindow(
+        Window.from_text(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
+    )
 
 
-def state(ddl: str, key: Key) -> Kept:
+def state(ddl: str, key: Key) -> StateSchema:
     """Rows of state of a stateful task: their columns, and the key by which a later row replaces an earlier one."""
-    return Kept.parse(ddl, key if isinstance(key, str) else tuple(key))
+    return StateSchema.from_ddl(ddl, key if isinstance(key, str) else tuple(key))
 
 
-def keyed_code(
-    call: Callable[..., Any], ddl: str, by: Key, writes: Mapping[str, str], partitions: int, where: Location
-) -> Keyed:
+def build_keyed_code(
+    call: Callable[..., Any], ddl: str, by: Key, writes: Mapping[str, str], partitions: int, where: SourceLocation
+) -> KeyedTaskSpec:
     try:
-        return Keyed(call, state(ddl, by), _schemas(writes), partitions)
+        return KeyedTaskSpec(call, state(ddl, by), _parse_schemas(writes), partitions)
     except ValueError as error:
         raise WorkflowError([f"{where}: keyed task {call.__name__!r}: {error}"]) from error
 
 
-def operated_code(
-    name: str, make: Callable[..., Any], states: Mapping[str, Kept], writes: Mapping[str, str], where: Location
-) -> Operated:
+def build_operator_code(
+    name: str,
+    make: Callable[..., Any],
+    states: Mapping[str, StateSchema],
+    writes: Mapping[str, str],
+    where: SourceLocation,
+) -> OperatorTaskSpec:
     try:
-        return Operated(make, dict(states), _schemas(writes))
+        return OperatorTaskSpec(make, dict(states), _parse_schemas(writes))
     except ValueError as error:
         raise WorkflowError([f"{where}: stateful task {name!r}: {error}"]) from error
 
 
-def stateful_task(
-    name: str, code: Stateful, reads: Sequence[Read], writes: Mapping[str, str], where: Location, **limits: Any
+def build_stateful_task(
+    name: str,
+    code: Stateful,
+    reads: Sequence[TaskInput],
+    writes: Mapping[str, str],
+    where: SourceLocation,
+    **limits: Any,
 ) -> Task:
     """A task whose state lies in channels named after it; `writes` gives the channel of each output."""
     states = {argument: f"{name}.{argument}" for argument in code.states}
-    kept = (Write(a, port, Kind.DELTA, Upsert(code.states[a].key)) for a, port in states.items())
+    kept = (TaskOutput(a, port, BlockKind.DELTA, Upsert(code.states[a].key)) for a, port in states.items())
     variant = Variant(
         "programmed",
-        (*reads, *(Read(a, port, Mode.ALL) for a, port in states.items())),
-        (*kept, *(Write(a, port, Kind.DELTA) for a, port in writes.items())),
+        (*reads, *(TaskInput(a, port, ReadMode.ALL) for a, port in states.items())),
+        (*kept, *(TaskOutput(a, port, BlockKind.DELTA) for a, port in writes.items())),
         code,
     )
     return Task(name, (variant,), location=where, **limits)
 
 
-def window_task(name: str, of: str, code: Windowed, made: Made, where: Location, retry: Retry | None = None) -> Task:
+def build_window_task(
+    name: str, of: str, code: WindowTaskSpec, made: Made, where: SourceLocation, retry: RetryPolicy | None = None
+) -> Task:
     """The task that forms windows: they go to the channel `name`, the others to channels beside it."""
-    writes = {Windowed.WINDOWS: name, Windowed.EXPIRED: f"{name}_expired", Windowed.LATE: f"{name}_late"}
-    words = _words(Windowed.ENDED, of, made) if code.by_waves else []
-    task = stateful_task(name, code, [Read(Windowed.ARGUMENT, of, Mode.NEW), *words], writes, where)
+    writes = {
+        WindowTaskSpec.WINDOWS: name,
+        WindowTaskSpec.EXPIRED: f"{name}_expired",
+        WindowTaskSpec.LATE: f"{name}_late",
+    }
+    words = _build_wave_end_reads(WindowTaskSpec.ENDED, of, made) if code.is_by_waves else []
+    task = build_stateful_task(
+        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, of, ReadMode.NEW), *words], writes, where
+    )
     return task if retry is None else replace(task, retry=retry)
 
 
-def windows_of(task: Task, annotations: Mapping[str, Any], made: Made) -> Iterator[Task]:
+def build_input_windows(task: Task, annotations: Mapping[str, Any], made: Made) -> Iterator[Task]:
     """The tasks that form the windows on the arguments of a task."""
     for read in task.reads:
         for given in getattr(annotations.get(read.argument), "__metadata__", ()):
-            if isinstance(given, OnInput):
-                code = Windowed(given.window)
-                yield window_task(_windows_name(task, read), read.port, code, made, task.location, task.retry)
+            if isinstance(given, InputWindow):
+                code = WindowTaskSpec(given.window)
+                yield build_window_task(
+                    _format_windows_name(task, read), read.port, code, made, task.location, task.retry
+                )
 
 
-def on_windows(task: Task, formed: Sequence[Task]) -> Task:
+def redirect_windowed_reads(task: Task, formed: Sequence[Task]) -> Task:
     """The task with its windowed arguments read from the windows."""
     names = {f.name for f in formed}
-    read = {r.argument: name for r in task.reads if (name := _windows_name(task, r)) in names}
+    read = {r.argument: name for r in task.reads if (name := _format_windows_name(task, r)) in names}
     reads = tuple(replace(r, port=read.get(r.argument, r.port)) for r in task.reads)
     return replace(task, variants=(replace(task.variant, reads=reads),))
 
 
-def started_task(name: str, of: str, where: Location) -> Task:
+def build_wave_start_task(name: str, of: str, where: SourceLocation) -> Task:
     """The task with which waves start: the events of a channel, each with the tag of its wave."""
-    return stateful_task(name, Started(), [Read(Started.ARGUMENT, of, Mode.NEW)], {Started.EVENTS: name}, where)
+    return build_stateful_task(
+        name,
+        WaveStartSpec(),
+        [TaskInput(WaveStartSpec.ARGUMENT, of, ReadMode.NEW)],
+        {WaveStartSpec.EVENTS: name},
+        where,
+    )
 
 
-def ended_tasks(task: Task, of: str, made: Made) -> list[Task]:
+def build_wave_end_tasks(task: Task, of: str, made: Made) -> list[Task]:
     """For each output of a task, the one that passes on which events of a channel ended in it."""
-    return [_ended_task(write.port, of, made, task.location) for write in task.writes]
+    return [_build_wave_end_task(write.port, of, made, task.location) for write in task.writes]
 
 
-def _ended_task(output: str, of: str, made: Made, where: Location) -> Task:
-    reads = [Read(Ended.EVENTS, of, Mode.NEW), Read(Ended.RESULTS, output, Mode.NEW), *_words(Ended.BEFORE, of, made)]
-    return stateful_task(ended_of(output), Ended(), reads, {Ended.ENDED: ended_of(output)}, where)
+def _build_wave_end_task(output: str, of: str, made: Made, where: SourceLocation) -> Task:
+    reads = [
+        TaskInput(WaveEndSpec.EVENTS, of, ReadMode.NEW),
+        TaskInput(WaveEndSpec.RESULTS, output, ReadMode.NEW),
+        *_build_wave_end_reads(WaveEndSpec.BEFORE, of, made),
+    ]
+    return build_stateful_task(
+        format_ended_channel(output), WaveEndSpec(), reads, {WaveEndSpec.ENDED: format_ended_channel(output)}, where
+    )
 
 
-def synched_task(name: str, branches: Sequence[str], made: Made, where: Location) -> Task:
+def build_barrier_task(name: str, branches: Sequence[str], made: Made, where: SourceLocation) -> Task:
     """The task that tells which waves are complete on all branches."""
-    words = {ended_of(branch): branch for branch in branches if made(ended_of(branch))}
-    code = Synched({branch: branch for branch in branches} | words)
-    reads = [Read(channel, channel, Mode.NEW) for channel in code.branches]
-    return stateful_task(name, code, reads, {Synched.WAVES: name}, where)
+    words = {format_ended_channel(branch): branch for branch in branches if made(format_ended_channel(branch))}
+    code = WaveBarrierSpec({branch: branch for branch in branches} | words)
+    reads = [TaskInput(channel, channel, ReadMode.NEW) for channel in code.branches]
+    return build_stateful_task(name, code, reads, {WaveBarrierSpec.WAVES: name}, where)
 
 
-def _words(argument: str, of: str, made: Made) -> list[Read]:
+def _build_wave_end_reads(argument: str, of: str, made: Made) -> list[TaskInput]:
     """How to hear which events ended on the way to a channel, if somebody says so."""
-    return [Read(argument, ended_of(of), Mode.NEW)] if made(ended_of(of)) else []
+    return [TaskInput(argument, format_ended_channel(of), ReadMode.NEW)] if made(format_ended_channel(of)) else []
 
 
-def _windows_name(task: Task, read: Read) -> str:
+def _format_windows_name(task: Task, read: TaskInput) -> str:
     return f"{task.name}_{read.argument}"
 
 
-def _schemas(writes: Mapping[str, str]) -> dict[str, Schema]:
-    return {name: Schema.parse(ddl) for name, ddl in writes.items()}
+def _parse_schemas(writes: Mapping[str, str]) -> dict[str, Schema]:
+    return {name: Schema.from_ddl(ddl) for name, ddl in writes.items()}

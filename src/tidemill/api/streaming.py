@@ -9,18 +9,18 @@ from typing import Any
 from tidemill.api import parts
 from tidemill.api.marks import STATE, Duration, F, Key, Reading
 from tidemill.api.stateful import (
-    keyed_code,
-    operated_code,
-    started_task,
-    stateful_task,
-    synched_task,
-    window_task,
+    build_barrier_task,
+    build_keyed_code,
+    build_operator_code,
+    build_stateful_task,
+    build_wave_start_task,
+    build_window_task,
 )
 from tidemill.model.freshness_target import NONE as NO_PROMISE
-from tidemill.model.freshness_target import Promise
-from tidemill.model.location import Location, caller
-from tidemill.model.stateful import Kept, Windowed
-from tidemill.model.task import Read, Task
+from tidemill.model.freshness_target import FreshnessTarget
+from tidemill.model.location import SourceLocation, find_caller
+from tidemill.model.stateful import StateSchema, WindowTaskSpec
+from tidemill.model.task import Task, TaskInput
 from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window
 
@@ -29,11 +29,11 @@ class Streaming(ABC):
     """What declares tasks on streams of events."""
 
     @abstractmethod
-    def _place(
+    def _add_task(
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: Promise,
+        promise: FreshnessTarget,
         priority: float,
         beside: Sequence[Task] = (),
         together: str | None = None,
@@ -41,7 +41,7 @@ class Streaming(ABC):
         """Take a task in, and with it those that are part of all its runs."""
 
     @abstractmethod
-    def _made(self, channel: str) -> bool:
+    def _is_written(self, channel: str) -> bool:
         """Is a channel written by a task that was declared before?"""
 
     def keyed(
@@ -69,19 +69,19 @@ class Streaming(ABC):
         of `writes`, whose columns are given there. State and outputs become visible together. docs/streams.md has more.
         """
 
-        def declare(fn: F) -> F:
-            where = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            reads = parts.reads_of(fn, dict(channels or {}), {STATE, *(parameters or {})}, where)
-            parts.check_batch(fn, reads, where)
-            code = keyed_code(fn, state, by, writes, partitions, where)
+        def declare_task(fn: F) -> F:
+            where = SourceLocation(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            reads = parts.parse_reads(fn, dict(channels or {}), {STATE, *(parameters or {})}, where)
+            parts.check_keyed_signature(fn, reads, where)
+            code = build_keyed_code(fn, state, by, writes, partitions, where)
             ports = {argument: (channels or {}).get(argument, argument) for argument in writes}
-            retry, limit = parts.limits(attempts, backoff, time_limit, where)
+            retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
             limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
-            task = stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
-            self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+            task = build_stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
+            self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
             return fn
 
-        return declare
+        return declare_task
 
     def stateful(
         self,
@@ -89,7 +89,7 @@ class Streaming(ABC):
         make: Callable[..., Any],
         *,
         reads: Mapping[str, Reading],
-        states: Mapping[str, Kept],
+        states: Mapping[str, StateSchema],
         writes: Mapping[str, str],
         parameters: Mapping[str, Any] | None = None,
         attempts: int = 1,
@@ -104,13 +104,13 @@ class Streaming(ABC):
         It is a `tidemill.stream.Operator`: it is restored from blocks of each of `states`, given batches of what is
         new, and returns rows for each of `writes` and the rows of state that changed.
         """
-        where = caller()
-        inputs = [Read(c, c, parts.mode(r, where)) for c, r in reads.items()]
-        code = operated_code(name, make, states, writes, where)
-        retry, limit = parts.limits(attempts, backoff, time_limit, where)
+        where = find_caller()
+        inputs = [TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items()]
+        code = build_operator_code(name, make, states, writes, where)
+        retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
         limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
-        task = stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
-        self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+        task = build_stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
+        self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
         return name
 
     def window(
@@ -135,11 +135,16 @@ class Streaming(ABC):
         Events that no window will have any more go to `name_expired`, those that came too late to `name_late`. With
         `sums` the channel has one row for each window instead: how many events, and what those columns add up to.
         """
-        where = caller()
-        window = Window.of(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
-        code = Windowed(window, None if sums is None else tuple(sums))
-        self._place(
-            window_task(name, of, code, self._made, where), parts.when(every, triggers, where), NO_PROMISE, priority
+        where = find_caller()
+        window = Window.from_text(
+            size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time
+        )
+        code = WindowTaskSpec(window, None if sums is None else tuple(sums))
+        self._add_task(
+            build_window_task(name, of, code, self._is_written, where),
+            parts.build_triggers(every, triggers, where),
+            NO_PROMISE,
+            priority,
         )
         return name
 
@@ -153,8 +158,10 @@ class Streaming(ABC):
         priority: float = 1.0,
     ) -> str:
         """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
-        where = caller()
-        self._place(started_task(name, of, where), parts.when(every, triggers, where), NO_PROMISE, priority)
+        where = find_caller()
+        self._add_task(
+            build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_PROMISE, priority
+        )
         return name
 
     def synch(
@@ -167,7 +174,7 @@ class Streaming(ABC):
         priority: float = 1.0,
     ) -> str:
         """Declare the waves that are complete on each of several channels with tags: a row for each, its `wave`."""
-        where = caller()
-        task = synched_task(name, branches, self._made, where)
-        self._place(task, parts.when(every, triggers, where), NO_PROMISE, priority)
+        where = find_caller()
+        task = build_barrier_task(name, branches, self._is_written, where)
+        self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
         return name

@@ -19,7 +19,7 @@ BEFORE = "_before"
 Frames = dict[str, Any]
 
 
-def settling(at: str, disorder: float, punctuation: str | None) -> Callable[..., Frames]:
+def build_watermark_function(at: str, disorder: float, punctuation: str | None) -> Callable[..., Frames]:
     """A task over what is new and what is held; it gives what is settled, what is late, and what is held from now on.
 
     `punctuation` is a condition: an event that fulfils it says that nothing older than itself will come.
@@ -27,8 +27,8 @@ def settling(at: str, disorder: float, punctuation: str | None) -> Callable[...,
     tells = "" if punctuation is None else f" FILTER (WHERE {punctuation})"
     reached = f"max({at}){tells} - make_dt_interval(0, 0, 0, {disorder})"
 
-    def settle(rows: Any, held: Any) -> Frames:
-        edges = _edges(rows, held, reached)
+    def apply_watermark(rows: Any, held: Any) -> Frames:
+        edges = _compute_watermarks(rows, held, reached)
         arrived = rows.crossJoin(edges)
         late = f"{at} IS NULL OR {at} <= {BEFORE}"
         waiting = arrived.where(f"NOT coalesce({late}, false)").unionByName(
@@ -44,10 +44,10 @@ def settling(at: str, disorder: float, punctuation: str | None) -> Callable[...,
             "held": still.unionByName(edges.where(f"{EDGE} IS NOT NULL").select(EDGE), allowMissingColumns=True),
         }
 
-    return settle
+    return apply_watermark
 
 
-def _edges(rows: Any, held: Any, reached: str) -> Any:
+def _compute_watermarks(rows: Any, held: Any, reached: str) -> Any:
     """One row: where the edge was, and where it is; it never goes back."""
     before = held.selectExpr(f"max({EDGE}) AS {BEFORE}")
     now = rows.selectExpr(f"CAST({reached} AS timestamp) AS _reached")

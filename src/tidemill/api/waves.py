@@ -28,12 +28,12 @@ _TAG = f"concat({FROM}, '.', {SERIAL}, if({SERIAL} = {RESULTS}, '!', '')) AS {WA
 _OWN = (FROM, PLACE, SERIAL, RESULTS)
 
 
-def carried_query(query: str, channel: str) -> str:
+def tag_query(query: str, channel: str) -> str:
     """A query whose rows have tags that follow from those of a channel's events; `ValueError` if none can."""
     tree = sqlglot.parse_one(query, dialect="spark")
-    table = _events(tree, channel)
+    table = _find_event_table(tree, channel)
     assert isinstance(tree, exp.Select)
-    tree.set("expressions", [_without_tag(e, table) for e in tree.expressions])
+    tree.set("expressions", [_exclude_tag(e, table) for e in tree.expressions])
     tree.select(exp.column(WAVE, table=table).as_(FROM), copy=False)
     return (
         f"WITH _made AS ({tree.sql(dialect='spark')}), _all AS (SELECT *, {_PLACED} FROM _made), "
@@ -42,7 +42,7 @@ def carried_query(query: str, channel: str) -> str:
     )
 
 
-def _events(tree: exp.Expr, channel: str) -> str:
+def _find_event_table(tree: exp.Expr, channel: str) -> str:
     """Under which name the query reads the events of a channel, each of its rows one of them."""
     if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _GATHERING) or tree.find(exp.AggFunc):
         raise ValueError(
@@ -61,7 +61,7 @@ def _events(tree: exp.Expr, channel: str) -> str:
 _GATHERING = ("group", "having", "distinct", "limit", "offset", "with_")
 
 
-def _without_tag(selected: exp.Expr, table: str) -> exp.Expr:
+def _exclude_tag(selected: exp.Expr, table: str) -> exp.Expr:
     """All columns of the events are all but their tags."""
     star = selected.this if isinstance(selected, exp.Column) and selected.table == table else selected
     if isinstance(star, exp.Star):
@@ -69,50 +69,54 @@ def _without_tag(selected: exp.Expr, table: str) -> exp.Expr:
     return selected
 
 
-def carried(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
+def tag_results(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
     """What a function makes of its frames, numbered in the waves of the events that it is given under that name.
 
     If it keeps their tags, it is called once. If it knows nothing of them, it is called for each event by itself: then
     what it makes is of that one.
     """
     result = call(**given)
-    frames = _by_name(result)
+    frames = _to_named_frames(result)
     if not all(WAVE in frame.columns for frame in frames.values()):
-        alone = [_made_of(tag, call, events, given) for tag in _tags(given[events])]
-        frames = {name: reduce(_union, (made[name] for made in alone)) for name in frames} if alone else _tagged(frames)
-    numbered = {name: _numbered(frame) for name, frame in frames.items()}
+        alone = [_call_for_event(tag, call, events, given) for tag in _list_tags(given[events])]
+        frames = (
+            {name: reduce(_union_frames, (made[name] for made in alone)) for name in frames}
+            if alone
+            else _add_tag(frames)
+        )
+    numbered = {name: _number_rows(frame) for name, frame in frames.items()}
     return numbered if isinstance(result, Mapping) else numbered[_ONLY]
 
 
 _ONLY = "result"
 
 
-def _by_name(result: Any) -> dict[str, Any]:
+def _to_named_frames(result: Any) -> dict[str, Any]:
     return dict(result) if isinstance(result, Mapping) else {_ONLY: result}
 
 
-def _tags(events: Any) -> list[str]:
+def _list_tags(events: Any) -> list[str]:
     return sorted(row[0] for row in events.select(WAVE).distinct().collect())
 
 
-def _made_of(tag: str, call: Any, events: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    alone = given[events].where(f"{WAVE} = {_text(tag)}")
-    return _tagged(_by_name(call(**{**given, events: alone})), _text(tag))
+def _call_for_event(tag: str, call: Any, events: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    alone = given[events].where(f"{WAVE} = {_quote_text(tag)}")
+    return _add_tag(_to_named_frames(call(**{**given, events: alone})), _quote_text(tag))
 
 
-def _tagged(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> dict[str, Any]:
+def _add_tag(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> dict[str, Any]:
     return {n: f if WAVE in f.columns else f.selectExpr("*", f"{tag} AS {WAVE}") for n, f in frames.items()}
 
 
-def _text(value: str) -> str:
+def _quote_text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _union(some: Any, more: Any) -> Any:
+def _union_frames(some: Any, more: Any) -> Any:
     return some.unionByName(more)
 
 
-def _numbered(frame: Any) -> Any:
+def _number_rows(frame: Any) -> Any:
     others = [f"`{name}`" for name in frame.columns if name != WAVE]
     placed = frame.selectExpr(*others, f"{WAVE} AS {FROM}", _PLACED)
     return placed.selectExpr("*", *_NUMBERED).selectExpr(*others, _TAG)

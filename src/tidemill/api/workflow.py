@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemill.algebra.declare import worked_out
+from tidemill.algebra.declare import compile_workflow
 from tidemill.api import parts
 from tidemill.api.flow import Flow
 from tidemill.api.marks import Duration, Key, Lag
-from tidemill.api.watermarks import EDGE, settling
+from tidemill.api.watermarks import EDGE, build_watermark_function
 from tidemill.errors import WorkflowError
-from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
-from tidemill.model.block import Kind
+from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates
-from tidemill.model.channel import Channel, Role
-from tidemill.model.flow import Binding
-from tidemill.model.freshness_target import Promise
-from tidemill.model.location import Location, caller
-from tidemill.model.refresh_group import apart
-from tidemill.model.refresh_group import together as one_flow
-from tidemill.model.targeted_workflow import misplaced, with_promises
-from tidemill.model.task import Function, Mode, Read, Task, Variant, Write
+from tidemill.model.channel import Channel, ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.freshness_target import FreshnessTarget
+from tidemill.model.location import SourceLocation, find_caller
+from tidemill.model.refresh_group import find_unrelated_groups
+from tidemill.model.refresh_group import merge_bindings as one_flow
+from tidemill.model.targeted_workflow import add_freshness_targets, find_misplaced_targets
+from tidemill.model.task import Function, ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.trigger import Trigger
-from tidemill.model.units import seconds
-from tidemill.model.workflow import Workflow as WorkflowModel
-from tidemill.model.workflow import in_order
+from tidemill.model.units import parse_duration
+from tidemill.model.workflow import WorkflowSpec as WorkflowModel
+from tidemill.model.workflow import sort_tasks
 
 
 class Workflow(Flow):
@@ -35,13 +35,13 @@ class Workflow(Flow):
         super().__init__(name)
         self._channels: dict[str, Channel] = {}
         self._again: list[Channel] = []
-        self._bindings: list[Binding] = []
-        self._together: dict[str, list[Binding]] = {}
-        self._promises: dict[str, tuple[Promise, Location]] = {}
+        self._bindings: list[BoundFlow] = []
+        self._together: dict[str, list[BoundFlow]] = {}
+        self._promises: dict[str, tuple[FreshnessTarget, SourceLocation]] = {}
 
     def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
         """Declare a channel that is fed from outside: as upserts if it has a key, else as appends."""
-        return self._declare(name, Role.INPUT, schema, key, updates)
+        return self._declare_channel(name, ChannelRole.INPUT, schema, key, updates)
 
     def table(
         self,
@@ -59,9 +59,9 @@ class Workflow(Flow):
         For `target_lag` and `consistency` see `sql`. `accepts` says in which forms those outside take what is new:
         "base" (the whole content), "delta", or "monotone" (a delta that takes nothing back); any, unless said.
         """
-        where = caller()
-        self._promise(name, parts.promise(target_lag, consistency, accepts, where), where)
-        return self._declare(name, Role.DERIVED, schema, key, updates)
+        where = find_caller()
+        self._record_target(name, parts.build_target(target_lag, consistency, accepts, where), where)
+        return self._declare_channel(name, ChannelRole.DERIVED, schema, key, updates)
 
     def settled(
         self,
@@ -82,26 +82,26 @@ class Workflow(Flow):
         condition: an event that fulfils it says that nothing older will come. Younger events are held until the edge
         has passed them. What comes later than that is kept on the channel `name.late`.
         """
-        where = caller()
+        where = find_caller()
         source = self._channels.get(channel)
         if source is None or source.schema is None or not isinstance(source.updates, Append):
             raise WorkflowError([f"{where}: {channel!r} must be an append channel with a schema, declared before"])
         if at not in source.schema:
             raise WorkflowError([f"{where}: channel {channel!r} has no column {at!r} of event time"])
         schema, held, late = str(source.schema), f"{name}.held", f"{name}.late"
-        self._declare(name, Role.DERIVED, schema, None, None)
-        self._declare(late, Role.DERIVED, schema, None, None)
-        self._declare(held, Role.DERIVED, f"{schema}, {EDGE} timestamp", None, None)
-        reads = (Read("rows", channel, Mode.NEW), Read("held", held, Mode.ALL))
+        self._declare_channel(name, ChannelRole.DERIVED, schema, None, None)
+        self._declare_channel(late, ChannelRole.DERIVED, schema, None, None)
+        self._declare_channel(held, ChannelRole.DERIVED, f"{schema}, {EDGE} timestamp", None, None)
+        reads = (TaskInput("rows", channel, ReadMode.NEW), TaskInput("held", held, ReadMode.ALL))
         writes = (
-            Write("settled", name, Kind.DELTA),
-            Write("late", late, Kind.DELTA),
-            Write("held", held, Kind.BASE, edge=EDGE),
+            TaskOutput("settled", name, BlockKind.DELTA),
+            TaskOutput("late", late, BlockKind.DELTA),
+            TaskOutput("held", held, BlockKind.BASE, edge=EDGE),
         )
-        code = Function(settling(at, seconds(disorder), punctuation))
+        code = Function(build_watermark_function(at, parse_duration(disorder), punctuation))
         task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
-        self._promise(name, parts.promise(target_lag, None, (), where), where)
-        self._bind(name, [task], where, parts.when(every, triggers, where), priority)
+        self._record_target(name, parts.build_target(target_lag, None, (), where), where)
+        self._add_binding(name, [task], where, parts.build_triggers(every, triggers, where), priority)
         return name
 
     def bind(
@@ -115,29 +115,29 @@ class Workflow(Flow):
         **ports: str,
     ) -> str:
         """Attach a flow's ports to channels, which makes it runnable; ports not named keep their own names."""
-        where = caller()
+        where = find_caller()
         model = flow.build()
         parts.check_ports(model, ports, where)
-        tasks = [t.rebound(t.name, ports) for t in model.tasks()]
-        self._bind(name or flow.name, tasks, where, parts.when(every, triggers, where), priority)
+        tasks = [t.rebind_ports(t.name, ports) for t in model.list_tasks()]
+        self._add_binding(name or flow.name, tasks, where, parts.build_triggers(every, triggers, where), priority)
         return name or flow.name
 
-    def declared(self, knowledge: Knowledge = NOTHING_KNOWN) -> WorkflowModel:
+    def declared(self, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> WorkflowModel:
         """The declarations as one checked value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._again)
         groups = (one_flow(name, parts) for name, parts in self._together.items())
-        workflow = worked_out(self.name, channels, (*self._bindings, *groups), knowledge).checked()
-        problems = [*misplaced(workflow, self._promises), *apart(self._together)]
+        workflow = compile_workflow(self.name, channels, (*self._bindings, *groups), knowledge).validate_spec()
+        problems = [*find_misplaced_targets(workflow, self._promises), *find_unrelated_groups(self._together)]
         if problems:
             raise WorkflowError(problems)
-        resolved = with_promises(workflow, self._promises).with_fixed_identities()
+        resolved = add_freshness_targets(workflow, self._promises).fix_identities()
         return replace(resolved, resolve=self.declared)
 
-    def _place(
+    def _add_task(
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: Promise,
+        promise: FreshnessTarget,
         priority: float,
         beside: Sequence[Task] = (),
         together: str | None = None,
@@ -145,16 +145,16 @@ class Workflow(Flow):
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
-        self._promise(task.writes[0].port if task.writes else task.name, promise, task.location)
-        self._bind(task.name, [*beside, task], task.location, triggers, priority)
+        self._record_target(task.writes[0].port if task.writes else task.name, promise, task.location)
+        self._add_binding(task.name, [*beside, task], task.location, triggers, priority)
         if together is not None:
             self._together.setdefault(together, []).append(self._bindings.pop())
 
-    def _made(self, channel: str) -> bool:
+    def _is_written(self, channel: str) -> bool:
         bindings = [*self._bindings, *(b for word in self._together.values() for b in word)]
-        return any(channel in binding.written for binding in bindings)
+        return any(channel in binding.written_channels for binding in bindings)
 
-    def _promise(self, channel: str, promise: Promise, where: Location) -> None:
+    def _record_target(self, channel: str, promise: FreshnessTarget, where: SourceLocation) -> None:
         if not promise:
             return
         if channel in self._promises:
@@ -162,19 +162,21 @@ class Workflow(Flow):
             raise WorkflowError([f"{where}: of {channel!r} something is promised twice; the first time at {first}"])
         self._promises[channel] = (promise, where)
 
-    def _bind(
-        self, name: str, tasks: Sequence[Task], where: Location, triggers: tuple[Trigger, ...], priority: float
+    def _add_binding(
+        self, name: str, tasks: Sequence[Task], where: SourceLocation, triggers: tuple[Trigger, ...], priority: float
     ) -> None:
         if not 0 < priority < float("inf"):
             raise WorkflowError(
                 [f"{where}: a priority is more than 0, and larger for what matters more, not {priority}"]
             )
-        self._bindings.append(Binding(name, in_order(tasks), where, triggers, float(priority)))
+        self._bindings.append(BoundFlow(name, sort_tasks(tasks), where, triggers, float(priority)))
 
-    def _declare(self, name: str, role: Role, schema: str | None, key: Key | None, updates: Updates | None) -> str:
-        where = caller()
-        found = parts.schema(name, schema, where)
-        channel = Channel(name, role, found, parts.updates(name, key, updates, where), where)
+    def _declare_channel(
+        self, name: str, role: ChannelRole, schema: str | None, key: Key | None, updates: Updates | None
+    ) -> str:
+        where = find_caller()
+        found = parts.parse_schema(name, schema, where)
+        channel = Channel(name, role, found, parts.choose_updates(name, key, updates, where), where)
         if name in self._channels:
             self._again.append(channel)
         else:

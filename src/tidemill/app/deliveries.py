@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from tidemill.app.settings import ChannelDelivery, DeliverySettings, MailDelivery, MailSettings
-from tidemill.encoding.block_rows import Selection, pieces
+from tidemill.app.settings import ChannelDeliverySettings, DeliverySettings, MailDeliverySettings, MailSettings
+from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.ports.catalog import CatalogWriter
-from tidemill.publish import BlockHook, BlockMail, Delivery, Part, Postbox, Takes
-from tidemill.runtime.inspect.change_feed import following
-from tidemill.runtime.runs.insert_batcher import Gatherer, Small
+from tidemill.publish import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart, SmtpMailer
+from tidemill.runtime.inspect.change_feed import find_next_block
+from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 
 Opens = Callable[[str], BinaryIO]
 
 
-def deliveries(
-    wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens, inserts: Gatherer
-) -> list[Delivery]:
+def build_deliveries(
+    wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
+) -> list[BlockDelivery]:
     """`open` opens a file of a block."""
-    return [_delivery(name, one, catalog, open, inserts) for name, one in wanted.items()]
+    return [_build_delivery(name, one, catalog, open, inserts) for name, one in wanted.items()]
 
 
-def post_of(settings: MailSettings | MailDelivery) -> Postbox:
-    return Postbox(
+def build_postbox(settings: MailSettings | MailDeliverySettings) -> SmtpMailer:
+    return SmtpMailer(
         settings.host,
         settings.sender,
         settings.to,
@@ -41,34 +41,36 @@ class BlockInsert:
 
     name: str
     channel: str
-    inserts: Gatherer
+    inserts: InsertBatcher
 
-    def take(self, part: Part) -> None:
+    def send_part(self, part: DeliveryPart) -> None:
         if not part.rows:
             return
         _, _, lines = part.text.partition("\n")
         key = f"delivery:{self.name}:{part.channel}/{part.seq}/{part.number}"
-        (answer,) = self.inserts.insert([Small(self.channel, lines.encode(), "jsonl", key)])
+        (answer,) = self.inserts.insert_all([SmallInsert(self.channel, lines.encode(), "jsonl", key)])
         if isinstance(answer, Exception):
             raise answer
 
 
-def _delivery(name: str, wanted: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: Gatherer) -> Delivery:
-    selection = Selection.parse(",".join(wanted.columns), wanted.where)
+def _build_delivery(
+    name: str, wanted: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
+) -> BlockDelivery:
+    selection = RowSelection.from_texts(",".join(wanted.columns), wanted.where)
 
-    def parts(at: int, head: int) -> Iterator[Part]:
-        block = following(catalog, wanted.channel, at, head)
-        for number, piece in enumerate(pieces(block, open, selection), start=1):
-            yield Part(block.channel, block.seq, number, len(piece.lines), piece.text())
+    def read_parts(at: int, head: int) -> Iterator[DeliveryPart]:
+        block = find_next_block(catalog, wanted.channel, at, head)
+        for number, piece in enumerate(split_into_chunks(block, open, selection), start=1):
+            yield DeliveryPart(block.channel, block.seq, number, len(piece.lines), piece.to_text())
 
-    return Delivery(name, wanted.channel, _receiver(name, wanted, inserts), catalog, parts)
+    return BlockDelivery(name, wanted.channel, _build_receiver(name, wanted, inserts), catalog, read_parts)
 
 
-def _receiver(name: str, wanted: DeliverySettings, inserts: Gatherer) -> Takes:
+def _build_receiver(name: str, wanted: DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
     match wanted:
-        case MailDelivery():
-            return BlockMail(post_of(wanted))
-        case ChannelDelivery():
+        case MailDeliverySettings():
+            return BlockMail(build_postbox(wanted))
+        case ChannelDeliverySettings():
             return BlockInsert(name, wanted.to, inserts)
         case _:
-            return BlockHook(wanted.url, wanted.secret)
+            return BlockWebhook(wanted.url, wanted.secret)

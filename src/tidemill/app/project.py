@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 from tidemill.api import Workflow as WorkflowApi
-from tidemill.api.documents import Sources
+from tidemill.api.documents import SourceResolver
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
-from tidemill.model.analysis import Knowledge
+from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.change import Updates
-from tidemill.model.flow import Binding
-from tidemill.model.identity import identity
+from tidemill.model.flow import BoundFlow
+from tidemill.model.identity import compute_identity
 from tidemill.model.source_code import is_project
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 
 _WORKFLOW = "tidemill_workflow_"
 """How the names of workflow files begin, as modules."""
@@ -31,24 +31,24 @@ _WORKFLOW = "tidemill_workflow_"
 class Project:
     """What the workflow files of a project declare, and the modules that they are."""
 
-    workflows: tuple[Workflow, ...]
+    workflows: tuple[WorkflowSpec, ...]
     modules: tuple[ModuleType, ...] = ()
 
-    def binding(self, name: str) -> Binding | None:
+    def find_binding(self, name: str) -> BoundFlow | None:
         return next((b for w in self.workflows for b in w.bindings if b.name == name), None)
 
-    def resolved(self, knowledge: Knowledge) -> Project:
+    def apply_knowledge(self, knowledge: SchemaKnowledge) -> Project:
         """The same project with this much known of its queries and channels."""
         return replace(self, workflows=tuple(w.resolve(knowledge) if w.resolve else w for w in self.workflows))
 
-    def updates(self) -> dict[str, Updates]:
+    def list_updates(self) -> dict[str, Updates]:
         """How each declared channel merges, the user's own functions included."""
         return {c.name: c.updates for w in self.workflows for c in w.channels}
 
 
 def load_project(directory: Path, files: Sequence[str]) -> Project:
     """Import the files and collect the workflows that they define at top level; without any file there are none."""
-    modules = tuple(_imported(directory / f) for f in files)
+    modules = tuple(_import_file(directory / f) for f in files)
     found = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, WorkflowApi)}
     if not found and files:
         names = ", ".join(files)
@@ -56,10 +56,10 @@ def load_project(directory: Path, files: Sequence[str]) -> Project:
     return Project(tuple(w.declared() for w in found.values()), modules)
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"workflow file {path} does not exist; see 'workflows' in tidemill.toml")
-    name = f"{_WORKFLOW}{path.stem}_{identity(str(path))[:8]}"
+    name = f"{_WORKFLOW}{path.stem}_{compute_identity(str(path))[:8]}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"workflow file {path} is not a Python file")
@@ -78,16 +78,16 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def sources_of(directory: Path, ship: Callable[[ModuleType], None]) -> Sources:
+def build_source_resolver(directory: Path, ship: Callable[[ModuleType], None]) -> SourceResolver:
     """What one-shot workflows name: files relative to the project, functions of modules in it or installed.
 
     `ship` is given each module of the project, so that workers can have it too.
     """
-    read, find = (lambda path: _bytes(directory / path)), _Functions(directory, ship)
-    return Sources(read, find, lambda path: str((directory / path).resolve()))
+    read, find = (lambda path: _read_bytes(directory / path)), _FunctionFinder(directory, ship)
+    return SourceResolver(read, find, lambda path: str((directory / path).resolve()))
 
 
-class _Functions:
+class _FunctionFinder:
     """Finds functions as their files stand now. A server lives longer than what it imported.
 
     Were a changed file not imported again, its old code would run and its result be known by the new.
@@ -102,37 +102,37 @@ class _Functions:
     def __call__(self, name: str) -> Callable[..., Any]:
         where, _, what = name.partition(":")
         with self._importing:
-            module = self._module(where)
+            module = self._import_module(where)
         found = getattr(module, what, None)
         if not callable(found):
             raise WorkflowError([f"module {where!r} has no function {what!r}; write it as module:name"])
         function: Callable[..., Any] = found
         return function
 
-    def _module(self, name: str) -> ModuleType:
+    def _import_module(self, name: str) -> ModuleType:
         if str(self._directory) not in sys.path:
             sys.path.insert(0, str(self._directory))
-        self._forget_changed()
+        self._drop_changed_modules()
         try:
             module = import_module(name)
         except Exception as error:  # a user's module may raise anything
             raise WorkflowError([f"module {name!r} cannot be imported: {type(error).__name__}: {error}"]) from error
-        for own, path in self._own().items():
+        for own, path in self._list_own_modules().items():
             if own not in self._stamps:
-                self._stamps[own] = _stamp(path)
+                self._stamps[own] = _read_stamp(path)
                 self._ship(sys.modules[own])
         return module
 
-    def _forget_changed(self) -> None:
+    def _drop_changed_modules(self) -> None:
         """If one has changed, all go: any of them may have taken something from it."""
-        own = self._own()
-        if any(self._stamps.get(name) != _stamp(path) for name, path in own.items()):
+        own = self._list_own_modules()
+        if any(self._stamps.get(name) != _read_stamp(path) for name, path in own.items()):
             for name in own:
                 del sys.modules[name]
             self._stamps.clear()
             invalidate_caches()
 
-    def _own(self) -> dict[str, Path]:
+    def _list_own_modules(self) -> dict[str, Path]:
         """The modules of the project that are imported, but for its workflow files and the program that runs."""
         files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
         paths = {name: Path(file) for name, file in files.items() if file is not None and is_project(file)}
@@ -147,7 +147,7 @@ class _Functions:
 _Stamp = tuple[int, int] | None
 
 
-def _stamp(path: Path) -> _Stamp:
+def _read_stamp(path: Path) -> _Stamp:
     """What another content of a file would show in; None if it is gone."""
     try:
         found = path.stat()
@@ -156,13 +156,13 @@ def _stamp(path: Path) -> _Stamp:
     return found.st_mtime_ns, found.st_size
 
 
-def located(directory: Path, name: str) -> str:
+def locate_program(directory: Path, name: str) -> str:
     """Where a program or script is that a one-shot workflow names: in the project, else beside Python, else on PATH."""
     near = [directory / name, Path(sys.executable).parent / name]
     return str(next((path for path in near if path.is_file()), name))
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tidemill.algebra.sql.tables import table_names
+from tidemill.algebra.sql.tables import find_table_names
 from tidemill.api import REFRESH, Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
-from tidemill.model.analysis import NOTHING_KNOWN, Knowledge
+from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
 from tidemill.model.trigger import Trigger, from_json
 
 LONGEST = 100_000
@@ -40,11 +40,11 @@ _Lag = Annotated[float, Field(ge=0, le=10**9)] | Annotated[str, Field(max_length
 """Seconds, or a duration as people write it."""
 
 
-class _Part(BaseModel):
+class _DefinitionPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DataTrigger(_Part):
+class DataTriggerDefinition(_DefinitionPart):
     kind: Literal["data"]
     channel: str = Field(pattern=_NAME, max_length=200)
     rows: int | None = Field(default=None, gt=0, le=10**15)
@@ -52,34 +52,41 @@ class DataTrigger(_Part):
     age: float | None = Field(default=None, gt=0, le=10**9)
 
 
-class EveryTrigger(_Part):
+class EveryTriggerDefinition(_DefinitionPart):
     kind: Literal["every"]
     seconds: float = Field(gt=0, le=10**9)
 
 
-class CronTrigger(_Part):
+class CronTriggerDefinition(_DefinitionPart):
     kind: Literal["cron"]
     expression: str = Field(max_length=200)
     zone: str = Field(default="UTC", max_length=100)
 
 
-class AfterTrigger(_Part):
+class AfterTriggerDefinition(_DefinitionPart):
     kind: Literal["after"]
     flow: str = Field(pattern=_NAME, max_length=200)
     reached: Literal["launched", "completed", "failed"] = "completed"
 
 
-class AllTrigger(_Part):
+class AllTriggerDefinition(_DefinitionPart):
     kind: Literal["all"]
-    parts: tuple[DataTrigger | EveryTrigger | CronTrigger | AfterTrigger, ...] = Field(min_length=1, max_length=20)
+    parts: tuple[
+        DataTriggerDefinition | EveryTriggerDefinition | CronTriggerDefinition | AfterTriggerDefinition, ...
+    ] = Field(min_length=1, max_length=20)
 
 
 AnyTrigger = Annotated[
-    DataTrigger | EveryTrigger | CronTrigger | AfterTrigger | AllTrigger, Field(discriminator="kind")
+    DataTriggerDefinition
+    | EveryTriggerDefinition
+    | CronTriggerDefinition
+    | AfterTriggerDefinition
+    | AllTriggerDefinition,
+    Field(discriminator="kind"),
 ]
 
 
-class InputDocument(_Part):
+class InputDefinition(_DefinitionPart):
     """A channel that is fed from outside: as upserts if it has a key, else as appends."""
 
     name: str = Field(pattern=_NAME, max_length=200)
@@ -87,7 +94,7 @@ class InputDocument(_Part):
     key: tuple[str, ...] = ()
 
 
-class TableDocument(_Part):
+class TableDefinition(_DefinitionPart):
     """A table that is kept fresh by a query over the document's other channels."""
 
     name: str = Field(pattern=_NAME, max_length=200)
@@ -104,27 +111,27 @@ class TableDocument(_Part):
     consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
 
 
-class WorkflowDocument(_Part):
+class WorkflowDefinition(_DefinitionPart):
     """A workflow of SQL tables."""
 
     name: str = Field(pattern=_NAME, max_length=200)
-    inputs: tuple[InputDocument, ...] = Field(default=(), max_length=1000)
-    tables: tuple[TableDocument, ...] = Field(default=(), max_length=1000)
+    inputs: tuple[InputDefinition, ...] = Field(default=(), max_length=1000)
+    tables: tuple[TableDefinition, ...] = Field(default=(), max_length=1000)
 
 
-def parsed(data: Any) -> WorkflowDocument:
+def parse_definition(data: Any) -> WorkflowDefinition:
     try:
-        return WorkflowDocument.model_validate(data)
+        return WorkflowDefinition.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"
         raise BadInput(f"{where}: {first['msg']}") from error
 
 
-def built(document: WorkflowDocument, knowledge: Knowledge = NOTHING_KNOWN) -> model.Workflow:
+def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> model.WorkflowSpec:
     """The workflow that a document declares; raises `WorkflowError` with every problem."""
     names = {i.name for i in document.inputs} | {t.name for t in document.tables}
-    problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in unsafe(t.query, names)]
+    problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in find_violations(t.query, names)]
     if problems:
         raise WorkflowError(problems)
     made = Workflow(document.name)
@@ -136,7 +143,7 @@ def built(document: WorkflowDocument, knowledge: Knowledge = NOTHING_KNOWN) -> m
             table.name,
             table.query,
             refresh=table.refresh,
-            triggers=[_trigger(t) for t in table.triggers],
+            triggers=[_build_trigger(t) for t in table.triggers],
             target_lag=table.target_lag,
             consistency=table.consistency,
             priority=table.priority,
@@ -145,11 +152,11 @@ def built(document: WorkflowDocument, knowledge: Knowledge = NOTHING_KNOWN) -> m
     return made.declared(knowledge)
 
 
-def _trigger(part: BaseModel) -> Trigger:
+def _build_trigger(part: BaseModel) -> Trigger:
     return from_json(part.model_dump(exclude_none=True))
 
 
-def unsafe(query: str, channels: set[str]) -> Iterator[str]:
+def find_violations(query: str, channels: set[str]) -> Iterator[str]:
     """What a query asks for that a document may not."""
     if "${" in query:
         yield "variables such as ${…} are not allowed"
@@ -157,22 +164,22 @@ def unsafe(query: str, channels: set[str]) -> Iterator[str]:
     try:
         statements = sqlglot.parse(query, dialect="spark")
     except (SqlglotError, RecursionError) as error:
-        yield f"not Spark SQL: {_first_line(error)}"
+        yield f"not Spark SQL: {_take_first_line(error)}"
         return
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         yield "expected one SELECT"
         return
-    yield from _unsafe_tables(query, statements[0], channels)
-    yield from _unsafe_calls(statements[0])
+    yield from _find_unsafe_tables(query, statements[0], channels)
+    yield from _find_unsafe_calls(statements[0])
 
 
-def _unsafe_tables(query: str, tree: exp.Query, channels: set[str]) -> Iterator[str]:
+def _find_unsafe_tables(query: str, tree: exp.Query, channels: set[str]) -> Iterator[str]:
     for table in (t for t in tree.find_all(exp.Table) if not t.find_ancestor(exp.Hint)):
         if not isinstance(table.this, exp.Identifier):
             yield f"a table function is not allowed: {table.sql(dialect='spark')[:100]}"
         elif table.args.get("db") or table.args.get("catalog"):
             yield f"only channels of the same workflow can be read, not {table.sql(dialect='spark')[:100]}"
-    names = table_names(query).names
+    names = find_table_names(query).names
     if not names:
         yield "it reads no channel, so that nothing could ever make it due"
     known = {c.lower() for c in channels}
@@ -181,25 +188,25 @@ def _unsafe_tables(query: str, tree: exp.Query, channels: set[str]) -> Iterator[
         yield f"there is no channel {name!r} in the document; its channels are {listed}"
 
 
-def _unsafe_calls(tree: exp.Query) -> Iterator[str]:
+def _find_unsafe_calls(tree: exp.Query) -> Iterator[str]:
     for node in tree.walk():
         if isinstance(node, exp.QueryTransform | exp.Command | exp.Into):
             yield f"{type(node).__name__} is not allowed"
-        name = _called(node)
+        name = _get_function_name(node)
         if name is not None and name.lower() in FORBIDDEN:
             yield f"the function {name} is not allowed"
 
 
-def _called(node: exp.Expr) -> str | None:
+def _get_function_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Anonymous):
         return node.name
     return node.sql_name() if isinstance(node, exp.Func) else None
 
 
-def _first_line(error: BaseException) -> str:
+def _take_first_line(error: BaseException) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
-def as_document(data: Mapping[str, Any]) -> WorkflowDocument:
+def load_definition(data: Mapping[str, Any]) -> WorkflowDefinition:
     """One that was stored: it was checked before."""
-    return WorkflowDocument.model_validate(data)
+    return WorkflowDefinition.model_validate(data)

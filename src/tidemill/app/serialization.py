@@ -4,41 +4,55 @@ from __future__ import annotations
 
 from tidemill.encoding import values as cells
 from tidemill.model.block import Block
-from tidemill.model.codec import Json, promise_to_json, updates_to_json
-from tidemill.model.freshness_target import Promise
-from tidemill.model.registration import Step
+from tidemill.model.codec import Json, target_to_json, updates_to_json
+from tidemill.model.freshness_target import FreshnessTarget
+from tidemill.model.registration import RegistrationChange
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
 from tidemill.model.submission import StoredDataset, Submission, SubmittedAction
 from tidemill.model.time import Version
-from tidemill.model.timestamps import iso
+from tidemill.model.timestamps import format_iso
 from tidemill.model.trigger import to_json
-from tidemill.planner.catalog_state import Kept
-from tidemill.ports.records import Event, Firing, Reading, RegisteredTrigger, RegisteredWorkflow, Server
-from tidemill.retention.usage_history import Figures, Resolution, Split
-from tidemill.runtime.freshness.staleness import Curve, History, Measure, curves, measured, total
-from tidemill.runtime.inspect.block_trace import Source, Trace
-from tidemill.runtime.inspect.lineage import Lineage, Relative
-from tidemill.runtime.inspect.status import ChannelStatus, Consumer, FlowStatus, Reflected, Status, TaskStatus
-from tidemill.runtime.oneshot.storage_report import Share, Storage
+from tidemill.planner.catalog_state import TargetStatus
+from tidemill.ports.records import ChannelRead, Event, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
+from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit
+from tidemill.runtime.freshness.staleness import (
+    StalenessCurve,
+    StalenessHistory,
+    StalenessMeasure,
+    compute_curves,
+    measure_staleness,
+    sum_curves,
+)
+from tidemill.runtime.inspect.block_trace import BlockTrace, TraceSource
+from tidemill.runtime.inspect.lineage import EventLineage, LineageRow
+from tidemill.runtime.inspect.status import (
+    ChannelConsumer,
+    ChannelStatus,
+    FlowStatus,
+    ProjectStatus,
+    ReflectedVersions,
+    TaskStatus,
+)
+from tidemill.runtime.oneshot.storage_report import StorageReport, StorageShare
 
 
-def moment(version: Version | None) -> float | None:
+def to_timestamp(version: Version | None) -> float | None:
     """The time of day, in seconds, that a version was read from the clock."""
     return None if version is None else version / 1_000_000
 
 
-def schema(value: Schema | None) -> list[Json] | None:
+def serialize_schema(value: Schema | None) -> list[Json] | None:
     if value is None:
         return None
     return [{"name": f.name, "type": f.type, "nullable": f.nullable} for f in value]
 
 
-def step(value: Step) -> Json:
+def serialize_step(value: RegistrationChange) -> Json:
     return {"action": str(value.action), "what": value.what, "name": value.name, "detail": value.detail}
 
 
-def block(value: Block) -> Json:
+def serialize_block(value: Block) -> Json:
     return {
         "id": value.id,
         "channel": value.channel,
@@ -54,18 +68,18 @@ def block(value: Block) -> Json:
         "bytes": value.bytes,
         "files": [{"path": f.path, "rows": f.rows, "bytes": f.bytes} for f in value.files],
         "version": value.version,
-        "visible": iso(moment(value.version)),
+        "visible": format_iso(to_timestamp(value.version)),
         "source": value.source.to_json(),
         "target": value.target.to_json(),
         "reached": value.reached.to_json(),
-        "edge": iso(moment(value.edge)),
+        "edge": format_iso(to_timestamp(value.edge)),
         "identity": value.identity,
         "updates": updates_to_json(value.updates),
-        "schema": schema(value.schema),
+        "schema": serialize_schema(value.schema),
     }
 
 
-def run(value: Run) -> Json:
+def serialize_run(value: Run) -> Json:
     return {
         "id": value.id,
         "kind": str(value.kind),
@@ -73,32 +87,32 @@ def run(value: Run) -> Json:
         "state": str(value.state),
         "attempt": value.attempt,
         "owner": value.owner,
-        "created": iso(value.created),
-        "started": iso(value.started),
-        "finished": iso(value.finished),
-        "not_before": iso(value.not_before),
-        "lease_until": iso(value.lease_until),
-        "seconds": seconds(value),
+        "created": format_iso(value.created),
+        "started": format_iso(value.started),
+        "finished": format_iso(value.finished),
+        "not_before": format_iso(value.not_before),
+        "lease_until": format_iso(value.lease_until),
+        "seconds": compute_duration(value),
         "error": value.error,
         "stats": dict(value.stats),
         "backfill": value.backfill,
     }
 
 
-def seconds(value: Run) -> float | None:
+def compute_duration(value: Run) -> float | None:
     if value.started is None or value.finished is None:
         return None
     return round(value.finished - value.started, 3)
 
 
-def reading(value: Reading) -> Json:
+def serialize_reading(value: ChannelRead) -> Json:
     return {"task": value.task, "channel": value.channel, "since": value.since, "upto": value.upto}
 
 
-def event(value: Event) -> Json:
+def serialize_event(value: Event) -> Json:
     return {
         "id": value.id,
-        "at": iso(value.at),
+        "at": format_iso(value.at),
         "kind": value.kind,
         "subject": value.subject,
         "run": value.run,
@@ -106,15 +120,15 @@ def event(value: Event) -> Json:
     }
 
 
-def reflected(value: Reflected) -> Json:
+def serialize_reflected_versions(value: ReflectedVersions) -> Json:
     return {
         "pathway": list(value.pathway),
         "versions": list(value.versions),
-        "latest": iso(moment(value.latest)),
+        "latest": format_iso(to_timestamp(value.latest_version)),
     }
 
 
-def consumer(value: Consumer) -> Json:
+def serialize_consumer(value: ChannelConsumer) -> Json:
     return {
         "flow": value.flow,
         "task": value.task,
@@ -123,14 +137,14 @@ def consumer(value: Consumer) -> Json:
     }
 
 
-def channel(value: ChannelStatus) -> Json:
+def serialize_channel(value: ChannelStatus) -> Json:
     registered = value.registered
     return {
         "name": registered.channel.name,
         "workflow": registered.workflow,
         "role": str(registered.channel.role),
         "updates": updates_to_json(registered.channel.updates),
-        "schema": schema(registered.channel.schema),
+        "schema": serialize_schema(registered.channel.schema),
         "head": registered.head.seq,
         "blocks": registered.blocks,
         "rows": value.rows,
@@ -138,27 +152,27 @@ def channel(value: ChannelStatus) -> Json:
         "bytes": registered.bytes,
         "reserved": registered.reserved,
         "provenance": registered.head.reached.to_json(),
-        "reflects": [reflected(r) for r in value.reflects],
-        "edge": iso(moment(value.edge)),
-        "promise": None if value.kept is None else promise(registered.channel.promise, value.kept),
-        "consumers": [consumer(c) for c in value.consumers],
+        "reflects": [serialize_reflected_versions(r) for r in value.reflects],
+        "edge": format_iso(to_timestamp(value.edge)),
+        "promise": None if value.kept is None else serialize_target(registered.channel.promise, value.kept),
+        "consumers": [serialize_consumer(c) for c in value.consumers],
     }
 
 
-def promise(value: Promise, found: Kept) -> Json:
+def serialize_target(value: FreshnessTarget, found: TargetStatus) -> Json:
     """What is promised of a channel, and how that is kept."""
-    return promise_to_json(value) | {
+    return target_to_json(value) | {
         "pathways": [
             {"pathway": list(p), "stale": round(stale, 3), "bound": found.bounds.get(p)}
             for p, stale in sorted(found.stale.items())
         ],
         "apart": None if found.apart is None else round(max(0.0, found.apart), 3),
-        "late": found.late,
-        "inconsistent": found.inconsistent,
+        "late": found.is_late,
+        "inconsistent": found.is_inconsistent,
     }
 
 
-def task(value: TaskStatus) -> Json:
+def serialize_task(value: TaskStatus) -> Json:
     return {
         "name": value.name,
         "code": value.code,
@@ -168,87 +182,87 @@ def task(value: TaskStatus) -> Json:
     }
 
 
-def flow(value: FlowStatus) -> Json:
+def serialize_flow(value: FlowStatus) -> Json:
     return {
         "name": value.name,
         "workflow": value.workflow,
-        "tasks": [task(t) for t in value.tasks],
-        "last_run": None if value.last is None else run(value.last),
+        "tasks": [serialize_task(t) for t in value.tasks],
+        "last_run": None if value.last is None else serialize_run(value.last),
         "waiting": list(value.waiting),
     }
 
 
-def status(value: Status) -> Json:
+def serialize_status(value: ProjectStatus) -> Json:
     return {
-        "channels": [channel(c) for c in value.channels],
-        "flows": [flow(f) for f in value.flows],
-        "active": [run(r) for r in value.active],
+        "channels": [serialize_channel(c) for c in value.channels],
+        "flows": [serialize_flow(f) for f in value.flows],
+        "active": [serialize_run(r) for r in value.active],
     }
 
 
-def source(value: Source) -> Json:
+def serialize_source(value: TraceSource) -> Json:
     return {
         "channel": value.channel,
         "since": value.since,
         "upto": value.upto,
-        "blocks": [block(b) for b in value.blocks],
+        "blocks": [serialize_block(b) for b in value.blocks],
         "forgotten": value.forgotten,
     }
 
 
-def trace(value: Trace) -> Json:
+def serialize_trace(value: BlockTrace) -> Json:
     return {
-        "block": block(value.block),
-        "sources": [source(s) for s in value.sources],
-        "made": [block(b) for b in value.made],
+        "block": serialize_block(value.block),
+        "sources": [serialize_source(s) for s in value.sources],
+        "made": [serialize_block(b) for b in value.made],
     }
 
 
-def lineage(value: Lineage) -> Json:
+def serialize_lineage(value: EventLineage) -> Json:
     return {
         "channel": value.channel,
         "tag": str(value.tag),
-        "relatives": [relative(r) for r in value.relatives],
+        "relatives": [serialize_lineage_row(r) for r in value.relatives],
     }
 
 
-def relative(value: Relative) -> Json:
-    row = {f.name: cells.to_json(value.row[f.name], f.parsed) for f in value.schema}
+def serialize_lineage_row(value: LineageRow) -> Json:
+    row = {f.name: cells.to_json(value.row[f.name], f.data_type) for f in value.schema}
     return {"relation": str(value.relation), "channel": value.channel, "tag": str(value.tag), "row": row}
 
 
-def server(value: Server) -> Json:
+def serialize_server(value: Server) -> Json:
     return {
         "name": value.name,
         "role": value.role,
         "leader": value.leader,
         "state": value.state,
         "tracks": value.tracks,
-        "started": iso(value.started),
-        "seen": iso(value.seen),
+        "started": format_iso(value.started),
+        "seen": format_iso(value.seen),
     }
 
 
-def trigger(value: RegisteredTrigger) -> Json:
+def serialize_trigger(value: RegisteredTrigger) -> Json:
     return {
         "id": value.id,
         "flow": value.flow,
         "trigger": value.root,
         "condition": to_json(value.leaf),
-        "due": iso(value.due),
-        "waiting_since": iso(value.since),
+        "due": format_iso(value.due),
+        "waiting_since": format_iso(value.since),
         "rows": value.rows,
         "bytes": value.bytes,
         "missed": value.missed,
-        "fired": iso(value.fired),
+        "fired": format_iso(value.fired),
         "paused": value.paused,
     }
 
 
-def firing(value: Firing) -> Json:
+def serialize_firing(value: TriggerFiring) -> Json:
     return {
         "id": value.id,
-        "at": iso(value.at),
+        "at": format_iso(value.at),
         "flow": value.flow,
         "trigger": to_json(value.trigger),
         "missed": value.missed,
@@ -256,44 +270,44 @@ def firing(value: Firing) -> Json:
     }
 
 
-def workflow(value: RegisteredWorkflow) -> Json:
+def serialize_workflow(value: RegisteredWorkflow) -> Json:
     return {
         "name": value.name,
         "paused": value.paused,
         "priority": value.priority,
-        "changed": iso(value.applied),
+        "changed": format_iso(value.applied),
     }
 
 
-def staleness(found: History, measure: Measure, since: float, now: float) -> Json:
+def serialize_staleness(found: StalenessHistory, measure: StalenessMeasure, since: float, now: float) -> Json:
     """How stale each table was over time, and all of them together."""
-    drawn = curves(found, measure, since, now)
+    drawn = compute_curves(found, measure, since, now)
     return {
         "measure": str(measure),
-        "since": iso(since),
-        "now": iso(now),
-        "tables": [_curve(c) | {"now": measured(found, c.table, measure, now)} for c in drawn],
-        "total": _curve(total(drawn, found.weights)),
+        "since": format_iso(since),
+        "now": format_iso(now),
+        "tables": [_serialize_curve(c) | {"now": measure_staleness(found, c.table, measure, now)} for c in drawn],
+        "total": _serialize_curve(sum_curves(drawn, found.weights)),
     }
 
 
-def _curve(value: Curve) -> Json:
-    points = [{"at": iso(at), "seconds": round(s, 3)} for at, s in value.points]
+def _serialize_curve(value: StalenessCurve) -> Json:
+    points = [{"at": format_iso(at), "seconds": round(s, 3)} for at, s in value.points]
     return {"table": value.table, "points": points, "integral": round(value.integral, 3)}
 
 
-def submission(value: Submission) -> Json:
+def serialize_submission(value: Submission) -> Json:
     return {
         "id": value.id,
         "workflow": value.workflow,
         "user": value.user,
-        "at": iso(value.at),
+        "at": format_iso(value.at),
         "state": str(value.state),
-        "actions": [submitted_action(a) for a in value.actions],
+        "actions": [serialize_submitted_action(a) for a in value.actions],
     }
 
 
-def submitted_action(value: SubmittedAction) -> Json:
+def serialize_submitted_action(value: SubmittedAction) -> Json:
     return {
         "id": value.key,
         "name": value.name,
@@ -304,19 +318,19 @@ def submitted_action(value: SubmittedAction) -> Json:
         "why": value.why,
         "saved": value.saved,
         "path": value.path,
-        "placed": iso(value.placed),
+        "placed": format_iso(value.placed),
         "bytes": value.bytes,
-        "run": None if value.run is None else run(value.run),
+        "run": None if value.run is None else serialize_run(value.run),
     }
 
 
-def figures(values: list[Figures], by: Resolution, per: Split | None) -> Json:
-    return {"by": str(by), "per": None if per is None else str(per), "figures": [_figures(f) for f in values]}
+def serialize_usage_history(values: list[UsageFigures], by: TimeResolution, per: UsageSplit | None) -> Json:
+    return {"by": str(by), "per": None if per is None else str(per), "figures": [_serialize_figures(f) for f in values]}
 
 
-def _figures(value: Figures) -> Json:
+def _serialize_figures(value: UsageFigures) -> Json:
     return {
-        "begin": iso(value.begin),
+        "begin": format_iso(value.begin),
         "of": value.of,
         "submissions": value.submissions,
         "actions": value.actions,
@@ -331,26 +345,26 @@ def _figures(value: Figures) -> Json:
     }
 
 
-def storage(value: Storage, *, evicted: bool) -> Json:
+def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
     """How storage stands; `evicted`: what is going has gone."""
-    return _share(value.shares.store) | {
-        "workflows": [{"workflow": s.workflow} | _share(s) for s in value.shares.workflows],
-        "kept": [dataset(k.dataset) | {"why": k.why} for k in value.kept],
+    return _serialize_share(value.shares.store) | {
+        "workflows": [{"workflow": s.workflow} | _serialize_share(s) for s in value.shares.workflows],
+        "kept": [serialize_dataset(k.dataset) | {"why": k.why} for k in value.kept],
         "evicted": evicted,
-        "going": [dataset(g.dataset) | {"seconds_back": round(g.seconds, 3)} for g in value.going],
-        "freed": value.freed,
+        "going": [serialize_dataset(g.dataset) | {"seconds_back": round(g.seconds, 3)} for g in value.going],
+        "freed": value.freed_bytes,
         "seconds_back": round(value.seconds, 3),
         "problems": list(value.problems),
     }
 
 
-def _share(value: Share) -> Json:
+def _serialize_share(value: StorageShare) -> Json:
     budget = value.budget
-    limits = {"budget": None, "limit": None} if budget is None else {"budget": budget.bytes, "limit": budget.limit}
+    limits = {"budget": None, "limit": None} if budget is None else {"budget": budget.bytes, "limit": budget.byte_limit}
     return {"held": value.held} | limits
 
 
-def dataset(value: StoredDataset) -> Json:
+def serialize_dataset(value: StoredDataset) -> Json:
     return {
         "identity": value.identity,
         "workflow": value.workflow,
@@ -360,6 +374,6 @@ def dataset(value: StoredDataset) -> Json:
         "pinned": value.pinned,
         "bytes": value.bytes,
         "seconds": round(value.seconds, 3),
-        "made": iso(value.made),
-        "used": iso(value.used),
+        "made": format_iso(value.made),
+        "used": format_iso(value.used),
     }

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tidemill.errors import ConfigError
 from tidemill.model.notice import NoticeKind
-from tidemill.model.units import bytes_in, seconds
+from tidemill.model.units import parse_duration, parse_size
 
 FILE = "tidemill.toml"
 HOME = ".tidemill"
@@ -37,16 +37,16 @@ class StorageSettings(_Section):
 
     @field_validator("budget")
     @classmethod
-    def _is_size(cls, budget: str | None) -> str | None:
+    def _check_size(cls, budget: str | None) -> str | None:
         if budget is not None:
-            bytes_in(budget)
+            parse_size(budget)
         return budget
 
     @field_validator("budgets")
     @classmethod
-    def _are_sizes(cls, budgets: dict[str, str]) -> dict[str, str]:
+    def _check_sizes(cls, budgets: dict[str, str]) -> dict[str, str]:
         for budget in budgets.values():
-            bytes_in(budget)
+            parse_size(budget)
         return budgets
 
 
@@ -123,9 +123,9 @@ class PushSettings(_Section):
 
     @field_validator("forget")
     @classmethod
-    def _is_duration(cls, forget: str | None) -> str | None:
+    def _check_duration(cls, forget: str | None) -> str | None:
         if forget is not None:
-            seconds(forget)
+            parse_duration(forget)
         return forget
 
 
@@ -164,13 +164,13 @@ class WebSubSettings(_Section):
 SourceSettings = Annotated[TcpSettings | FolderSettings | WebSubSettings, Field(discriminator="kind")]
 
 
-class _Delivery(_Section):
+class _DeliverySettings(_Section):
     channel: str
     columns: tuple[str, ...] = ()  # only these
     where: tuple[str, ...] = ()  # only rows for which all of these hold, such as "price >= 10"
 
 
-class WebhookDelivery(_Delivery):
+class WebhookDeliverySettings(_DeliverySettings):
     """The rows of new blocks as signed JSON lines."""
 
     kind: Literal["webhook"]
@@ -178,7 +178,7 @@ class WebhookDelivery(_Delivery):
     secret: str = Field(repr=False)
 
 
-class MailDelivery(_Delivery):
+class MailDeliverySettings(_DeliverySettings):
     """The rows of new blocks by e-mail."""
 
     kind: Literal["mail"]
@@ -191,17 +191,19 @@ class MailDelivery(_Delivery):
     to: tuple[str, ...]
 
 
-class ChannelDelivery(_Delivery):
+class ChannelDeliverySettings(_DeliverySettings):
     """The rows of new blocks as inserts: what comes out goes in again, at another door or the same."""
 
     kind: Literal["channel"]
     to: str  # an input channel
 
 
-DeliverySettings = Annotated[WebhookDelivery | MailDelivery | ChannelDelivery, Field(discriminator="kind")]
+DeliverySettings = Annotated[
+    WebhookDeliverySettings | MailDeliverySettings | ChannelDeliverySettings, Field(discriminator="kind")
+]
 
 
-class UpkeepSettings(_Section):
+class MaintenanceSettings(_Section):
     """What keeps storage and catalog from growing without bound."""
 
     automatic: bool = True  # tidy: the channels of a flow after its runs, and all of them as a server's chore
@@ -216,9 +218,9 @@ class UpkeepSettings(_Section):
 
     @field_validator("keep", "audit", "past", "grace", "orphans")
     @classmethod
-    def _is_duration(cls, keep: str | None) -> str | None:
+    def _check_duration(cls, keep: str | None) -> str | None:
         if keep is not None:
-            seconds(keep)
+            parse_duration(keep)
         return keep
 
 
@@ -237,7 +239,7 @@ class Settings(_Section):
     storage: StorageSettings = StorageSettings()
     spark: SparkSettings = SparkSettings()
     runs: RunSettings = RunSettings()
-    upkeep: UpkeepSettings = UpkeepSettings()
+    upkeep: MaintenanceSettings = MaintenanceSettings()
     planner: PlannerSettings = PlannerSettings()
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()
@@ -282,10 +284,10 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
         raise ConfigError(f"{project / FILE}: {where}: {first['msg']} (found {first['input']!r})") from error
 
 
-def resolved_sqlite(url: str, project: Path) -> str:
+def resolve_sqlite_url(url: str, project: Path) -> str:
     """A SQLite URL with its path taken relative to the project.
 
-    >>> resolved_sqlite("sqlite:///a/b.db", Path("/p"))
+    >>> resolve_sqlite_url("sqlite:///a/b.db", Path("/p"))
     'sqlite:////p/a/b.db'
     """
     prefix = "sqlite:///"
@@ -294,6 +296,6 @@ def resolved_sqlite(url: str, project: Path) -> str:
     return f"{prefix}{project / url.removeprefix(prefix)}"
 
 
-def resolved_path(url: str, project: Path) -> str:
+def resolve_storage_url(url: str, project: Path) -> str:
     """A storage URL; a plain path is taken relative to the project."""
     return url if "://" in url else str(project / url)

@@ -20,7 +20,7 @@ from tidemill.catalog.tables import audit, tokens, users, workflow_owners
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.writer import SqlCatalog
 from tidemill.errors import NotFound
-from tidemill.model.access import Entry, Role, Token, User
+from tidemill.model.access import AuditEntry, Token, User, UserRole
 
 _TOKEN = re.compile(r"tdm_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII)
 _NOBODYS = "0" * 64  # what the secret of an unknown token is compared with, so that looking it up takes as long
@@ -34,7 +34,7 @@ _OUTCOME = (  # what was said is said
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class AuditStart:
     """Somebody is about to change something. This is written first: a change without an entry cannot be."""
 
     user: str
@@ -44,7 +44,7 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AuditOutcome:
     """What came of it."""
 
     entry: int
@@ -52,7 +52,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedToken:
     """A new token and the text that its holder sends; the text is kept nowhere."""
 
     token: Token
@@ -62,159 +62,159 @@ class Issued:
         return f"Issued({self.token!r})"
 
 
-class Accounts:
+class AccountCatalog:
     """Those who may call the API, and what they did."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
 
-    def users(self) -> list[User]:
-        with self._catalog._read() as connection:
+    def list_users(self) -> list[User]:
+        with self._catalog._open_connection() as connection:
             rows = connection.execute(select(users).where(users.c.active).order_by(users.c.name))
-            return [_user(row) for row in rows]
+            return [_to_user(row) for row in rows]
 
-    def keep_user(self, name: str, role: Role) -> User:
+    def save_user(self, name: str, role: UserRole) -> User:
         """Add a user, change their role, or take them back; tokens revoked when they were removed stay so."""
-        return self._catalog.transact(lambda tx: _keep_user(tx, name, role))
+        return self._catalog.run_transaction(lambda tx: _save_user(tx, name, role))
 
     def remove_user(self, name: str) -> None:
         """Revoke a user's tokens and take their workflows from them."""
-        self._catalog.transact(lambda tx: _remove_user(tx, name))
+        self._catalog.run_transaction(lambda tx: _remove_user(tx, name))
 
-    def tokens(self, user: str | None = None) -> list[Token]:
+    def list_tokens(self, user: str | None = None) -> list[Token]:
         query = select(tokens).order_by(tokens.c.created, tokens.c.id)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             rows = connection.execute(query if user is None else query.where(tokens.c.user == user))
-            return [_token(row) for row in rows]
+            return [_to_token(row) for row in rows]
 
-    def issue(self, user: str, *, label: str = "", lasts: float | None = None) -> Issued:
+    def issue_token(self, user: str, *, label: str = "", lasts: float | None = None) -> IssuedToken:
         """A new token, for `lasts` seconds or until it is revoked."""
-        return self._catalog.transact(lambda tx: _issue(tx, user, label, lasts))
+        return self._catalog.run_transaction(lambda tx: _issue_token(tx, user, label, lasts))
 
-    def revoke(self, token: str) -> Token:
+    def revoke_token(self, token: str) -> Token:
         """From now on the token is refused. Revoking it again changes nothing."""
-        return self._catalog.transact(lambda tx: _revoke(tx, token))
+        return self._catalog.run_transaction(lambda tx: _revoke_token(tx, token))
 
-    def holder(self, text: str) -> tuple[User, Token] | None:
+    def find_token_holder(self, text: str) -> tuple[User, Token] | None:
         """Whose token this is; None if it is nobody's, or can no longer be used."""
         parsed = _TOKEN.fullmatch(text)
         if parsed is None:
             return None
         theirs = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
         query = theirs.where(tokens.c.id == parsed[1], users.c.active)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             found = connection.execute(query).one_or_none()
-            now = self._catalog._now(connection)
-        same = hmac.compare_digest(_digest(parsed[2]), _NOBODYS if found is None else found.digest)
-        if found is None or not same or not _token(found).usable(now):
+            now = self._catalog._read_time(connection)
+        same = hmac.compare_digest(_hash_secret(parsed[2]), _NOBODYS if found is None else found.digest)
+        if found is None or not same or not _to_token(found).is_usable(now):
             return None
-        return User(found.user, Role(found.role), found.known), _token(found)
+        return User(found.user, UserRole(found.role), found.known), _to_token(found)
 
-    def owners(self, workflow: str) -> list[str]:
+    def list_owners(self, workflow: str) -> list[str]:
         """The users whose workflow it is; none: it is nobody's."""
         mine = workflow_owners.c.workflow == workflow
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             found = select(workflow_owners.c.user).where(mine).order_by(workflow_owners.c.user)
             return list(connection.execute(found).scalars())
 
-    def own(self, workflow: str, owners: Iterable[str]) -> None:
+    def set_owners(self, workflow: str, owners: Iterable[str]) -> None:
         """Make a workflow these users', and nobody else's."""
         wanted = sorted(set(owners))
-        self._catalog.transact(lambda tx: _own(tx, workflow, wanted))
+        self._catalog.run_transaction(lambda tx: _set_owners(tx, workflow, wanted))
 
-    def write(self, notes: Sequence[Began | Ended]) -> list[int]:
+    def record_audit(self, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
         """Write into the audit; returns the number of the entry that each is about."""
-        return self._catalog.transact(lambda tx: _write(tx, notes))
+        return self._catalog.run_transaction(lambda tx: _record_audit(tx, notes))
 
-    def forget(self, age: float) -> int:
+    def expire_audit(self, age: float) -> int:
         """Forget what was written into the audit more than `age` seconds ago; returns how many entries it was."""
-        forgotten = some = self._catalog.transact(lambda tx: _forget(tx, age))
+        forgotten = some = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
         while some == _AT_ONCE:
-            some = self._catalog.transact(lambda tx: _forget(tx, age))
+            some = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
             forgotten += some
         return forgotten
 
-    def entries(self, *, before: int | None = None, limit: int = 100) -> list[Entry]:
+    def list_audit_entries(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
         """The newest first."""
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             rows = connection.execute(query if before is None else query.where(audit.c.id < before))
-            return [Entry(r.id, r.at, r.user, r.token, r.address, r.action, r.outcome) for r in rows]
+            return [AuditEntry(r.id, r.at, r.user, r.token, r.address, r.action, r.outcome) for r in rows]
 
 
-def _keep_user(tx: Transaction, name: str, role: Role) -> User:
+def _save_user(tx: Transaction, name: str, role: UserRole) -> User:
     values = {"role": role, "active": True}
     changed = update(users).where(users.c.name == name).values(values).returning(users)
     row = tx.connection.execute(changed).one_or_none()
     if row is None:
         new = insert(users).values(name=name, created=tx.now, **values).returning(users)
         row = tx.connection.execute(new).one()
-    return _user(row)
+    return _to_user(row)
 
 
 def _remove_user(tx: Transaction, name: str) -> None:
-    _find_user(tx, name)
+    _check_user(tx, name)
     tx.connection.execute(update(users).where(users.c.name == name).values(active=False))
     theirs = (tokens.c.user == name, tokens.c.revoked.is_(None))
     tx.connection.execute(update(tokens).where(*theirs).values(revoked=tx.now))
     tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.user == name))
 
 
-def _issue(tx: Transaction, user: str, label: str, lasts: float | None) -> Issued:
-    _find_user(tx, user)
+def _issue_token(tx: Transaction, user: str, label: str, lasts: float | None) -> IssuedToken:
+    _check_user(tx, user)
     secret = secrets.token_hex(32)
     token = Token(secrets.token_hex(6), user, label, tx.now, None if lasts is None else tx.now + lasts)
     values = {"id": token.id, "user": user, "label": label, "created": token.created, "expires": token.expires}
-    tx.connection.execute(insert(tokens).values(digest=_digest(secret), **values))
-    return Issued(token, f"tdm_{token.id}_{secret}")
+    tx.connection.execute(insert(tokens).values(digest=_hash_secret(secret), **values))
+    return IssuedToken(token, f"tdm_{token.id}_{secret}")
 
 
-def _revoke(tx: Transaction, token: str) -> Token:
+def _revoke_token(tx: Transaction, token: str) -> Token:
     usable = (tokens.c.id == token, tokens.c.revoked.is_(None))
     tx.connection.execute(update(tokens).where(*usable).values(revoked=tx.now))
     found = tx.connection.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
     if found is None:
         raise NotFound(f"there is no token {token!r}; the list of tokens has their numbers")
-    return _token(found)
+    return _to_token(found)
 
 
-def _own(tx: Transaction, workflow: str, owners: list[str]) -> None:
+def _set_owners(tx: Transaction, workflow: str, owners: list[str]) -> None:
     for name in owners:
-        _find_user(tx, name)
+        _check_user(tx, name)
     tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.workflow == workflow))
     for name in owners:
         tx.connection.execute(insert(workflow_owners).values(workflow=workflow, user=name))
 
 
-def _write(tx: Transaction, notes: Sequence[Began | Ended]) -> list[int]:
-    began = [{"at": tx.now, **asdict(n), "action": n.action[:_LONGEST]} for n in notes if isinstance(n, Began)]
-    ended = [{"entry": n.entry, "said": n.outcome} for n in notes if isinstance(n, Ended)]
+def _record_audit(tx: Transaction, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
+    began = [{"at": tx.now, **asdict(n), "action": n.action[:_LONGEST]} for n in notes if isinstance(n, AuditStart)]
+    ended = [{"entry": n.entry, "said": n.outcome} for n in notes if isinstance(n, AuditOutcome)]
     adding = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
     new = iter(tx.connection.execute(adding, began).scalars().all() if began else ())
     if ended:
         tx.connection.execute(_OUTCOME, ended)
-    return [n.entry if isinstance(n, Ended) else next(new) for n in notes]
+    return [n.entry if isinstance(n, AuditOutcome) else next(new) for n in notes]
 
 
-def _forget(tx: Transaction, age: float) -> int:
+def _expire_audit(tx: Transaction, age: float) -> int:
     """Some of them: nobody has to wait long, and only the oldest entries are looked at."""
     oldest = select(audit.c.id).order_by(audit.c.id).limit(_AT_ONCE)
     return tx.connection.execute(delete(audit).where(audit.c.id.in_(oldest), audit.c.at < tx.now - age)).rowcount
 
 
-def _find_user(tx: Transaction, name: str) -> None:
+def _check_user(tx: Transaction, name: str) -> None:
     found = select(users.c.name).where(users.c.name == name, users.c.active)
     if tx.connection.execute(found.with_for_update()).one_or_none() is None:
         raise NotFound(f"there is no user {name!r}; add them first")
 
 
-def _user(row: AnyRow) -> User:
-    return User(row.name, Role(row.role), row.created, row.active)
+def _to_user(row: AnyRow) -> User:
+    return User(row.name, UserRole(row.role), row.created, row.active)
 
 
-def _token(row: AnyRow) -> Token:
+def _to_token(row: AnyRow) -> Token:
     return Token(row.id, row.user, row.label, row.created, row.expires, row.revoked)
 
 
-def _digest(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -15,11 +15,11 @@ from sqlalchemy import ColumnElement, bindparam, func, select, update
 from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import BLOCKS, check_known
-from tidemill.catalog.rows import AnyRow, block_of, head_of, head_values
+from tidemill.catalog.rows import AnyRow, to_block, to_head, to_head_values
 from tidemill.catalog.tables import IS_RESERVED, RESERVED, blocks, channels
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.block import Block, BlockState, Kind, Position, arrive, place
-from tidemill.model.channel import Role
+from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition, assign_version, link_block
+from tidemill.model.channel import ChannelRole
 from tidemill.model.evolution import can_read
 from tidemill.model.schema import Schema
 
@@ -38,23 +38,23 @@ _PASSABLE = BLOCKS.where(
 ).order_by(blocks.c.seq)
 
 
-def hold(tx: Transaction, which: ColumnElement[bool]) -> list[AnyRow]:
+def lock_channels(tx: Transaction, which: ColumnElement[bool]) -> list[AnyRow]:
     """Lock channels, always by id, so that no two transactions wait for each other; returns their rows."""
     return list(tx.connection.execute(select(channels).where(which).order_by(channels.c.id).with_for_update()))
 
 
-def hold_named(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
-    held = {row.name: row for row in hold(tx, channels.c.name.in_(names))}
+def lock_named_channels(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
+    held = {row.name: row for row in lock_channels(tx, channels.c.name.in_(names))}
     check_known(tx.connection, names, held)
     return held
 
 
-def hold_reserved_by(tx: Transaction, run: int) -> list[AnyRow]:
+def lock_reserved_channels(tx: Transaction, run: int) -> list[AnyRow]:
     """Lock the channels on which a run holds slots."""
-    return hold(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
+    return lock_channels(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
 
 
-def advance(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> None:
+def advance_heads(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> None:
     """Move the heads of held channels as far as they go, dating and placing every block they pass.
 
     `run` is the one that filled or cancelled slots.
@@ -64,31 +64,33 @@ def advance(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> 
     for slot in tx.connection.execute(_PASSABLE, {"ids": list(by_id)}) if by_id else ():
         passed[slot.channel_id].append(slot)
     for channel, slots in passed.items():
-        _advance(tx, by_id[channel], slots, run)
+        _advance_head(tx, by_id[channel], slots, run)
 
 
-def _advance(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
-    position = head_of(channel)
+def _advance_head(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
+    position = to_head(channel)
     placed = []
     for slot in slots:
-        visible = tx.tick()
-        block = block_of(slot)
-        block = place(position, arrive(position, block, visible) if channel.role == Role.INPUT else block)
-        position = Position(block.seq, block.reached, block.content)
-        placed.append(_placed(block, visible))
+        visible = tx.tick_clock()
+        block = to_block(slot)
+        block = link_block(
+            position, assign_version(position, block, visible) if channel.role == ChannelRole.INPUT else block
+        )
+        position = ChannelPosition(block.seq, block.reached, block.content)
+        placed.append(_build_placement(block, visible))
     tx.connection.execute(_PLACE, placed)
-    schema = _schema(channel, slots[-1].schema)
+    schema = _choose_schema(channel, slots[-1].schema)
     if channel.head_seq and channel.schema is not None and schema is not None and not channel.schema.same_shape(schema):
-        tx.note(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.difference(schema))
-    values = head_values(position) | {"schema": schema}
+        tx.record_event(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.difference(schema))
+    values = to_head_values(position) | {"schema": schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
-    telling = [slot for slot in slots if slot.rows or slot.kind == Kind.BASE]
+    telling = [slot for slot in slots if slot.rows or slot.kind == BlockKind.BASE]
     if telling:
-        triggers.arrived(tx, channel.name, sum(s.rows for s in telling), sum(s.bytes for s in telling))
-    tx.note(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
+        triggers.record_arrival(tx, channel.name, sum(s.rows for s in telling), sum(s.bytes for s in telling))
+    tx.record_event(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
 
 
-def _schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
+def _choose_schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
     """With which a channel is read: as declared, unless its newest block, of a schema before, could not be."""
     if newest is None:
         found: Schema | None = channel.schema
@@ -97,7 +99,7 @@ def _schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
     return declared if declared is not None and can_read(newest, declared, channel.updates.key) else newest
 
 
-def _placed(block: Block, visible: int) -> dict[str, Any]:
+def _build_placement(block: Block, visible: int) -> dict[str, Any]:
     return {
         "placed": block.id,
         "visible": visible,

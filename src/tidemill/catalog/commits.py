@@ -8,73 +8,75 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from tidemill.catalog import merge_costs, producers, triggers
-from tidemill.catalog.channel_heads import advance, hold_named, hold_reserved_by
+from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.queries import blocks_of_run, channel_ids, find_binding, find_block, hold_binding
-from tidemill.catalog.registration import changed_tables
-from tidemill.catalog.rows import AnyRow, position_values
-from tidemill.catalog.runs import change, keep_log, owned
+from tidemill.catalog.queries import lock_binding, read_binding_id, read_block, read_channel_ids, read_run_blocks
+from tidemill.catalog.registration import find_changed_tables
+from tidemill.catalog.rows import AnyRow, to_position_values
+from tidemill.catalog.runs import lock_owned_run, record_log, update_run
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
-from tidemill.model.block import Block, BlockState, File, Kind, Origin
+from tidemill.model.block import Block, BlockKind, BlockOrigin, BlockState, DataFile
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import Claim, Consumption, Filled, Outcome, RunState, Slot
-from tidemill.model.trigger import Reached
+from tidemill.model.run import Consumption, Reservation, RunClaim, RunOutcome, RunState, WrittenBlock
+from tidemill.model.trigger import RunMilestone
 
 _FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
 
 
-def commit(tx: Transaction, claim: Claim, outcome: Outcome) -> list[Block]:
-    run = finish(tx, claim, outcome.stats, outcome.log)
-    held = hold_reserved_by(tx, run.id)
-    _fill(tx, run, outcome.filled)
-    _consume(tx, run, outcome.consumed, claim.versions)
-    _learn(tx, run, outcome.costs)
-    merge_costs.add(tx, outcome.merged, asked=False)
-    merge_costs.rebased(tx, _with_new_bases(held, outcome.filled))
-    producers.advance(tx, outcome.advanced)
-    advance(tx, held, run.id)
+def commit_run(tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
+    run = finish_run(tx, claim, outcome.stats, outcome.log)
+    held = lock_reserved_channels(tx, run.id)
+    _fill_slots(tx, run, outcome.filled)
+    _record_consumption(tx, run, outcome.consumed, claim.versions)
+    _record_costs(tx, run, outcome.costs)
+    merge_costs.record_merge_costs(tx, outcome.merged, asked=False)
+    merge_costs.reset_merge_costs(tx, _list_rebased_channels(held, outcome.filled))
+    producers.advance_producers(tx, outcome.advanced)
+    advance_heads(tx, held, run.id)
     if outcome.rest is not None:
-        triggers.run_to_come(tx, run.subject, due=outcome.rest)
-    return blocks_of_run(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
+        triggers.ensure_pending_run(tx, run.subject, due=outcome.rest)
+    return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
-def _with_new_bases(held: Iterable[AnyRow], filled: Sequence[Filled]) -> list[int]:
-    written = {each.slot.channel for each in filled if each.slot.kind is Kind.BASE}
+def _list_rebased_channels(held: Iterable[AnyRow], filled: Sequence[WrittenBlock]) -> list[int]:
+    written = {each.slot.channel for each in filled if each.slot.kind is BlockKind.BASE}
     return [channel.id for channel in held if channel.name in written]
 
 
-def compacted(tx: Transaction, claim: Claim, made: Block, log: str, rewriting: Json | None) -> Block:
-    run = finish(tx, claim, {}, log)
-    channel = hold_named(tx, [made.channel])[made.channel]
-    _fill(tx, run, ())
-    _check_still_named(tx, claim.directory, made.files)
-    at = _compactable(tx, channel, made)
-    new = _beside(run, made, at) | (_as_base(at) if made.kind is Kind.BASE else _as_fold(made))
+def commit_compaction(tx: Transaction, claim: RunClaim, made: Block, log: str, rewriting: Json | None) -> Block:
+    run = finish_run(tx, claim, {}, log)
+    channel = lock_named_channels(tx, [made.channel])[made.channel]
+    _fill_slots(tx, run, ())
+    _check_files_referenced(tx, claim.directory, made.files)
+    at = _find_compactable_delta(tx, channel, made)
+    new = _build_compacted_block(run, made, at) | (
+        _build_base_values(at) if made.kind is BlockKind.BASE else _build_delta_values(made)
+    )
     block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
-    _add_files(tx, run, Slot(block, made.channel, made.seq, made.kind), made.files)
-    if made.kind is Kind.BASE:
-        merge_costs.rebased(tx, [channel.id])
+    _add_files(tx, run, Reservation(block, made.channel, made.seq, made.kind), made.files)
+    if made.kind is BlockKind.BASE:
+        merge_costs.reset_merge_costs(tx, [channel.id])
     if rewriting is not None:
-        merge_costs.learn(tx, channel.id, rewriting)
-    return find_block(tx.connection, block)
+        merge_costs.record_rewrite_cost(tx, channel.id, rewriting)
+    return read_block(tx.connection, block)
 
 
-def finish(tx: Transaction, claim: Claim, stats: Mapping[str, Any], log: str) -> AnyRow:
+def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: str) -> AnyRow:
     """End a run that is still the claimer's, whatever it made."""
-    run = owned(tx, claim.run.id, claim.run.fence)
+    run = lock_owned_run(tx, claim.run.id, claim.run.fence)
     if run.lease_until <= tx.now:
         late = tx.now - run.lease_until
         raise LeaseLost(f"the lease on run {run.id} ended {late:.1f} s ago, so it was not committed; renew it in time")
-    keep_log(tx, run, log)
-    triggers.reached(tx, run, Reached.COMPLETED)
-    tx.note(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
-    return change(tx, run, state=RunState.FINISHED, finished=tx.now, lease_until=None, stats=dict(stats))
+    record_log(tx, run, log)
+    triggers.record_run_state(tx, run, RunMilestone.COMPLETED)
+    tx.record_event(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
+    return update_run(tx, run, state=RunState.FINISHED, finished=tx.now, lease_until=None, stats=dict(stats))
 
 
-def _fill(tx: Transaction, run: AnyRow, filled: Sequence[Filled]) -> None:
+def _fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> None:
     """Fill the slots that the run holds: all of them, and no others."""
     mine = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
     held = sorted(tx.connection.execute(mine).scalars())
@@ -82,12 +84,12 @@ def _fill(tx: Transaction, run: AnyRow, filled: Sequence[Filled]) -> None:
     if held != given:
         raise Conflict(f"run {run.id} holds the slots of blocks {held}, but {given} were filled; fill each of its own")
     if filled:
-        tx.connection.execute(_FILL, [_filled_values(each) for each in filled])
+        tx.connection.execute(_FILL, [_build_filled_values(each) for each in filled])
     for each in filled:
         _add_files(tx, run, each.slot, each.files)
 
 
-def _filled_values(filled: Filled) -> Json:
+def _build_filled_values(filled: WrittenBlock) -> Json:
     return {
         "slot": filled.slot.block,
         "state": BlockState.FILLED,
@@ -96,28 +98,32 @@ def _filled_values(filled: Filled) -> Json:
         "source": filled.source,
         "target": filled.target,
         "edge": filled.edge,
-        **_size(filled.files),
+        **_sum_sizes(filled.files),
     }
 
 
-def _size(of: Iterable[File]) -> dict[str, int]:
+def _sum_sizes(of: Iterable[DataFile]) -> dict[str, int]:
     return {"rows": sum(f.rows for f in of), "bytes": sum(f.bytes for f in of)}
 
 
-def _add_files(tx: Transaction, run: AnyRow, slot: Slot, added: Sequence[File]) -> None:
+def _add_files(tx: Transaction, run: AnyRow, slot: Reservation, added: Sequence[DataFile]) -> None:
     rows = [
         {"block_id": slot.block, "ordinal": n, "path": f.path, "rows": f.rows, "bytes": f.bytes}
         for n, f in enumerate(added)
     ]
     if rows:
         tx.connection.execute(insert(files), rows)
-    size = _size(added)
+    size = _sum_sizes(added)
     grown = {"blocks": channels.c.blocks + 1} | {name: channels.c[name] + n for name, n in size.items()}
     tx.connection.execute(update(channels).where(channels.c.name == slot.channel).values(grown))
-    tx.note(EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size)
+    tx.record_event(
+        EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size
+    )
 
 
-def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], versions: Mapping[str, Identity]) -> None:
+def _record_consumption(
+    tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], versions: Mapping[str, Identity]
+) -> None:
     """Move the run's cursors, and record for tracing what it read.
 
     A declared table whose query was changed since the claim keeps no cursors, as if this commit had come before that
@@ -125,18 +131,18 @@ def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], vers
     """
     if not consumed:
         return
-    ids = channel_ids(tx.connection, (c.channel for c in consumed))
-    binding = hold_binding(tx, run.subject)
-    known = _cursors(tx, binding.id)
+    ids = read_channel_ids(tx.connection, (c.channel for c in consumed))
+    binding = lock_binding(tx, run.subject)
+    known = _read_cursor_keys(tx, binding.id)
     dropped = {c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in known}  # and changed back since
-    outdated = changed_tables(binding.spec, {t: i for t, i in versions.items() if t not in dropped})
+    outdated = find_changed_tables(binding.spec, {t: i for t, i in versions.items() if t not in dropped})
     for read in consumed:
         if read.since is not None and read.task not in outdated:
             _move_cursor(tx, binding.id, ids[read.channel], read, read.since)
     if outdated:
-        tx.note(EventKind.RUN_OUTDATED, run.subject, run.id, tasks=sorted(outdated))
+        tx.record_event(EventKind.RUN_OUTDATED, run.subject, run.id, tasks=sorted(outdated))
     if outdated and binding.active and binding.spec["triggers"]:
-        triggers.run_to_come(tx, run.subject, due=run.due or run.created)
+        triggers.ensure_pending_run(tx, run.subject, due=run.due or run.created)
     rows = [
         {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
         for c in consumed
@@ -144,15 +150,15 @@ def _consume(tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], vers
     tx.connection.execute(insert(run_reads), rows)
 
 
-def _cursors(tx: Transaction, binding: int) -> set[tuple[str, int]]:
+def _read_cursor_keys(tx: Transaction, binding: int) -> set[tuple[str, int]]:
     query = select(cursors.c.task, cursors.c.channel_id).where(cursors.c.binding_id == binding)
     return {(row.task, row.channel_id) for row in tx.connection.execute(query)}
 
 
-def _learn(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str], Json]) -> None:
+def _record_costs(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str], Json]) -> None:
     if not learnt:
         return
-    binding = find_binding(tx.connection, run.subject)
+    binding = read_binding_id(tx.connection, run.subject)
     for (task, variant), known in learnt.items():
         key = {"binding_id": binding, "task": task, "variant": variant}
         same = [costs.c[name] == value for name, value in key.items()]
@@ -170,21 +176,21 @@ def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption,
             f"the cursor of task {move.task!r} on channel {move.channel!r} is at {found or 0}, not at {since} "
             "where this run began; run it again"
         )
-    upto = position_values(move.upto)
+    upto = to_position_values(move.upto)
     if found is None:
         tx.connection.execute(insert(cursors).values(key | upto))
     elif not tx.connection.execute(update(cursors).where(*same, cursors.c.seq == found).values(upto)).rowcount:
         raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
 
 
-def _compactable(tx: Transaction, channel: AnyRow, made: Block) -> AnyRow:
+def _find_compactable_delta(tx: Transaction, channel: AnyRow, made: Block) -> AnyRow:
     """A filled, visible delta at whose position the block may stand."""
     there = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == made.seq)
     found = tx.connection.execute(there).all()
     if any((row.kind, row.since) == (made.kind, made.since) for row in found):
         what = "a base" if made.since is None else f"a delta since {made.since}"
         raise Conflict(f"channel {channel.name!r} already has {what} at {made.seq}; there is nothing to compact")
-    filled = [row for row in found if row.kind == Kind.DELTA and row.state == BlockState.FILLED]
+    filled = [row for row in found if row.kind == BlockKind.DELTA and row.state == BlockState.FILLED]
     if not filled or made.seq > channel.head_seq:
         raise Conflict(
             f"channel {channel.name!r} has no filled delta at {made.seq} that can be read (its head is at "
@@ -193,7 +199,7 @@ def _compactable(tx: Transaction, channel: AnyRow, made: Block) -> AnyRow:
     return filled[0]
 
 
-def _check_still_named(tx: Transaction, directory: str, wanted: Iterable[File]) -> None:
+def _check_files_referenced(tx: Transaction, directory: str, wanted: Iterable[DataFile]) -> None:
     """A block may share files of older ones, but not those that were purged while it was made."""
     shared = {f.path for f in wanted if not f.path.startswith(f"{directory}/")}
     query = select(files.c.path).where(files.c.path.in_(shared))
@@ -202,14 +208,14 @@ def _check_still_named(tx: Transaction, directory: str, wanted: Iterable[File]) 
         raise Conflict(f"{len(gone)} files were collected during the compaction, e.g. {min(gone)}; compact again")
 
 
-def _beside(run: AnyRow, made: Block, at: AnyRow) -> Json:
+def _build_compacted_block(run: AnyRow, made: Block, at: AnyRow) -> Json:
     """A block that stands for others up to `at`, so that whoever reads it arrives at the same position."""
     return {
         "channel_id": at.channel_id,
         "seq": at.seq,
         "kind": made.kind,
         "state": BlockState.FILLED,
-        "origin": Origin.COMPACTION,
+        "origin": BlockOrigin.COMPACTION,
         "schema": made.schema,
         "updates": at.updates,
         "target": at.reached,
@@ -218,13 +224,13 @@ def _beside(run: AnyRow, made: Block, at: AnyRow) -> Json:
         "visible": at.visible,
         "edge": at.edge,
         "run_id": run.id,
-        **_size(made.files),
+        **_sum_sizes(made.files),
     }
 
 
-def _as_base(at: AnyRow) -> Json:
+def _build_base_values(at: AnyRow) -> Json:
     return {"identity": at.content}
 
 
-def _as_fold(made: Block) -> Json:
+def _build_delta_values(made: Block) -> Json:
     return {"identity": made.identity, "since": made.since, "source": made.source}

@@ -9,31 +9,31 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 from tidemill.catalog import dataset_creation as making
 from tidemill.catalog import eviction, hourly_totals, submission_expiry
 from tidemill.catalog import submission as submitting
-from tidemill.catalog.datasets import dataset_of, in_parts
+from tidemill.catalog.datasets import split_identities, to_stored_dataset
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
-from tidemill.catalog.rows import AnyRow, run_of
+from tidemill.catalog.rows import AnyRow, to_run
 from tidemill.catalog.tables import runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.usage_history import past
+from tidemill.catalog.usage_history import read_usage
 from tidemill.catalog.writer import SqlCatalog
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import Claim
+from tidemill.model.run import RunClaim
 from tidemill.model.states import HOLDS_FILES, READABLE
 from tidemill.model.submission import (
-    Errand,
-    ForgottenPast,
-    Handed,
-    Placement,
-    Product,
+    ActionResult,
+    ActionSpec,
+    DatasetPlacement,
+    ExpiredHistory,
     StoredDataset,
     Submission,
+    SubmissionRequest,
     SubmittedAction,
 )
-from tidemill.model.usage import Past, Period
-from tidemill.retention.usage_history import Tally
+from tidemill.model.usage import UsagePeriod, UsageRecord
+from tidemill.retention.usage_history import UsageTally
 
 _ACTIONS = (
     select(actions, datasets.c.bytes)
@@ -42,7 +42,7 @@ _ACTIONS = (
 )
 
 
-class Ledger:
+class SqlDatasetCatalog:
     """What is known of submissions and datasets, and every change to it, each in one transaction."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
@@ -50,160 +50,162 @@ class Ledger:
 
     # Submissions.
 
-    def descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
+    def read_descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
         """The descriptions that are recorded under these identities."""
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             return {
                 row.identity: row.description
-                for part in in_parts(identities)
+                for part in split_identities(identities)
                 for row in connection.execute(
                     select(datasets.c.identity, datasets.c.description).where(datasets.c.identity.in_(part))
                 )
             }
 
-    def generations(self) -> dict[Identity, int]:
+    def read_generations(self) -> dict[Identity, int]:
         """The newest generation of each plain identity that was ever forced."""
         newest = select(datasets.c.plain, func.max(datasets.c.generation).label("newest"))
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             rows = connection.execute(newest.where(datasets.c.generation > 0).group_by(datasets.c.plain))
             return {row.plain: row.newest for row in rows}
 
-    def submit(self, handed: Handed) -> int:
-        return self._catalog.transact(lambda tx: submitting.submit(tx, handed))
+    def submit_workflow(self, handed: SubmissionRequest) -> int:
+        return self._catalog.run_transaction(lambda tx: submitting.submit_workflow(tx, handed))
 
-    def submission(self, number: int) -> Submission:
-        with self._catalog._read() as connection:
+    def read_submission(self, number: int) -> Submission:
+        with self._catalog._open_connection() as connection:
             row = connection.execute(select(submissions).where(submissions.c.id == number)).one_or_none()
             if row is None:
                 newest = connection.execute(select(func.max(submissions.c.id))).scalar()
                 hint = "there are none yet" if newest is None else f"the newest is {newest}"
                 raise NotFound(f"there is no submission {number}; {hint}")
-            return _submissions(connection, [row])[0]
+            return _read_submissions(connection, [row])[0]
 
-    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]:
+    def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]:
         """The newest first."""
         columns = [c for c in submissions.c if c.name != "document"]
         query = select(*columns).order_by(submissions.c.id.desc()).limit(limit)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             rows = connection.execute(query if before is None else query.where(submissions.c.id < before)).all()
-            return _submissions(connection, rows)
+            return _read_submissions(connection, rows)
 
-    def past(self, wanted: Period) -> list[Past]:
+    def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
         """Every action submitted and every task refreshed within a period."""
-        with self._catalog._read() as connection:
-            return past(connection, wanted)
+        with self._catalog._open_connection() as connection:
+            return read_usage(connection, wanted)
 
-    def tallies(self, wanted: Period) -> list[Tally]:
+    def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
         """What is known, by the hour, of what was forgotten."""
-        with self._catalog._read() as connection:
-            return hourly_totals.found(connection, wanted)
+        with self._catalog._open_connection() as connection:
+            return hourly_totals.read_tallies(connection, wanted)
 
-    def graphs(self, after: int) -> list[tuple[int, str, Identity]]:
+    def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
         query = select(submissions.c.id, submissions.c.workflow, actions.c.identity).join_from(actions, submissions)
         in_order = query.where(submissions.c.id > after).order_by(submissions.c.id, actions.c.ordinal)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             return [(row.id, row.workflow, row.identity) for row in connection.execute(in_order)]
 
-    def forget(self, age: float) -> ForgottenPast:
+    def expire_submissions(self, age: float) -> ExpiredHistory:
         """A few at a time, each time in its own transaction."""
-        forgotten = some = self._catalog.transact(lambda tx: submission_expiry.forget(tx, age))
+        forgotten = some = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
         while some.submissions or some.events:
-            some = self._catalog.transact(lambda tx: submission_expiry.forget(tx, age))
+            some = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
             forgotten += some
         return forgotten
 
     # Runs of actions.
 
-    def errand(self, run: int) -> Errand:
+    def read_action_spec(self, run: int) -> ActionSpec:
         """What the run of an action is to do."""
         asked = select(actions, submissions.c.document).join_from(actions, submissions).where(actions.c.run_id == run)
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             action = connection.execute(asked.order_by(actions.c.submission_id).limit(1)).one_or_none()
             if action is None:
                 raise NotFound(f"run {run} belongs to no action of a one-shot workflow")
-            row = connection.execute(_dataset(action.identity)).one()
-            inputs = tuple(dataset_of(connection.execute(_dataset(i)).one()) for i in row.parents)
-        return Errand(action.submission_id, action.document, action.key, row.description, dataset_of(row), inputs)
+            row = connection.execute(_select_dataset(action.identity)).one()
+            inputs = tuple(to_stored_dataset(connection.execute(_select_dataset(i)).one()) for i in row.parents)
+        return ActionSpec(
+            action.submission_id, action.document, action.key, row.description, to_stored_dataset(row), inputs
+        )
 
-    def made(self, claim: Claim, product: Product) -> None:
-        self._catalog.transact(lambda tx: making.made(tx, claim, product))
+    def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
+        self._catalog.run_transaction(lambda tx: making.commit_dataset(tx, claim, product))
 
-    def lost(self, identity: Identity) -> None:
-        self._catalog.transact(lambda tx: eviction.lost(tx, identity))
+    def mark_lost(self, identity: Identity) -> None:
+        self._catalog.run_transaction(lambda tx: eviction.mark_lost(tx, identity))
 
     # Copies at users' paths.
 
-    def to_place(self, submission: int | None = None) -> list[Placement]:
+    def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
         """Copies that are wanted of what is there."""
         wanted = (actions.c.path.is_not(None), actions.c.placed.is_(None), datasets.c.state.in_(READABLE))
         query = select(actions.c.submission_id, actions.c.key, actions.c.path, datasets).join_from(actions, datasets)
         query = query.where(*wanted).order_by(actions.c.submission_id, actions.c.ordinal)
-        with self._catalog._read() as connection:
-            rows = connection.execute(query if submission is None else query.where(_of(submission)))
-            return [Placement(row.submission_id, row.key, row.path, dataset_of(row)) for row in rows]
+        with self._catalog._open_connection() as connection:
+            rows = connection.execute(query if submission is None else query.where(_match_submission(submission)))
+            return [DatasetPlacement(row.submission_id, row.key, row.path, to_stored_dataset(row)) for row in rows]
 
-    def placed(self, placement: Placement) -> None:
-        self._catalog.transact(lambda tx: _placed(tx, placement))
+    def record_copy(self, placement: DatasetPlacement) -> None:
+        self._catalog.run_transaction(lambda tx: _record_copy(tx, placement))
 
     # Storage.
 
-    def datasets(self) -> list[StoredDataset]:
+    def list_datasets(self) -> list[StoredDataset]:
         """All that were ever made or wanted, the oldest first."""
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             columns = [c for c in datasets.c if c.name != "description"]  # by far the largest
             rows = connection.execute(select(*columns).order_by(datasets.c.created, datasets.c.identity))
-            return [dataset_of(row) for row in rows]
+            return [to_stored_dataset(row) for row in rows]
 
-    def held(self) -> dict[str, int]:
+    def read_held_bytes(self) -> dict[str, int]:
         """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
         size = func.sum(datasets.c.bytes).label("size")
         query = select(datasets.c.workflow, size).where(datasets.c.state.in_(HOLDS_FILES))
-        with self._catalog._read() as connection:
+        with self._catalog._open_connection() as connection:
             return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
 
-    def evict(self, chosen: Iterable[Identity]) -> list[Identity]:
+    def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
         wanted = list(chosen)
-        return self._catalog.transact(lambda tx: eviction.evict(tx, wanted))
+        return self._catalog.run_transaction(lambda tx: eviction.evict_datasets(tx, wanted))
 
-    def drop(self, identity: Identity) -> None:
-        self._catalog.transact(lambda tx: eviction.drop(tx, identity))
+    def drop_dataset(self, identity: Identity) -> None:
+        self._catalog.run_transaction(lambda tx: eviction.drop_dataset(tx, identity))
 
-    def pin(self, identity: Identity, *, pinned: bool) -> None:
-        self._catalog.transact(lambda tx: eviction.pin(tx, identity, pinned=pinned))
+    def pin_dataset(self, identity: Identity, *, pinned: bool) -> None:
+        self._catalog.run_transaction(lambda tx: eviction.pin_dataset(tx, identity, pinned=pinned))
 
-    def going(self) -> list[Identity]:
-        with self._catalog._read() as connection:
-            return eviction.going(connection)
+    def list_pending_evictions(self) -> list[Identity]:
+        with self._catalog._open_connection() as connection:
+            return eviction.list_pending_evictions(connection)
 
-    def begin_deleting(self, identity: Identity) -> list[str] | None:
-        return self._catalog.transact(lambda tx: eviction.begin_deleting(tx, identity))
+    def begin_deletion(self, identity: Identity) -> list[str] | None:
+        return self._catalog.run_transaction(lambda tx: eviction.begin_deletion(tx, identity))
 
-    def deleted(self, identity: Identity) -> None:
-        self._catalog.transact(lambda tx: eviction.deleted(tx, identity))
+    def finish_deletion(self, identity: Identity) -> None:
+        self._catalog.run_transaction(lambda tx: eviction.finish_deletion(tx, identity))
 
 
-def _dataset(identity: Identity) -> Select[tuple[object, ...]]:
+def _select_dataset(identity: Identity) -> Select[tuple[object, ...]]:
     return select(datasets).where(datasets.c.identity == identity)
 
 
-def _of(submission: int) -> ColumnElement[bool]:
+def _match_submission(submission: int) -> ColumnElement[bool]:
     return actions.c.submission_id == submission
 
 
-def _placed(tx: Transaction, placement: Placement) -> None:
-    mine = (_of(placement.submission), actions.c.key == placement.key, actions.c.placed.is_(None))
+def _record_copy(tx: Transaction, placement: DatasetPlacement) -> None:
+    mine = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.placed.is_(None))
     if tx.connection.execute(update(actions).where(*mine).values(placed=tx.now)).rowcount:
         made = placement.dataset
         where = {"identity": made.identity, "path": placement.path, "submission": placement.submission}
-        tx.note(EventKind.DATASET_PLACED, f"{made.workflow}/{made.name}", made.run, **where)
+        tx.record_event(EventKind.DATASET_PLACED, f"{made.workflow}/{made.name}", made.run, **where)
 
 
-def _submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
+def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
     found = {row.id: row for row in rows}
     listed = connection.execute(_ACTIONS.where(actions.c.submission_id.in_(found))).all() if found else []
     making = {row.run_id for row in listed if row.run_id is not None}
-    by_number = {row.id: run_of(row) for part in _in_parts(making) for row in connection.execute(_runs(part))}
+    by_number = {row.id: to_run(row) for part in _split_ids(making) for row in connection.execute(_select_runs(part))}
     of: dict[int, list[SubmittedAction]] = {number: [] for number in found}
     for row in listed:
         run = None if row.run_id is None else by_number[row.run_id]
@@ -212,10 +214,10 @@ def _submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submiss
     return [Submission(n, row.workflow, row.user, row.at, tuple(of[n])) for n, row in found.items()]
 
 
-def _in_parts(numbers: Iterable[int]) -> Iterable[list[int]]:
+def _split_ids(numbers: Iterable[int]) -> Iterable[list[int]]:
     known = sorted(numbers)
     return (known[at : at + 500] for at in range(0, len(known), 500))
 
 
-def _runs(numbers: list[int]) -> Select[tuple[object, ...]]:
+def _select_runs(numbers: list[int]) -> Select[tuple[object, ...]]:
     return select(runs).where(runs.c.id.in_(numbers))

@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlalchemy import delete, select, update
 
-from tidemill.catalog.engine import exclusively
+from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.oneshot_tables import datasets, needs
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCED, Dataset, DatasetState
 from tidemill.model.submission import StoredDataset
@@ -27,34 +27,36 @@ _LOCK = 0x71DE0003
 _AT_ONCE = 500  # databases limit the parameters of a statement
 
 
-def hold(tx: Transaction) -> None:
+def lock_datasets(tx: Transaction) -> None:
     """Be the only one to move datasets until the transaction ends."""
-    exclusively(tx.connection, _LOCK)
+    acquire_lock(tx.connection, _LOCK)
 
 
-def found(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
+def find_datasets(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
     """Those of the datasets that are known."""
-    rows = (tx.connection.execute(select(datasets).where(datasets.c.identity.in_(p))) for p in in_parts(identities))
+    rows = (
+        tx.connection.execute(select(datasets).where(datasets.c.identity.in_(p))) for p in split_identities(identities)
+    )
     return {row.identity: row for part in rows for row in part}
 
 
-def in_parts(identities: Iterable[Identity]) -> list[list[Identity]]:
+def split_identities(identities: Iterable[Identity]) -> list[list[Identity]]:
     rest = iter(dict.fromkeys(identities))
     return list(iter(lambda: list(islice(rest, _AT_ONCE)), []))
 
 
-def find(tx: Transaction, identity: Identity) -> AnyRow:
+def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:
     row = tx.connection.execute(select(datasets).where(datasets.c.identity == identity)).one_or_none()
     if row is None:
         raise NotFound(f"there is no dataset {identity}; tidemill storage lists those that are stored")
     return row
 
 
-def standing(row: AnyRow) -> Dataset:
+def to_dataset(row: AnyRow) -> Dataset:
     return Dataset(DatasetState(row.state), row.version, row.claims, row.pinned)
 
 
-def save(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
+def save_dataset(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
     """Write how a dataset stands now, provided that it still stood as it was read."""
     as_read = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
     now = {"state": after.state, "version": after.version, "claims": after.claims, "pinned": after.pinned}
@@ -62,34 +64,36 @@ def save(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
         raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; look at it again")
     if after.state != row.state:
         moved = {"identity": row.identity, "before": row.state, "after": after.state}
-        tx.note(EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **moved)
+        tx.record_event(
+            EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **moved
+        )
 
 
-def release(tx: Transaction, run: int) -> None:
+def release_claims(tx: Transaction, run: int) -> None:
     """A run that ended reads nothing any more. What was only waiting for this is chosen to be deleted."""
     claimed = select(needs.c.identity).where(needs.c.run_id == run, needs.c.claimed)
-    for row in found(tx, tx.connection.execute(claimed).scalars()).values():
-        save(tx, row, standing(row).released(), used=tx.now)
+    for row in find_datasets(tx, tx.connection.execute(claimed).scalars()).values():
+        save_dataset(tx, row, to_dataset(row).release_claim(), used=tx.now)
     tx.connection.execute(delete(needs).where(needs.c.run_id == run))
 
 
-def abandon(tx: Transaction, run: int) -> list[int]:
+def abandon_dataset(tx: Transaction, run: int) -> list[int]:
     """What a run would have made will not be; returns the runs that wait for it."""
-    hold(tx)
+    lock_datasets(tx)
     row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
     waiting: list[int] = []
     if row is not None and row.state in PRODUCED:
-        save(tx, row, standing(row).moved(DatasetState.DELETED))
+        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
     if row is not None and row.state in (*PRODUCED, DatasetState.DELETING):
         unmade = select(needs.c.run_id).where(needs.c.identity == row.identity, needs.c.claimed.is_(False))
         waiting = list(tx.connection.execute(unmade.order_by(needs.c.run_id)).scalars())
     if row is not None and row.state == DatasetState.DELETING:  # nobody waits any more to make it again
         tx.connection.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
-    release(tx, run)
+    release_claims(tx, run)
     return waiting
 
 
-def dataset_of(row: AnyRow) -> StoredDataset:
+def to_stored_dataset(row: AnyRow) -> StoredDataset:
     return StoredDataset(
         identity=row.identity,
         workflow=row.workflow,
@@ -100,7 +104,7 @@ def dataset_of(row: AnyRow) -> StoredDataset:
         claims=row.claims,
         run=row.run_id,
         schema=row.schema,
-        files=tuple(File(*file) for file in row.files),
+        files=tuple(DataFile(*file) for file in row.files),
         bytes=row.bytes,
         seconds=row.seconds,
         made=row.made,

@@ -21,16 +21,16 @@ _POSTGRESQL = "postgresql"
 _COLLISIONS = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
-def engine_for(address: str) -> Engine:
+def build_engine(address: str) -> Engine:
     """An engine for a catalog's URL. Connects to nothing yet."""
-    url = _parsed(address)
+    url = _parse_url(address)
     if url.get_backend_name() == _SQLITE:
-        return _sqlite(url)
+        return _build_sqlite_engine(url)
     # A server that was restarted leaves dead connections in the pool; the ping finds them.
     return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT})
 
 
-def _parsed(address: str) -> URL:
+def _parse_url(address: str) -> URL:
     try:
         url = make_url(address)
     except ArgumentError as error:
@@ -41,18 +41,18 @@ def _parsed(address: str) -> URL:
         case "sqlite" if url.database and url.database != ":memory:":
             return url
         case _:
-            raise CatalogError(f"{shown(url)} cannot hold a catalog; {_EXPECTED}")
+            raise CatalogError(f"{format_url(url)} cannot hold a catalog; {_EXPECTED}")
 
 
 _EXPECTED = "write sqlite:///path/to/catalog.db or postgresql://user@host/database"
 
 
-def shown(url: URL) -> str:
+def format_url(url: URL) -> str:
     """A URL as messages may print it."""
     return url.render_as_string(hide_password=True)
 
 
-def _sqlite(url: URL) -> Engine:
+def _build_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": _BUSY})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -61,12 +61,12 @@ def _sqlite(url: URL) -> Engine:
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # or the driver would begin transactions when it sees fit
-    _log_ahead(connection)
+    _enable_wal(connection)
     for pragma in ("synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _log_ahead(connection: Any) -> None:
+def _enable_wal(connection: Any) -> None:
     """Let the file have a write-ahead log, which it keeps: only who comes first has something to do.
 
     SQLite gives this up at once if somebody else is writing; for leave to write it waits.
@@ -87,30 +87,30 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
 
-def for_reading(engine: Engine) -> Engine:
+def derive_read_engine(engine: Engine) -> Engine:
     """The same pool; all statements of a transaction see the catalog at one moment."""
     if engine.dialect.name == _SQLITE:
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
-def for_writing(engine: Engine) -> Engine:
+def derive_write_engine(engine: Engine) -> Engine:
     """The same pool. SQLite takes its write lock at once: a reader that turns writer may find itself too late."""
     return engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
 
 
-def one_writer(engine: Engine) -> bool:
+def is_single_writer(engine: Engine) -> bool:
     """Does the database take one writer at a time?"""
     return engine.dialect.name == _SQLITE
 
 
-def exclusively(connection: Connection, lock: int) -> None:
+def acquire_lock(connection: Connection, lock: int) -> None:
     """Wait until no other transaction holds `lock`. A writer of SQLite is alone already."""
     if connection.dialect.name == _POSTGRESQL:
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
 
 
-def time_of(connection: Connection) -> float:
+def read_database_time(connection: Connection) -> float:
     """Seconds since the epoch, by the one clock that all who share the catalog have in common.
 
     On PostgreSQL that is the server's; a SQLite file has one machine's users.
@@ -123,7 +123,7 @@ def time_of(connection: Connection) -> float:
 _TIME = text("SELECT extract(epoch FROM clock_timestamp())")
 
 
-def collided(error: DBAPIError) -> bool:
+def is_collision(error: DBAPIError) -> bool:
     """Would the same transaction meet another world if it were tried again?
 
     Whatever a unique index guards is looked up first, so a violation means that somebody was faster.
@@ -132,19 +132,21 @@ def collided(error: DBAPIError) -> bool:
 
 
 @contextmanager
-def translated(engine: Engine) -> Iterator[None]:
+def translate_errors(engine: Engine) -> Iterator[None]:
     """Errors of the database, in Tidemill's words."""
     try:
         yield
     except IntegrityError as error:
-        raise Conflict(f"somebody else changed the catalog at the same time: {_reason(error)}; try again") from error
+        raise Conflict(
+            f"somebody else changed the catalog at the same time: {_format_reason(error)}; try again"
+        ) from error
     except SQLAlchemyError as error:
         raise CatalogError(
-            f"the catalog {shown(engine.url)} cannot be used: {_reason(error)}; check that the address is right, "
+            f"the catalog {format_url(engine.url)} cannot be used: {_format_reason(error)}; check that the address is right, "
             "that the database is there and sound, and that no other program keeps it locked"
         ) from error
 
 
-def _reason(error: SQLAlchemyError) -> str:
+def _format_reason(error: SQLAlchemyError) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     return " ".join(str(cause).split())

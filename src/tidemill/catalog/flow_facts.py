@@ -17,7 +17,7 @@ from tidemill.catalog.tables import bindings, costs, events, firings, runs, wish
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.ports.records import FlowFacts, Pace
+from tidemill.ports.records import FlowStatistics, WatermarkProgress
 
 LATELY, MOST = 20, 10_000
 """Newest runs of a flow, and of all flows at the first look, from which is learnt how long one takes and how often it
@@ -38,12 +38,12 @@ _RAN = (
 )
 
 
-def _lately() -> deque[float]:
+def _build_history() -> deque[float]:
     return deque(maxlen=LATELY)
 
 
 @dataclass(slots=True)
-class _Flow:
+class _FlowHistory:
     """What was seen of a flow, the newest last."""
 
     priority: float
@@ -51,30 +51,30 @@ class _Flow:
     parents: tuple[str, ...]
     learnt: float | None  # seconds of a run, as the planner has it
     began: float | None
-    took: deque[float] = field(default_factory=_lately)
-    besides: deque[float] = field(default_factory=_lately)  # seconds of a run that its tasks did not take
-    made: deque[float] = field(default_factory=_lately)  # rows for each that was read
-    fired: deque[float] = field(default_factory=_lately)
-    asked: deque[float] = field(default_factory=_lately)
+    took: deque[float] = field(default_factory=_build_history)
+    besides: deque[float] = field(default_factory=_build_history)  # seconds of a run that its tasks did not take
+    made: deque[float] = field(default_factory=_build_history)  # rows for each that was read
+    fired: deque[float] = field(default_factory=_build_history)
+    asked: deque[float] = field(default_factory=_build_history)
     settled: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATELY))  # when, and up to where
 
-    def finished(self, run: AnyRow) -> None:
+    def record_finish(self, run: AnyRow) -> None:
         tasks = run.stats.get("tasks")
         if tasks:  # else it found nothing to do
             self.took.append(run.finished - run.started)
             self.besides.append(self.took[-1] - sum(t.get("seconds", 0.0) for t in tasks.values()))
-            self.made.extend(_selectivity(tasks.values()))
+            self.made.extend(_compute_selectivity(tasks.values()))
             self.settled.extend((run.started, t["edge"]) for t in tasks.values() if "edge" in t)
 
-    def happened(self, run: AnyRow) -> None:
+    def record_run(self, run: AnyRow) -> None:
         if run.kind == EventKind.RUN_FINISHED:
             self.began = max(self.began or run.started, run.started)
         if run.kind == EventKind.RUN_FINISHED and not run.backfill:
-            self.finished(run)
+            self.record_finish(run)
         elif not run.backfill:
             self.asked.append(run.created)
 
-    def facts(self, name: str) -> FlowFacts:
+    def compute_statistics(self, name: str) -> FlowStatistics:
         """Seconds are the median, for a cold start or a bad moment is not usual.
 
         A firing counts even where the run of the one before still waits: else flows would seem to be due less often the
@@ -85,69 +85,73 @@ class _Flow:
         period = (max(due) - min(due)) / (len(due) - 1) if len(due) > 1 else None
         selectivity = median(self.made) if self.made else None
         known = (self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
-        return FlowFacts(name, *known, _pace(self.settled), median(self.besides) if self.besides else None)
+        return FlowStatistics(
+            name, *known, _compute_progress(self.settled), median(self.besides) if self.besides else None
+        )
 
 
-def _pace(settled: Sequence[tuple[float, float]]) -> Pace | None:
+def _compute_progress(settled: Sequence[tuple[float, float]]) -> WatermarkProgress | None:
     """From the first of them to the last; a lone one should go on as time does."""
     if not settled:
         return None
     (first, before), (last, edge) = settled[0], settled[-1]
-    return Pace(last, edge, max(0.0, (edge - before) / (last - first)) if last > first else 1.0)
+    return WatermarkProgress(last, edge, max(0.0, (edge - before) / (last - first)) if last > first else 1.0)
 
 
-def _selectivity(tasks: Iterable[Json]) -> list[float]:
+def _compute_selectivity(tasks: Iterable[Json]) -> list[float]:
     """Of a run, as far as it read anything."""
     known = [t for t in tasks if "rows_out" in t]
     read = sum(t["change"] or t["content"] for t in known)
     return [sum(t["rows_out"] for t in known) / read] if read else []
 
 
-class Facts:
+class FlowStatisticsCache:
     """What is known of all flows. The first look reads all of it; later ones read what events say happened since."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._upto: int | None = None  # the newest event at the last look
-        self._flows: dict[str, _Flow] = {}
-        self._facts: dict[str, FlowFacts] = {}
+        self._flows: dict[str, _FlowHistory] = {}
+        self._facts: dict[str, FlowStatistics] = {}
 
-    def look(self, connection: Connection) -> dict[str, FlowFacts]:
+    def read_statistics(self, connection: Connection) -> dict[str, FlowStatistics]:
         """Facts that did not change are the same objects as before. Nothing must have been read by the connection."""
         with self._lock:
             upto = connection.execute(select(func.max(events.c.id))).scalar() or 0
-            if self._upto is None or self._since(connection, _DECLARED):
-                self._flows = _all(connection)
-                self._facts = {name: flow.facts(name) for name, flow in self._flows.items()}
+            if self._upto is None or self._read_since(connection, _DECLARED):
+                self._flows = _read_all_flows(connection)
+                self._facts = {name: flow.compute_statistics(name) for name, flow in self._flows.items()}
             else:
-                self._facts |= {name: self._flows[name].facts(name) for name in self._happened(connection)}
+                self._facts |= {
+                    name: self._flows[name].compute_statistics(name) for name in self._record_new_events(connection)
+                }
             self._upto = upto
             return self._facts.copy()
 
-    def _happened(self, connection: Connection) -> set[str]:
+    def _record_new_events(self, connection: Connection) -> set[str]:
         """Take note of what happened since the last look, and say to whom."""
-        fired = [f for f in self._since(connection, _FIRED) if f.subject in self._flows]
-        ran = [r for r in self._since(connection, _RAN) if r.subject in self._flows]
+        fired = [f for f in self._read_since(connection, _FIRED) if f.subject in self._flows]
+        ran = [r for r in self._read_since(connection, _RAN) if r.subject in self._flows]
         for firing in fired:
             self._flows[firing.subject].fired.append(firing.at)
         for run in ran:
-            self._flows[run.subject].happened(run)
+            self._flows[run.subject].record_run(run)
         return {row.subject for row in (*fired, *ran)}
 
-    def _since(self, connection: Connection, query: Select[Any]) -> Sequence[AnyRow]:
+    def _read_since(self, connection: Connection, query: Select[Any]) -> Sequence[AnyRow]:
         return connection.execute(query.where(events.c.id > self._upto).order_by(events.c.id)).all()
 
 
-def _all(connection: Connection) -> dict[str, _Flow]:
+def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
     """Six questions, however many flows there are."""
-    flows = _declared(connection)
+    flows = _read_declared_flows(connection)
     newest = min(MOST, LATELY * len(flows))
     finished = select(*_RUN).where(*_FINISHED, _LIVE).order_by(runs.c.id.desc())
     asked = select(runs.c.subject, runs.c.created).where(runs.c.kind == RunKind.FLOW, _LIVE).order_by(runs.c.id.desc())
     fired = select(firings.c.flow, firings.c.at).order_by(firings.c.id.desc())
     for run in reversed(connection.execute(finished.limit(newest)).all()):
         if run.subject in flows:
-            flows[run.subject].finished(run)
+            flows[run.subject].record_finish(run)
     for name, at in reversed(connection.execute(asked.limit(newest)).all()):
         if name in flows:
             flows[name].asked.append(at)
@@ -157,19 +161,19 @@ def _all(connection: Connection) -> dict[str, _Flow]:
     return flows
 
 
-def _declared(connection: Connection) -> dict[str, _Flow]:
+def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
     active = select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("urgency"))
     known = connection.execute(active.join_from(bindings, workflows).where(bindings.c.active)).all()
-    learnt, began = _learnt(connection), _began(connection)
+    learnt, began = _read_cost_estimates(connection), _read_last_starts(connection)
     writers: dict[str, set[str]] = defaultdict(set)
     for row in known:
-        for channel in _written(row.spec):
+        for channel in _list_written_channels(row.spec):
             writers[channel].add(row.name)
     return {
-        row.name: _Flow(
+        row.name: _FlowHistory(
             row.spec.get("priority", 1.0),
             row.urgency,
-            tuple(sorted({w for c in _read(row.spec) for w in writers[c]} - {row.name})),
+            tuple(sorted({w for c in _list_read_channels(row.spec) for w in writers[c]} - {row.name})),
             learnt.get(row.name),
             began.get(row.name),
         )
@@ -177,7 +181,7 @@ def _declared(connection: Connection) -> dict[str, _Flow]:
     }
 
 
-def _learnt(connection: Connection) -> dict[str, float]:
+def _read_cost_estimates(connection: Connection) -> dict[str, float]:
     """Seconds of a run as the planner has it, by flow: of each task the variant that is the quickest."""
     least: dict[tuple[str, str], float] = {}
     for row in connection.execute(select(bindings.c.name, costs.c.task, costs.c.learnt).join_from(costs, bindings)):
@@ -189,25 +193,25 @@ def _learnt(connection: Connection) -> dict[str, float]:
     return dict(total)
 
 
-def _began(connection: Connection) -> dict[str, float]:
+def _read_last_starts(connection: Connection) -> dict[str, float]:
     """When a flow's last finished run began, by name."""
     query = select(runs.c.subject, func.max(runs.c.started).label("last")).where(*_FINISHED).group_by(runs.c.subject)
     return {row.subject: row.last for row in connection.execute(query)}
 
 
-def _written(spec: Json) -> set[str]:
+def _list_written_channels(spec: Json) -> set[str]:
     return {w["channel"] for t in spec["tasks"] for w in t["writes"]}
 
 
-def _read(spec: Json) -> set[str]:
+def _list_read_channels(spec: Json) -> set[str]:
     return {r["channel"] for t in spec["tasks"] for r in t["reads"]}
 
 
-def wished(connection: Connection) -> dict[str, Any]:
+def read_setting_overrides(connection: Connection) -> dict[str, Any]:
     return {row.name: row.value for row in connection.execute(select(wishes))}
 
 
-def wish(tx: Transaction, wanted: Mapping[str, Any]) -> None:
+def override_settings(tx: Transaction, wanted: Mapping[str, Any]) -> None:
     """Say what is wished; None takes a wish back."""
     for name, value in wanted.items():
         tx.connection.execute(delete(wishes).where(wishes.c.name == name))

@@ -21,43 +21,43 @@ Work = Callable[[Connection], T]
 
 
 @dataclass(slots=True)
-class _Waiting(Generic[T]):
+class _PendingWork(Generic[T]):
     work: Work[T]
     done: Future[T] = field(default_factory=Future)
 
 
-class Together:
+class GroupCommit:
     """Runs work in transactions of an engine; whoever comes first does the work of all who wait."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = threading.Lock()
-        self._queue: deque[_Waiting[Any]] = deque()
+        self._queue: deque[_PendingWork[Any]] = deque()
 
     def __call__(self, work: Work[T]) -> T:
-        mine = _Waiting(work)
+        mine = _PendingWork(work)
         self._queue.append(mine)
         with self._writing:
             if not mine.done.done():
-                self._do(self._all())
+                self._run_group(self._drain_queue())
         return mine.done.result()
 
-    def _all(self) -> list[_Waiting[Any]]:
+    def _drain_queue(self) -> list[_PendingWork[Any]]:
         """Everything that waits, the caller's own included: nobody else takes anything while it holds the lock."""
         return [self._queue.popleft() for _ in range(len(self._queue))]
 
-    def _do(self, group: list[_Waiting[Any]]) -> None:
+    def _run_group(self, group: list[_PendingWork[Any]]) -> None:
         try:
-            if len(group) == 1 or not self._in_one(group):
+            if len(group) == 1 or not self._run_together(group):
                 for one in group:
-                    self._alone(one)
+                    self._run_alone(one)
         except BaseException as error:  # this thread is to end: nobody may wait for it for ever
             for one in group:
                 if not one.done.done():
                     one.done.set_exception(error)
             raise
 
-    def _alone(self, one: _Waiting[Any]) -> None:
+    def _run_alone(self, one: _PendingWork[Any]) -> None:
         try:
             with self._engine.begin() as connection:
                 result = one.work(connection)
@@ -66,11 +66,11 @@ class Together:
         else:
             one.done.set_result(result)
 
-    def _in_one(self, group: list[_Waiting[Any]]) -> bool:
+    def _run_together(self, group: list[_PendingWork[Any]]) -> bool:
         """False if the database refused: then nothing was done, and each has to try for itself."""
         try:
             with self._engine.begin() as connection:
-                results = [_behind_savepoint(connection, one.work) for one in group]
+                results = [_run_in_savepoint(connection, one.work) for one in group]
         except DBAPIError:
             return False
         for one, (result, error) in zip(group, results, strict=True):
@@ -81,7 +81,7 @@ class Together:
         return True
 
 
-def _behind_savepoint(connection: Connection, work: Work[T]) -> tuple[T | None, Exception | None]:
+def _run_in_savepoint(connection: Connection, work: Work[T]) -> tuple[T | None, Exception | None]:
     try:
         with connection.begin_nested():
             return work(connection), None

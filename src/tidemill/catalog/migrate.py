@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, Engine, MetaData, PrimaryKeyConstraint, String, Table, insert, select
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from tidemill.catalog.engine import exclusively, for_writing, shown, translated
+from tidemill.catalog.engine import acquire_lock, derive_write_engine, format_url, translate_errors
 from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.tables import clock
 from tidemill.errors import CatalogError
@@ -30,11 +30,11 @@ _VERSION = Table(
 
 def ensure_current(engine: Engine) -> None:
     """One query if the catalog is current; otherwise create or upgrade it."""
-    with translated(engine):
+    with translate_errors(engine):
         with engine.connect() as connection:
             current = _is_current(connection)
         if not current:
-            _migrate(engine)
+            _migrate_catalog(engine)
 
 
 def _is_current(connection: Connection) -> bool:
@@ -44,22 +44,22 @@ def _is_current(connection: Connection) -> bool:
         return False
 
 
-def _migrate(engine: Engine) -> None:
-    with for_writing(engine).begin() as connection:
-        exclusively(connection, _LOCK)
+def _migrate_catalog(engine: Engine) -> None:
+    with derive_write_engine(engine).begin() as connection:
+        acquire_lock(connection, _LOCK)
         found = MigrationContext.configure(connection).get_current_revision()
         if found == REVISION:  # another process was faster
             return
         if found is None:
-            _create(connection)
+            _create_tables(connection)
             return
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", "tidemill.catalog:migrations")
-        _check_known(found, config, shown(engine.url))
+        _check_revision(found, config, format_url(engine.url))
         command.upgrade(config, REVISION)
 
 
-def _create(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     """A new catalog has the tables at once: loading migrations and going through them takes four times as long."""
     datasets.metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(clock).values(id=1, last=0, catalog=uuid4().hex))
@@ -67,7 +67,7 @@ def _create(connection: Connection) -> None:
     connection.execute(insert(_VERSION).values(version_num=REVISION))
 
 
-def _check_known(found: str, config: Config, where: str) -> None:
+def _check_revision(found: str, config: Config, where: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found not in known:
         raise CatalogError(

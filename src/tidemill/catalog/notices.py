@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import events, notices, places, runs, troubles
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.notice import RETRIES, Notice, NoticeKind, pause_after, told
+from tidemill.model.notice import RETRIES, Notice, NoticeKind, build_notice, compute_pause
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"
@@ -15,14 +15,14 @@ _AT_ONCE = 500
 _KINDS = ("run.failed", "run.finished", "channel.schema")
 
 
-def unseen(connection: Connection) -> bool:
+def has_new_events(connection: Connection) -> bool:
     """Did anything happen since notices were last made?"""
     place = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
     newest = connection.execute(select(func.max(events.c.id), place)).one()
     return newest[1] is None or (newest[0] or 0) > newest[1]
 
 
-def make(tx: Transaction, receivers: list[str]) -> int:
+def create_notices(tx: Transaction, receivers: list[str]) -> int:
     """Make notices of what happened since the last time, one for each receiver, and remember how far that went."""
     place = tx.connection.execute(select(places).where(places.c.name == NOTICES).with_for_update()).one_or_none()
     if place is None:  # what was before anybody listened is not told
@@ -31,31 +31,31 @@ def make(tx: Transaction, receivers: list[str]) -> int:
         return 0
     query = select(events, runs.c.kind.label("run_kind")).outerjoin(runs, runs.c.id == events.c.run_id)
     found = tx.connection.execute(query.where(events.c.id > place.event).order_by(events.c.id).limit(_AT_ONCE)).all()
-    made = [notice for event in found if (notice := _told(tx, event)) is not None]
+    made = [notice for event in found if (notice := _build_notice(tx, event)) is not None]
     if found:
         tx.connection.execute(update(places).where(places.c.name == NOTICES).values(event=found[-1].id))
-    rows = [_values(notice, receiver) for notice in made for receiver in receivers]
+    rows = [_build_values(notice, receiver) for notice in made for receiver in receivers]
     if rows:
         tx.connection.execute(insert(notices), rows)
     return len(made)
 
 
-def due(connection: Connection, now: float, limit: int) -> list[tuple[str, Notice]]:
+def list_due_notices(connection: Connection, now: float, limit: int) -> list[tuple[str, Notice]]:
     query = select(notices).where(notices.c.due <= now).order_by(notices.c.due, notices.c.id).limit(limit)
-    return [(row.receiver, _notice(row)) for row in connection.execute(query)]
+    return [(row.receiver, _to_notice(row)) for row in connection.execute(query)]
 
 
-def delivered(tx: Transaction, notice: int) -> None:
+def record_delivery(tx: Transaction, notice: int) -> None:
     tx.connection.execute(update(notices).where(notices.c.id == notice).values(due=None, sent=tx.now, error=None))
     tx.connection.execute(delete(notices).where(notices.c.sent < tx.now - _KEPT))
 
 
-def refused(tx: Transaction, notice: int, error: str) -> None:
+def record_delivery_failure(tx: Transaction, notice: int, error: str) -> None:
     """Try again later, unless it was tried often enough."""
     row = tx.connection.execute(select(notices).where(notices.c.id == notice)).one_or_none()
     if row is not None:
         attempts = row.attempts + 1
-        again = tx.now + pause_after(attempts) if attempts < RETRIES else None
+        again = tx.now + compute_pause(attempts) if attempts < RETRIES else None
         values = {"attempts": attempts, "due": again, "error": error}
         tx.connection.execute(update(notices).where(notices.c.id == notice).values(values))
 
@@ -63,7 +63,7 @@ def refused(tx: Transaction, notice: int, error: str) -> None:
 _KEPT = 7 * 86400.0  # seconds that delivered notices are remembered
 
 
-def _told(tx: Transaction, event: AnyRow) -> Notice | None:
+def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
     if event.kind not in _KINDS or (event.kind.startswith("run.") and event.run_kind != RunKind.FLOW):
         return None
     its = troubles.c.flow == event.subject
@@ -72,10 +72,10 @@ def _told(tx: Transaction, event: AnyRow) -> Notice | None:
         tx.connection.execute(insert(troubles).values(flow=event.subject, since=event.at))
     if event.kind == "run.finished" and failing:
         tx.connection.execute(delete(troubles).where(its))
-    return told(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
+    return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
 
 
-def _values(notice: Notice, receiver: str) -> dict[str, object]:
+def _build_values(notice: Notice, receiver: str) -> dict[str, object]:
     return {
         "receiver": receiver,
         "kind": notice.kind,
@@ -88,5 +88,5 @@ def _values(notice: Notice, receiver: str) -> dict[str, object]:
     }
 
 
-def _notice(row: AnyRow) -> Notice:
+def _to_notice(row: AnyRow) -> Notice:
     return Notice(NoticeKind(row.kind), row.subject, row.text, row.at, row.detail, row.id, row.attempts)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, func, select
 
 from tidemill.catalog.reader import SqlCatalogReader
-from tidemill.catalog.rows import event_of, run_of
+from tidemill.catalog.rows import to_event, to_run
 from tidemill.catalog.tables import events, runs
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.ports.records import Event
 
 
-def page_of_runs(
+def list_run_page(
     catalog: SqlCatalogReader,
     *,
     state: RunState | None = None,
@@ -30,20 +30,20 @@ def page_of_runs(
         wanted.append(runs.c.subject == subject)
     if before is not None:
         wanted.append(runs.c.id < before)
-    with catalog._read() as connection:
+    with catalog._open_connection() as connection:
         rows = connection.execute(select(runs).where(*wanted).order_by(runs.c.id.desc()).limit(limit))
-        return [run_of(row) for row in rows]
+        return [to_run(row) for row in rows]
 
 
-def newest_events(catalog: SqlCatalogReader, limit: int) -> list[Event]:
+def list_newest_events(catalog: SqlCatalogReader, limit: int) -> list[Event]:
     """The last events, in their order."""
-    with catalog._read() as connection:
+    with catalog._open_connection() as connection:
         rows = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit)).all()
-        return [event_of(row) for row in reversed(rows)]
+        return [to_event(row) for row in reversed(rows)]
 
 
-def last_event(catalog: SqlCatalogReader) -> int:
+def read_last_event_id(catalog: SqlCatalogReader) -> int:
     """The number of the newest event; 0 if there is none."""
-    with catalog._read() as connection:
+    with catalog._open_connection() as connection:
         found: int | None = connection.execute(select(func.max(events.c.id))).scalar()
         return found or 0

@@ -7,45 +7,45 @@ from collections.abc import Collection
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.garbage_collection import hold_channels, in_parts
-from tidemill.catalog.queries import find_block
+from tidemill.catalog.garbage_collection import lock_block_channels, split_ids
+from tidemill.catalog.queries import read_block
 from tidemill.catalog.tables import blocks, channels, holds
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import BlockState
 
 
-def pin(tx: Transaction, block: int, keeps: Collection[int]) -> None:
+def pin_block(tx: Transaction, block: int, keeps: Collection[int]) -> None:
     """Hold these blocks for a block that is one of them. All are to be there; who collects them waits meanwhile."""
-    parts = in_parts(keeps)
-    hold_channels(tx, parts)
-    there = {found for part in parts for found in tx.connection.execute(_filled(part)).scalars()}
+    parts = split_ids(keeps)
+    lock_block_channels(tx, parts)
+    there = {found for part in parts for found in tx.connection.execute(_select_filled(part)).scalars()}
     if block not in there:
-        raise Conflict(f"block {block} is {find_block(tx.connection, block).state}; only filled blocks can be pinned")
+        raise Conflict(f"block {block} is {read_block(tx.connection, block).state}; only filled blocks can be pinned")
     if there != set(keeps):
         raise Conflict(f"some of what block {block} was made from was collected meanwhile; pin it again")
     tx.connection.execute(delete(holds).where(holds.c.pin == block))
     tx.connection.execute(insert(holds), [{"pin": block, "block_id": kept} for kept in sorted(keeps)])
-    _mark(tx, block, EventKind.BLOCK_PINNED, pinned=True)
+    _set_pinned(tx, block, EventKind.BLOCK_PINNED, pinned=True)
 
 
-def unpin(tx: Transaction, block: int) -> None:
+def unpin_block(tx: Transaction, block: int) -> None:
     tx.connection.execute(delete(holds).where(holds.c.pin == block))
-    _mark(tx, block, EventKind.BLOCK_UNPINNED, pinned=False)
+    _set_pinned(tx, block, EventKind.BLOCK_UNPINNED, pinned=False)
 
 
-def held(connection: Connection, channel: str) -> set[int]:
+def list_pinned_blocks(connection: Connection, channel: str) -> set[int]:
     """Blocks of a channel that pins hold."""
     joined = select(holds.c.block_id).join_from(holds, blocks, blocks.c.id == holds.c.block_id).join(channels)
     return set(connection.execute(joined.where(channels.c.name == channel)).scalars())
 
 
-def _mark(tx: Transaction, block: int, kind: EventKind, *, pinned: bool) -> None:
-    before = find_block(tx.connection, block)
+def _set_pinned(tx: Transaction, block: int, kind: EventKind, *, pinned: bool) -> None:
+    before = read_block(tx.connection, block)
     if before.pinned != pinned:
         tx.connection.execute(update(blocks).where(blocks.c.id == block).values(pinned=pinned))
-        tx.note(kind, before.channel, before.run, block=block, seq=before.seq)
+        tx.record_event(kind, before.channel, before.run, block=block, seq=before.seq)
 
 
-def _filled(ids: list[int]) -> Select[int]:
+def _select_filled(ids: list[int]) -> Select[int]:
     return select(blocks.c.id).where(blocks.c.id.in_(ids), blocks.c.state == BlockState.FILLED)

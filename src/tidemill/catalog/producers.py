@@ -10,34 +10,34 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tidemill.catalog.queries import channel_ids, find_channel
+from tidemill.catalog.queries import read_channel, read_channel_ids
 from tidemill.catalog.tables import places, producers
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
-from tidemill.model.run import CONTENT, Advance
+from tidemill.model.run import CONTENT, ProducerAdvance
 
 
-def numbers(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
+def read_sequences(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
     """The number of the last message of each that is in the channel; who never sent one is at 0."""
-    these = (producers.c.channel_id == find_channel(connection, channel).id, producers.c.name.in_(names))
+    these = (producers.c.channel_id == read_channel(connection, channel).id, producers.c.name.in_(names))
     found = connection.execute(select(producers.c.name, producers.c.last).where(*these)).all()
     return dict.fromkeys(names, 0) | {row.name: row.last for row in found}
 
 
-def advance(tx: Transaction, moves: Iterable[Advance]) -> None:
+def advance_producers(tx: Transaction, moves: Iterable[ProducerAdvance]) -> None:
     moved = tuple(moves)
-    ids = channel_ids(tx.connection, (move.channel for move in moved)) if moved else {}
+    ids = read_channel_ids(tx.connection, (move.channel for move in moved)) if moved else {}
     for move in sorted(moved, key=lambda m: m.producer):  # in one order, so that no two wait for each other
-        _advance(tx, ids[move.channel], move)
+        _advance_producer(tx, ids[move.channel], move)
 
 
-def forget(tx: Transaction, age: float) -> int:
+def expire_producers(tx: Transaction, age: float) -> int:
     """Forget those of whom nothing came for so many seconds; returns how many. Contents of files are known for ever."""
     silent = (producers.c.at < tx.now - age, ~producers.c.name.startswith(CONTENT, autoescape=True))
     return tx.connection.execute(delete(producers).where(*silent)).rowcount
 
 
-def _advance(tx: Transaction, channel: int, move: Advance) -> None:
+def _advance_producer(tx: Transaction, channel: int, move: ProducerAdvance) -> None:
     """Compare and swap."""
     same = (producers.c.channel_id == channel, producers.c.name == move.producer)
     moving = update(producers).where(*same, producers.c.last == move.since).values(last=move.upto, at=tx.now)
@@ -53,14 +53,14 @@ def _advance(tx: Transaction, channel: int, move: Advance) -> None:
     tx.connection.execute(insert(producers).values(new))
 
 
-def find_offset(connection: Connection, name: str) -> int | None:
+def find_consumer_offset(connection: Connection, name: str) -> int | None:
     found: int | None = connection.execute(select(places.c.event).where(places.c.name == name)).scalar()
     return found
 
 
-def move_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
+def move_consumer_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
     """From where it is; None: from nowhere."""
-    if since is None and find_offset(tx.connection, name) is None:
+    if since is None and find_consumer_offset(tx.connection, name) is None:
         tx.connection.execute(insert(places).values(name=name, event=upto))
         return
     from_there = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)

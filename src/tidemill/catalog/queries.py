@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
-from tidemill.catalog.rows import AnyRow, block_of
+from tidemill.catalog.rows import AnyRow, to_block
 from tidemill.catalog.tables import bindings, blocks, channels, files, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
@@ -19,21 +19,21 @@ BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_
 _FEW = 10
 
 
-def find_channel(connection: Connection, name: str) -> AnyRow:
+def read_channel(connection: Connection, name: str) -> AnyRow:
     row = connection.execute(select(channels).where(channels.c.name == name)).one_or_none()
     if row is None:
-        raise _unknown(connection, "channel", name, channels)
+        raise _build_name_error(connection, "channel", name, channels)
     return row
 
 
-def find_active(connection: Connection, what: str, name: str) -> None:
+def check_active(connection: Connection, what: str, name: str) -> None:
     """Raise unless `name` is a channel or bound flow that a workflow declares now."""
     table = {"channel": channels, "bound flow": bindings}[what]
     if not connection.execute(select(table.c.id).where(table.c.name == name, table.c.active)).first():
-        raise _unknown(connection, what, name, table)
+        raise _build_name_error(connection, what, name, table)
 
 
-def channel_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+def read_channel_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     wanted = set(names)
     rows = connection.execute(select(channels.c.name, channels.c.id).where(channels.c.name.in_(wanted)))
     known: dict[str, int] = {row.name: row.id for row in rows}
@@ -44,41 +44,41 @@ def channel_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
 def check_known(connection: Connection, names: Iterable[str], known: Container[str]) -> None:
     for name in sorted(names):
         if name not in known:
-            raise _unknown(connection, "channel", name, channels)
+            raise _build_name_error(connection, "channel", name, channels)
 
 
-def find_binding(connection: Connection, name: str) -> int:
+def read_binding_id(connection: Connection, name: str) -> int:
     found: int | None = connection.execute(select(bindings.c.id).where(bindings.c.name == name)).scalar()
     if found is None:
-        raise _unknown(connection, "bound flow", name, bindings)
+        raise _build_name_error(connection, "bound flow", name, bindings)
     return found
 
 
-def hold_binding(tx: Transaction, name: str) -> AnyRow:
+def lock_binding(tx: Transaction, name: str) -> AnyRow:
     """The row of a bound flow, which no other transaction changes before this one ends."""
     query = select(bindings).where(bindings.c.name == name).with_for_update(read=True)
     row = tx.connection.execute(query).one_or_none()
     if row is None:
-        raise _unknown(tx.connection, "bound flow", name, bindings)
+        raise _build_name_error(tx.connection, "bound flow", name, bindings)
     return row
 
 
-def find_run(connection: Connection, run: int, *, lock: bool = False) -> AnyRow:
+def read_run(connection: Connection, run: int, *, lock: bool = False) -> AnyRow:
     query = select(runs).where(runs.c.id == run)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise _unnumbered(connection, "run", run, runs)
+        raise _build_number_error(connection, "run", run, runs)
     return row
 
 
-def find_block(connection: Connection, block: int) -> Block:
-    found = load_blocks(connection, BLOCKS.where(blocks.c.id == block))
+def read_block(connection: Connection, block: int) -> Block:
+    found = read_blocks(connection, BLOCKS.where(blocks.c.id == block))
     if not found:
-        raise _unnumbered(connection, "block", block, blocks)
+        raise _build_number_error(connection, "block", block, blocks)
     return found[0]
 
 
-def load_blocks(connection: Connection, query: Select[Any]) -> list[Block]:
+def read_blocks(connection: Connection, query: Select[Any]) -> list[Block]:
     """The blocks of a query over `BLOCKS`, with their files: two statements, however many blocks."""
     rows = connection.execute(query).all()
     if not rows:
@@ -87,14 +87,14 @@ def load_blocks(connection: Connection, query: Select[Any]) -> list[Block]:
     by_block = defaultdict(list)
     for file in connection.execute(select(files).where(of_these).order_by(files.c.block_id, files.c.ordinal)):
         by_block[file.block_id].append(file)
-    return [block_of(row, by_block[row.id]) for row in rows]
+    return [to_block(row, by_block[row.id]) for row in rows]
 
 
-def blocks_of_run(connection: Connection, run: int, *conditions: ColumnElement[bool]) -> list[Block]:
-    return load_blocks(connection, BLOCKS.where(blocks.c.run_id == run, *conditions).order_by(blocks.c.id))
+def read_run_blocks(connection: Connection, run: int, *conditions: ColumnElement[bool]) -> list[Block]:
+    return read_blocks(connection, BLOCKS.where(blocks.c.run_id == run, *conditions).order_by(blocks.c.id))
 
 
-def _unknown(connection: Connection, what: str, name: str, table: Table) -> NotFound:
+def _build_name_error(connection: Connection, what: str, name: str, table: Table) -> NotFound:
     names = select(table.c.name).where(table.c.active).order_by(table.c.name).limit(_FEW + 1)
     known: Sequence[str] = connection.execute(names).scalars().all()
     if not known:
@@ -103,7 +103,7 @@ def _unknown(connection: Connection, what: str, name: str, table: Table) -> NotF
     return NotFound(f"there is no {what} {name!r}; known are {listed}")
 
 
-def _unnumbered(connection: Connection, what: str, number: int, table: Table) -> NotFound:
+def _build_number_error(connection: Connection, what: str, number: int, table: Table) -> NotFound:
     newest = connection.execute(select(func.max(table.c.id))).scalar()
     if newest is not None and 0 < number < newest:
         return NotFound(

@@ -7,45 +7,45 @@ from collections.abc import Iterator, Mapping
 from sqlalchemy import Connection, Table, delete, insert, or_, select, update
 
 from tidemill.catalog import triggers
-from tidemill.catalog.engine import exclusively
+from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.rows import AnyRow, versions_of
+from tidemill.catalog.rows import AnyRow, to_task_versions
 from tidemill.catalog.tables import analyses, bindings, blocks, channels, cursors, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.block import BlockState, Kind, Origin
+from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.change import Updates
-from tidemill.model.channel import Channel, Role
+from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.codec import Json, binding_to_json
-from tidemill.model.evolution import unreadable
-from tidemill.model.flow import Binding
+from tidemill.model.evolution import find_unreadable_changes
+from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity
 from tidemill.model.schema import Schema
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 
 _LOCK = 0x71DE0002
 
 
-def apply(tx: Transaction, workflow: Workflow, document: Json | None = None) -> None:
+def apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
     """`document`: what declares it, if no file does."""
-    exclusively(tx.connection, _LOCK)
+    acquire_lock(tx.connection, _LOCK)
     _register_workflow(tx, workflow.name)
     _apply_channels(tx, workflow)
     _apply_bindings(tx, workflow)
     tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(document=document))
-    if tx.changed:
+    if tx.has_changes:
         tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(applied=tx.now))
 
 
-def remove(tx: Transaction, name: str) -> None:
+def remove_workflow(tx: Transaction, name: str) -> None:
     """Take a workflow out of use; its data stay, for whoever declares the same channels again."""
     if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == name)).first():
         raise NotFound(f"there is no workflow {name!r}; list them with: tidemill workflows")
-    apply(tx, Workflow(name, (), ()))
-    tx.note(EventKind.WORKFLOW_REMOVED, name)
+    apply_workflow(tx, WorkflowSpec(name, (), ()))
+    tx.record_event(EventKind.WORKFLOW_REMOVED, name)
 
 
-def remember_analyses(tx: Transaction, answers: Mapping[str, Json]) -> None:
+def record_analyses(tx: Transaction, answers: Mapping[str, Json]) -> None:
     known = {row.key: row.answer for row in tx.connection.execute(select(analyses))}
     for key, answer in sorted(answers.items()):
         if key not in known:
@@ -59,33 +59,33 @@ def _register_workflow(tx: Transaction, name: str) -> None:
         tx.connection.execute(insert(workflows).values(name=name, applied=tx.now))
 
 
-def _apply_channels(tx: Transaction, workflow: Workflow) -> None:
-    known = _known(tx, channels, workflow.name, [c.name for c in workflow.channels])
-    refused = _refusals(tx.connection, workflow, known)
+def _apply_channels(tx: Transaction, workflow: WorkflowSpec) -> None:
+    known = _lock_registered(tx, channels, workflow.name, [c.name for c in workflow.channels])
+    refused = _find_refusals(tx.connection, workflow, known)
     if refused:
         raise Conflict("\n".join(refused))
     for channel in workflow.channels:
         row = known.pop(channel.name, None)
         if row is None:
-            _register(tx, workflow.name, channel)
+            _register_channel(tx, workflow.name, channel)
         else:
             _change_channel(tx, workflow.name, channel, row)
-    _remove(tx, channels, known, EventKind.CHANNEL_REMOVED)
+    _deactivate_rows(tx, channels, known, EventKind.CHANNEL_REMOVED)
 
 
-def _apply_bindings(tx: Transaction, workflow: Workflow) -> None:
-    known = _known(tx, bindings, workflow.name, [b.name for b in workflow.bindings])
+def _apply_bindings(tx: Transaction, workflow: WorkflowSpec) -> None:
+    known = _lock_registered(tx, bindings, workflow.name, [b.name for b in workflow.bindings])
     for binding in workflow.bindings:
         row = known.pop(binding.name, None)
         if row is not None:
             _check_owner(row, "bound flow", workflow.name)
         _apply_binding(tx, workflow.name, binding, row)
-    _remove(tx, bindings, known, EventKind.BINDING_REMOVED)
+    _deactivate_rows(tx, bindings, known, EventKind.BINDING_REMOVED)
     for gone in known.values():
-        triggers.remove(tx, gone.id)
+        triggers.remove_triggers(tx, gone.id)
 
 
-def _known(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
+def _lock_registered(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
     """What is registered under these names, and what the workflow has in use; locked by id, as everywhere."""
     in_use = (table.c.workflow == workflow) & table.c.active
     query = select(table).where(or_(table.c.name.in_(names), in_use)).order_by(table.c.id).with_for_update()
@@ -100,30 +100,30 @@ def _check_owner(row: AnyRow, what: str, workflow: str) -> None:
         )
 
 
-def _remove(tx: Transaction, table: Table, rows: Mapping[str, AnyRow], kind: EventKind) -> None:
+def _deactivate_rows(tx: Transaction, table: Table, rows: Mapping[str, AnyRow], kind: EventKind) -> None:
     for row in rows.values():
         tx.connection.execute(update(table).where(table.c.id == row.id).values(active=False))
-        tx.note(kind, row.name, workflow=row.workflow)
+        tx.record_event(kind, row.name, workflow=row.workflow)
 
 
-def _register(tx: Transaction, workflow: str, channel: Channel) -> None:
-    new = _declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
+def _register_channel(tx: Transaction, workflow: str, channel: Channel) -> None:
+    new = _build_declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
     row = tx.connection.execute(insert(channels).values(new).returning(channels.c.id)).one()
     first = {
         "channel_id": row.id,
         "seq": 0,
-        "kind": Kind.BASE,
+        "kind": BlockKind.BASE,
         "state": BlockState.FILLED,
-        "origin": Origin.FIRST,
+        "origin": BlockOrigin.FIRST,
         "schema": channel.schema,
         "updates": channel.updates,
         "visible": 0,
     }
     tx.connection.execute(insert(blocks).values(first))
-    tx.note(EventKind.CHANNEL_REGISTERED, channel.name, workflow=workflow, role=channel.role)
+    tx.record_event(EventKind.CHANNEL_REGISTERED, channel.name, workflow=workflow, role=channel.role)
 
 
-def _declaration(workflow: str, channel: Channel) -> Json:
+def _build_declaration(workflow: str, channel: Channel) -> Json:
     return {
         "role": channel.role,
         "workflow": workflow,
@@ -135,39 +135,39 @@ def _declaration(workflow: str, channel: Channel) -> Json:
 
 
 def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRow) -> None:
-    changes = _differences(row, _declaration(workflow, channel))
+    changes = _find_differences(row, _build_declaration(workflow, channel))
     if not changes:
         return
     # A schema that is no longer declared stays known from the blocks, and one that they do not fit until it is written.
     declared = changes.get("declared")
-    fits = declared is not None and not any(_unreadable(tx.connection, row, declared))
+    fits = declared is not None and not any(_list_unreadable_reasons(tx.connection, row, declared))
     learnt = {"schema": declared} if fits else {}
     tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | learnt))
     kind = EventKind.CHANNEL_CHANGED if row.active else EventKind.CHANNEL_RESTORED
-    tx.note(kind, channel.name, workflow=workflow, changed=sorted(changes))
+    tx.record_event(kind, channel.name, workflow=workflow, changed=sorted(changes))
 
 
-def _differences(row: AnyRow, wanted: Json) -> Json:
+def _find_differences(row: AnyRow, wanted: Json) -> Json:
     return {name: value for name, value in wanted.items() if row._mapping[name] != value}
 
 
-def refusals(connection: Connection, workflow: Workflow) -> list[str]:
+def list_refusals(connection: Connection, workflow: WorkflowSpec) -> list[str]:
     """Why `apply` would refuse the channels of a workflow."""
     named = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
-    return _refusals(connection, workflow, {row.name: row for row in connection.execute(named)})
+    return _find_refusals(connection, workflow, {row.name: row for row in connection.execute(named)})
 
 
-def _refusals(connection: Connection, workflow: Workflow, known: Mapping[str, AnyRow]) -> list[str]:
-    added_to = {w.port for t in workflow.tasks() for w in t.variant.writes if w.kind is Kind.DELTA}
+def _find_refusals(connection: Connection, workflow: WorkflowSpec, known: Mapping[str, AnyRow]) -> list[str]:
+    added_to = {w.port for t in workflow.list_tasks() for w in t.variant.writes if w.kind is BlockKind.DELTA}
     found: list[str] = []
     for channel in workflow.channels:
         row = known.get(channel.name)
         if row is None:
             continue
         _check_owner(row, "channel", workflow.name)
-        changes = _differences(row, _declaration(workflow.name, channel))
-        problems = list(dict.fromkeys(_impossible(connection, row, changes, channel.name in added_to)))
-        if problems and _holds_data(connection, row):
+        changes = _find_differences(row, _build_declaration(workflow.name, channel))
+        problems = list(dict.fromkeys(_list_impossible_changes(connection, row, changes, channel.name in added_to)))
+        if problems and _has_data(connection, row):
             found.append(
                 f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
                 "declare another channel, or a column of another name"
@@ -175,67 +175,67 @@ def _refusals(connection: Connection, workflow: Workflow, known: Mapping[str, An
     return found
 
 
-def _impossible(connection: Connection, row: AnyRow, changes: Json, added_to: bool) -> Iterator[str]:
+def _list_impossible_changes(connection: Connection, row: AnyRow, changes: Json, added_to: bool) -> Iterator[str]:
     """What blocks already written would contradict. Those of a table that its task writes anew are replaced."""
     if "role" in changes:
         yield f"from {row.role} to {changes['role']}"
-    before, after = _merging(row.updates), _merging(changes.get("updates", row.updates))
+    before, after = _format_updates(row.updates), _format_updates(changes.get("updates", row.updates))
     if before != after:
         yield f"how updates merge from {before} to {after}"
     declared = changes.get("declared")
-    if declared is not None and (row.role == Role.INPUT or added_to):
-        yield from _unreadable(connection, row, declared)
+    if declared is not None and (row.role == ChannelRole.INPUT or added_to):
+        yield from _list_unreadable_reasons(connection, row, declared)
 
 
-def _unreadable(connection: Connection, row: AnyRow, wanted: Schema) -> Iterator[str]:
+def _list_unreadable_reasons(connection: Connection, row: AnyRow, wanted: Schema) -> Iterator[str]:
     """Why blocks that are there, or under way, could not be read with another schema."""
     filled = (blocks.c.channel_id == row.id, blocks.c.state == BlockState.FILLED, blocks.c.rows > 0)
-    schemas = {row.schema} if _holds_data(connection, row) else set()
+    schemas = {row.schema} if _has_data(connection, row) else set()
     schemas |= set(connection.execute(select(blocks.c.schema).where(*filled).distinct()).scalars())
     for schema in sorted((s for s in schemas if s is not None), key=str):
-        yield from unreadable(schema, wanted, row.updates.key)
+        yield from find_unreadable_changes(schema, wanted, row.updates.key)
 
 
-def _merging(updates: Updates) -> str:
+def _format_updates(updates: Updates) -> str:
     return f"{updates.name}({', '.join(updates.key)})" if updates.key else updates.name
 
 
-def _holds_data(connection: Connection, row: AnyRow) -> bool:
+def _has_data(connection: Connection, row: AnyRow) -> bool:
     beyond = select(blocks.c.id).where(blocks.c.channel_id == row.id, blocks.c.seq > 0)
     return connection.execute(beyond.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
 
 
-def _apply_binding(tx: Transaction, workflow: str, binding: Binding, row: AnyRow | None) -> None:
+def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyRow | None) -> None:
     wanted = {
         "workflow": workflow,
-        "identity": binding.identity(),
+        "identity": binding.compute_identity(),
         "spec": binding_to_json(binding),
         "active": True,
     }
     if row is None:
         adding = insert(bindings).values(wanted | {"name": binding.name}).returning(bindings.c.id)
         _register_triggers(tx, tx.connection.execute(adding).scalar_one(), workflow, binding)
-    elif changes := _differences(row, wanted):
+    elif changes := _find_differences(row, wanted):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
         _register_triggers(tx, row.id, workflow, binding)
-        _start_afresh(tx, row, binding_to_json(binding))
+        _reset_cursors(tx, row, binding_to_json(binding))
     else:
         return
-    tx.note(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])
+    tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])
 
 
-def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: Binding) -> None:
+def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:
     paused = tx.connection.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
-    triggers.register(tx, binding_id, binding, paused=paused)
+    triggers.register_triggers(tx, binding_id, binding, paused=paused)
 
 
-def _start_afresh(tx: Transaction, row: AnyRow, spec: Json) -> None:
+def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:
     """A declared table whose query changed goes on from nothing: what it kept belongs to the query before."""
-    for task in changed_tables(spec, versions_of(row)):
+    for task in find_changed_tables(spec, to_task_versions(row)):
         its = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
         tx.connection.execute(delete(cursors).where(its))
 
 
-def changed_tables(spec: Json, before: Mapping[str, Identity]) -> set[str]:
+def find_changed_tables(spec: Json, before: Mapping[str, Identity]) -> set[str]:
     """The declared tables of a flow, as `spec` registers it, whose queries are not those of `before`."""
     return {t["name"] for t in spec["tasks"] if t["code"] == "refresh" and before.get(t["name"]) != t["identity"]}

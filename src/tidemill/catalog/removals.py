@@ -15,12 +15,12 @@ from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, sele
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.oneshot_tables import datasets
-from tidemill.catalog.queries import find_run
-from tidemill.catalog.rows import AnyRow, run_of
+from tidemill.catalog.queries import read_run
+from tidemill.catalog.rows import AnyRow, to_run
 from tidemill.catalog.tables import blocks, clock, files, removals, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import AT_WORK, Run
-from tidemill.model.store import Grace, Removal, RemovalKind
+from tidemill.model.store import GracePeriods, Removal, RemovalKind
 from tidemill.ports.records import CatalogIdentity
 
 T = TypeVar("T", str, int)
@@ -31,7 +31,7 @@ IS_AWAITED = exists().where(removals.c.run_id == runs.c.id)
 """Something of the run is still to be removed."""
 
 
-def identify(connection: Connection) -> CatalogIdentity:
+def read_identity(connection: Connection) -> CatalogIdentity:
     found = connection.execute(select(clock.c.catalog, clock.c.last)).one()
     newest = connection.execute(select(func.max(runs.c.id))).scalar()
     return CatalogIdentity(found.catalog, found.last, newest or 0)
@@ -39,34 +39,38 @@ def identify(connection: Connection) -> CatalogIdentity:
 
 def mark_files(tx: Transaction, of_runs: Mapping[str, int | None]) -> None:
     """Mark files of blocks and datasets that nothing names any longer, by the run that each belongs to."""
-    _mark(tx, RemovalKind.FILE, of_runs)
+    _mark_paths(tx, RemovalKind.FILE, of_runs)
 
 
 def mark_attempt(tx: Transaction, run: AnyRow) -> None:
     """Mark the directory of an attempt that ends without a result, if it can have written anything."""
     if run.state in AT_WORK:
-        _mark(tx, RemovalKind.ATTEMPT, {run.directory: run.id})
-        tx.note(EventKind.FILES_MARKED, run.subject, run.id, directory=run.directory)
+        _mark_paths(tx, RemovalKind.ATTEMPT, {run.directory: run.id})
+        tx.record_event(EventKind.FILES_MARKED, run.subject, run.id, directory=run.directory)
 
 
 def mark_orphans(tx: Transaction, run: int, paths: Collection[str]) -> int:
     """Mark files that a scan found in the directory of an attempt that is over; returns how many were not marked."""
-    subject = find_run(tx.connection, run, lock=True).subject
-    new = set(paths) - list_marked(tx.connection, paths)
+    subject = read_run(tx.connection, run, lock=True).subject
+    new = set(paths) - list_marked_paths(tx.connection, paths)
     if new:
-        _mark(tx, RemovalKind.ORPHAN, dict.fromkeys(sorted(new), run))
-        tx.note(EventKind.FILES_MARKED, subject, run, files=len(new))
+        _mark_paths(tx, RemovalKind.ORPHAN, dict.fromkeys(sorted(new), run))
+        tx.record_event(EventKind.FILES_MARKED, subject, run, files=len(new))
     return len(new)
 
 
-def list_marked(connection: Connection, among: Collection[str] | None = None) -> set[str]:
+def list_marked_paths(connection: Connection, among: Collection[str] | None = None) -> set[str]:
     query = select(removals.c.path)
     if among is None:
         return set(connection.execute(query).scalars())
-    return {p for part in _split(among) for p in connection.execute(query.where(removals.c.path.in_(part))).scalars()}
+    return {
+        p
+        for part in _split_batches(among)
+        for p in connection.execute(query.where(removals.c.path.in_(part))).scalars()
+    }
 
 
-def list_due(connection: Connection, now: float, grace: Grace, limit: int) -> list[Removal]:
+def list_due_removals(connection: Connection, now: float, grace: GracePeriods, limit: int) -> list[Removal]:
     is_block = removals.c.kind == RemovalKind.FILE
     due = or_(
         and_(is_block, removals.c.marked <= now - grace.blocks),
@@ -76,25 +80,25 @@ def list_due(connection: Connection, now: float, grace: Grace, limit: int) -> li
     return [Removal(row.path, RemovalKind(row.kind)) for row in connection.execute(query)]
 
 
-def finish(tx: Transaction, paths: Collection[str]) -> None:
+def finish_removals(tx: Transaction, paths: Collection[str]) -> None:
     """What was marked is gone. Another process may have said so before, of some of it."""
     gone: Counter[int | None] = Counter()
-    for part in _split(paths):
+    for part in _split_batches(paths):
         removing = delete(removals).where(removals.c.path.in_(part)).returning(removals.c.run_id)
         gone.update(tx.connection.execute(removing).scalars())
-    subjects = _subjects(tx.connection, [run for run in gone if run is not None])
+    subjects = _read_subjects(tx.connection, [run for run in gone if run is not None])
     for run, count in sorted(gone.items(), key=lambda item: item[0] or 0):
-        tx.note(EventKind.FILES_REMOVED, subjects.get(run, ""), run, paths=count)
+        tx.record_event(EventKind.FILES_REMOVED, subjects.get(run, ""), run, paths=count)
 
 
-def list_named(connection: Connection, paths: Collection[str]) -> set[str]:
-    of_blocks = (select(files.c.path).where(files.c.path.in_(part)) for part in _split(paths))
+def find_referenced_files(connection: Connection, paths: Collection[str]) -> set[str]:
+    of_blocks = (select(files.c.path).where(files.c.path.in_(part)) for part in _split_batches(paths))
     named = {path for query in of_blocks for path in connection.execute(query).scalars()}
-    return named | (_of_datasets(connection) & set(paths)) if paths else named
+    return named | (_list_dataset_files(connection) & set(paths)) if paths else named
 
 
-def named_files(connection: Connection) -> set[str]:
-    return _of_datasets(connection).union(connection.execute(select(files.c.path)).scalars())
+def list_referenced_files(connection: Connection) -> set[str]:
+    return _list_dataset_files(connection).union(connection.execute(select(files.c.path)).scalars())
 
 
 def list_newest_files(connection: Connection, limit: int) -> list[str]:
@@ -106,29 +110,29 @@ def list_newest_files(connection: Connection, limit: int) -> list[str]:
 
 def find_attempts(connection: Connection, directories: Collection[str]) -> dict[str, Run]:
     """Only the newest attempt at a run is known by its directory; those before it were marked when they ended."""
-    queries = (select(runs).where(runs.c.directory.in_(part)) for part in _split(directories))
-    return {row.directory: run_of(row) for query in queries for row in connection.execute(query)}
+    queries = (select(runs).where(runs.c.directory.in_(part)) for part in _split_batches(directories))
+    return {row.directory: to_run(row) for query in queries for row in connection.execute(query)}
 
 
-def note_adoption(tx: Transaction, store: str, before: str | None) -> None:
-    tx.note(EventKind.STORE_ADOPTED, store, before=before)
+def record_adoption(tx: Transaction, store: str, before: str | None) -> None:
+    tx.record_event(EventKind.STORE_ADOPTED, store, before=before)
 
 
-def _mark(tx: Transaction, kind: RemovalKind, of_runs: Mapping[str, int | None]) -> None:
+def _mark_paths(tx: Transaction, kind: RemovalKind, of_runs: Mapping[str, int | None]) -> None:
     rows = [{"path": path, "run_id": run, "kind": kind, "marked": tx.now} for path, run in of_runs.items()]
     if rows:
         tx.connection.execute(insert(removals), rows)
 
 
-def _of_datasets(connection: Connection) -> set[str]:
+def _list_dataset_files(connection: Connection) -> set[str]:
     return {path for listed in connection.execute(select(datasets.c.files)).scalars() for path, _, _ in listed}
 
 
-def _subjects(connection: Connection, numbers: Collection[int]) -> dict[int | None, str]:
-    queries = (select(runs.c.id, runs.c.subject).where(runs.c.id.in_(part)) for part in _split(numbers))
+def _read_subjects(connection: Connection, numbers: Collection[int]) -> dict[int | None, str]:
+    queries = (select(runs.c.id, runs.c.subject).where(runs.c.id.in_(part)) for part in _split_batches(numbers))
     return {row.id: row.subject for query in queries for row in connection.execute(query)}
 
 
-def _split(values: Iterable[T]) -> Iterable[list[T]]:
+def _split_batches(values: Iterable[T]) -> Iterable[list[T]]:
     known = sorted(set(values))
     return (known[at : at + _AT_ONCE] for at in range(0, len(known), _AT_ONCE))

@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select
 
 from tidemill.catalog.tables import IS_BASE, blocks, channels
-from tidemill.model.block import BlockState, Kind
+from tidemill.model.block import BlockKind, BlockState
 from tidemill.model.change import Append
 
 _IS_FILLED = blocks.c.state == BlockState.FILLED
 
 
-def count_rows(connection: Connection) -> dict[str, int]:
+def count_content_rows(connection: Connection) -> dict[str, int]:
     """The rows of the content at the head of each channel in use, where they are known.
 
     A base has as many as its files, and appended rows are added to them. What upserts, signed rows and other deltas
@@ -32,15 +32,15 @@ def count_rows(connection: Connection) -> dict[str, int]:
     of_channel: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in connection.execute(query):
         of_channel[row.name, row.head_seq].append(row)
-    found = {name: _count(rows).get(head) for (name, head), rows in of_channel.items()}
+    found = {name: _count_by_seq(rows).get(head) for (name, head), rows in of_channel.items()}
     return {name: rows for name, rows in found.items() if rows is not None}
 
 
-def _count(rows: Iterable[Any]) -> dict[int, int]:
+def _count_by_seq(rows: Iterable[Any]) -> dict[int, int]:
     """By sequence number, the rows of the content there. Folded deltas beside their parts lead to the same."""
     known: dict[int, int] = {}
     for row in rows:
-        if row.kind == Kind.BASE and row.seq == row.base:
+        if row.kind == BlockKind.BASE and row.seq == row.base:
             known[row.seq] = row.rows
         elif row.since in known and (isinstance(row.updates, Append) or not row.rows):
             known.setdefault(row.seq, known[row.since] + row.rows)

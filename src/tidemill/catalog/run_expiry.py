@@ -7,15 +7,15 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
 
-from tidemill.catalog.channel_heads import hold
-from tidemill.catalog.hourly_totals import tally
+from tidemill.catalog.channel_heads import lock_channels
+from tidemill.catalog.hourly_totals import record_tallies
 from tidemill.catalog.removals import IS_AWAITED
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.usage_history import refreshed
+from tidemill.catalog.usage_history import list_refreshed_tasks
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
-from tidemill.ports.records import Forgotten
+from tidemill.ports.records import RunExpiryCounts
 
 AT_ONCE = 500
 """Runs forgotten in one transaction, so that nobody waits long for its locks."""
@@ -24,24 +24,24 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 _OF_RUNS = (run_reads, logs, events, firings)
 
 
-def forget(tx: Transaction, subject: str, keep: int) -> Forgotten:
+def expire_runs(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
     """Forget the oldest runs of a subject beyond the newest `keep`, at most `AT_ONCE` of them."""
-    gone = list(tx.connection.execute(_forgettable(subject, keep)).scalars())
+    gone = list(tx.connection.execute(_select_expirable(subject, keep)).scalars())
     if not gone:
-        return Forgotten()
-    tally(tx, list(refreshed(tx.connection, [runs.c.id.in_(gone)])))
-    described = _forget_blocks(tx, gone)
+        return RunExpiryCounts()
+    record_tallies(tx, list(list_refreshed_tasks(tx.connection, [runs.c.id.in_(gone)])))
+    described = _expire_blocks(tx, gone)
     for table in _OF_RUNS:
         tx.connection.execute(delete(table).where(table.c.run_id.in_(gone)))
     tx.connection.execute(delete(runs).where(runs.c.id.in_(gone)))
-    return Forgotten(len(gone), described)
+    return RunExpiryCounts(len(gone), described)
 
 
-def _forgettable(subject: str, keep: int) -> Select[int]:
+def _select_expirable(subject: str, keep: int) -> Select[int]:
     newest = select(runs.c.id).where(runs.c.subject == subject).order_by(runs.c.id.desc())
     oldest_kept = newest.offset(keep - 1).limit(1).scalar_subquery()
     old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_kept, runs.c.state.in_(_ENDED))
-    kept = (_last_finished(subject), of_newest(blocks), of_newest(events))
+    kept = (_select_last_finished(subject), select_newest_run(blocks), select_newest_run(events))
     free = old.where(~_is_needed(), *(runs.c.id != run for run in kept))
     return free.order_by(runs.c.id).limit(AT_ONCE)
 
@@ -52,27 +52,27 @@ def _is_needed() -> ColumnElement[bool]:
     return or_(exists().where(blocks.c.run_id == runs.c.id, in_use), IS_AWAITED)
 
 
-def _last_finished(subject: str) -> ColumnElement[int]:
+def _select_last_finished(subject: str) -> ColumnElement[int]:
     """The run that says how far a bound flow got; 0 if there is none."""
     other = runs.alias()
     is_one = and_(other.c.subject == subject, other.c.kind == RunKind.FLOW, other.c.state == RunState.FINISHED)
     return func.coalesce(select(func.max(other.c.id)).where(is_one).scalar_subquery(), 0)
 
 
-def of_newest(table: Table) -> ColumnElement[int]:
+def select_newest_run(table: Table) -> ColumnElement[int]:
     """The run of the newest row. Were that row deleted, SQLite would give its number to the next one."""
     newest = select(table.c.run_id).order_by(table.c.id.desc()).limit(1)
     return func.coalesce(newest.scalar_subquery(), 0)
 
 
-def _forget_blocks(tx: Transaction, gone: Collection[int]) -> int:
+def _expire_blocks(tx: Transaction, gone: Collection[int]) -> int:
     """Forget what the runs wrote: cancelled slots, and blocks that were collected and purged."""
     places = select(blocks.c.channel_id, blocks.c.seq, blocks.c.visible).where(blocks.c.run_id.in_(gone))
     placed = tx.connection.execute(places).all()
     newest: dict[int, int] = defaultdict(int)
     for block in placed:
         newest[block.channel_id] = max(newest[block.channel_id], block.seq if block.visible is not None else 0)
-    for channel in hold(tx, channels.c.id.in_(newest)) if newest else ():
+    for channel in lock_channels(tx, channels.c.id.in_(newest)) if newest else ():
         upto = max(channel.forgotten, newest[channel.id])
         tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(forgotten=upto))
     theirs = select(blocks.c.id).where(blocks.c.run_id.in_(gone))

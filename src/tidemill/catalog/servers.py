@@ -13,7 +13,7 @@ from tidemill.ports.records import Server
 _FORGOTTEN = 86400.0  # seconds after which a silent server is no longer listed
 
 
-def present(tx: Transaction, server: Server) -> None:
+def record_presence(tx: Transaction, server: Server) -> None:
     """Say that a server is there, and how it is. Those not seen for a long time are forgotten."""
     values = {"role": server.role, "tracks": server.tracks, "seen": tx.now, "state": server.state}
     if not tx.connection.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
@@ -24,12 +24,12 @@ def present(tx: Transaction, server: Server) -> None:
 LEADER = "leader"
 
 
-def attend(tx: Transaction, server: Server, lease: float) -> bool:
-    present(tx, server)
-    return server.state == "serving" and lead(tx, LEADER, server.name, lease)
+def record_heartbeat(tx: Transaction, server: Server, lease: float) -> bool:
+    record_presence(tx, server)
+    return server.state == "serving" and acquire_lease(tx, LEADER, server.name, lease)
 
 
-def lead(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
+def acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
     """Take, or keep, the lease of a name; False if somebody else holds it."""
     found = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     if found is None:
@@ -44,18 +44,18 @@ def lead(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
     return bool(tx.connection.execute(update(leases).where(*as_read).values(values)).rowcount)
 
 
-def let_go(tx: Transaction, name: str, owner: str) -> None:
+def release_lease(tx: Transaction, name: str, owner: str) -> None:
     """Give up the lease of a name, if it is this one's: somebody else may take it at once."""
     mine = (leases.c.name == name, leases.c.owner == owner)
     tx.connection.execute(update(leases).where(*mine).values(until=tx.now))
 
 
-def held_until(connection: Connection, name: str) -> float | None:
+def read_lease_end(connection: Connection, name: str) -> float | None:
     found: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
     return found
 
 
-def resign(tx: Transaction, server: Server) -> None:
+def deregister_server(tx: Transaction, server: Server) -> None:
     """The server leaves; somebody else may lead at once."""
-    present(tx, replace(server, state="stopped"))
-    let_go(tx, LEADER, server.name)
+    record_presence(tx, replace(server, state="stopped"))
+    release_lease(tx, LEADER, server.name)

@@ -12,7 +12,7 @@ from tidemill.catalog.writer import SqlCatalog
 
 
 @dataclass(slots=True)
-class Statements:
+class StatementCounter:
     count: int = 0
 
     def __call__(self, *_details: object) -> None:
@@ -20,9 +20,9 @@ class Statements:
 
 
 @contextmanager
-def counted(catalog: SqlCatalog) -> Iterator[Statements]:
+def count_statements(catalog: SqlCatalog) -> Iterator[StatementCounter]:
     """Count what the catalog asks from now on."""
-    statements = Statements()
+    statements = StatementCounter()
     event.listen(catalog._engine, "before_cursor_execute", statements)
     try:
         yield statements

@@ -13,17 +13,17 @@ from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, s
 
 from tidemill.catalog import datasets as store
 from tidemill.catalog import hourly_totals
-from tidemill.catalog.garbage_collection import in_parts
+from tidemill.catalog.garbage_collection import split_ids
 from tidemill.catalog.notices import NOTICES
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
 from tidemill.catalog.removals import IS_AWAITED
-from tidemill.catalog.run_expiry import of_newest
+from tidemill.catalog.run_expiry import select_newest_run
 from tidemill.catalog.tables import events, logs, places, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.usage_history import submitted
+from tidemill.catalog.usage_history import list_submitted_actions
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.states import DatasetState
-from tidemill.model.submission import ForgottenPast
+from tidemill.model.submission import ExpiredHistory
 
 AT_ONCE = 100
 """Submissions, or five times as many events, forgotten in one transaction, so that nobody waits long for its locks."""
@@ -34,17 +34,17 @@ FIGURES = 400 * 86_400.0
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 
 
-def forget(tx: Transaction, age: float) -> ForgottenPast:
+def expire_submissions(tx: Transaction, age: float) -> ExpiredHistory:
     """Forget some of the submissions and events that are older than so many seconds."""
-    store.hold(tx)
-    gone = list(tx.connection.execute(_forgettable(tx.now - age)).scalars())
-    counts = _forget_submissions(tx, gone) if gone else (0, 0)
-    hourly_totals.forget(tx, tx.now - FIGURES)
-    return ForgottenPast(len(gone), *counts, _forget_events(tx, tx.now - age))
+    store.lock_datasets(tx)
+    gone = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
+    counts = _delete_submissions(tx, gone) if gone else (0, 0)
+    hourly_totals.expire_tallies(tx, tx.now - FIGURES)
+    return ExpiredHistory(len(gone), *counts, _delete_events(tx, tx.now - age))
 
 
-def _forgettable(before: float) -> Select[int]:
-    old = select(submissions.c.id).where(submissions.c.at < before, ~_is_newest(), ~_holds(_is_needed()))
+def _select_expirable(before: float) -> Select[int]:
+    old = select(submissions.c.id).where(submissions.c.at < before, ~_is_newest(), ~_has_action(_is_needed()))
     return old.order_by(submissions.c.id).limit(AT_ONCE)
 
 
@@ -53,7 +53,7 @@ def _is_newest() -> ColumnElement[bool]:
     return ~exists().where(other.c.workflow == submissions.c.workflow, other.c.id > submissions.c.id)
 
 
-def _holds(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _has_action(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     """Does the submission have an action of which this is so?"""
     joined = actions.join(datasets).outerjoin(runs, runs.c.id == actions.c.run_id)
     of_it = actions.c.submission_id == submissions.c.id
@@ -69,18 +69,18 @@ def _is_needed() -> ColumnElement[bool]:
     return or_(runs.c.state.not_in(_ENDED), to_place, and_(there, ~asked_again))
 
 
-def _forget_submissions(tx: Transaction, gone: Sequence[int]) -> tuple[int, int]:
+def _delete_submissions(tx: Transaction, gone: Sequence[int]) -> tuple[int, int]:
     """Returns how many datasets and runs were forgotten with them."""
     theirs = actions.c.submission_id.in_(gone)
-    hourly_totals.tally(tx, list(submitted(tx.connection, [submissions.c.id.in_(gone)])))
+    hourly_totals.record_tallies(tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(gone)])))
     asked = list(tx.connection.execute(select(actions.c.identity).where(theirs)).scalars())
     tx.connection.execute(delete(actions).where(theirs))
     tx.connection.execute(delete(submissions).where(submissions.c.id.in_(gone)))
-    forgotten = sum(_forget_datasets(tx, part) for part in store.in_parts(asked))
-    return forgotten, sum(_forget_runs(tx, part) for part in in_parts(tx.connection.execute(_FREE_RUNS).scalars()))
+    forgotten = sum(_delete_datasets(tx, part) for part in store.split_identities(asked))
+    return forgotten, sum(_delete_runs(tx, part) for part in split_ids(tx.connection.execute(_FREE_RUNS).scalars()))
 
 
-def _forget_datasets(tx: Transaction, identities: Collection[str]) -> int:
+def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
     """Those that are gone and that nobody asks for any more.
 
     The newest generation of a result stays known: else an older one, from before it was forced, would be taken for it.
@@ -103,19 +103,19 @@ _FREE_RUNS = select(runs.c.id).where(
     ~exists().where(actions.c.run_id == runs.c.id),
     ~exists().where(datasets.c.run_id == runs.c.id),
     ~IS_AWAITED,
-    runs.c.id != of_newest(events),
+    runs.c.id != select_newest_run(events),
     runs.c.id < select(func.max(runs.c.id)).scalar_subquery(),
 )
 """Runs of actions that nobody speaks of. The newest run stays: SQLite would give its number to the next one."""
 
 
-def _forget_runs(tx: Transaction, gone: Sequence[int]) -> int:
+def _delete_runs(tx: Transaction, gone: Sequence[int]) -> int:
     for table in (logs, events):
         tx.connection.execute(delete(table).where(table.c.run_id.in_(gone)))
     return tx.connection.execute(delete(runs).where(runs.c.id.in_(gone))).rowcount
 
 
-def _forget_events(tx: Transaction, before: float) -> int:
+def _delete_events(tx: Transaction, before: float) -> int:
     """Those of runs go with their runs. What notices are still to be made of stays, and so does the newest."""
     newest = select(func.max(events.c.id)).scalar_subquery()
     place = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()

@@ -28,8 +28,8 @@ from sqlalchemy import (
     or_,
 )
 
-from tidemill.catalog.types import PromiseText, ProvenanceText, SchemaText, UpdatesText
-from tidemill.model.block import BlockState, Kind, Origin
+from tidemill.catalog.types import FreshnessTargetText, ProvenanceText, SchemaText, UpdatesText
+from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.freshness_target import NONE
 from tidemill.model.identity import EMPTY
 from tidemill.model.provenance import NOTHING
@@ -69,7 +69,7 @@ channels = Table(
     Column("declared", SchemaText),  # schema as declared
     Column("schema", SchemaText),  # schema of the newest visible block, or as declared since
     Column("updates", UpdatesText, nullable=False),
-    Column("promise", PromiseText, nullable=False, default=NONE, server_default="{}"),
+    Column("promise", FreshnessTargetText, nullable=False, default=NONE, server_default="{}"),
     Column("next_seq", BigInteger, nullable=False, default=1),
     # The position of the head stands here so that a claim looks up no blocks.
     Column("head_seq", BigInteger, nullable=False, default=0),
@@ -162,8 +162,8 @@ RESERVED = literal_column(f"'{BlockState.RESERVED}'", Text)
 IS_RESERVED = blocks.c.state == RESERVED
 Index("blocks_reserved", blocks.c.channel_id, blocks.c.seq, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
 
-IS_SLOT = blocks.c.origin != literal_column(f"'{Origin.COMPACTION}'")
-IS_BASE = blocks.c.kind == literal_column(f"'{Kind.BASE}'")
+IS_SLOT = blocks.c.origin != literal_column(f"'{BlockOrigin.COMPACTION}'")
+IS_BASE = blocks.c.kind == literal_column(f"'{BlockKind.BASE}'")
 for _name, _condition in (("blocks_slot", IS_SLOT), ("blocks_base", IS_BASE)):
     Index(
         _name,

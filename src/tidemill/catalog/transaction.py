@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.tables import clock, events
 from tidemill.model.codec import Json
-from tidemill.model.time import Version, next_version
+from tidemill.model.time import Version, compute_next_version
 
 
 class Transaction:
@@ -24,30 +24,30 @@ class Transaction:
         self._last: Version | None = None  # the clock's last reading, once this transaction holds the clock
         self._events: list[Json] = []
 
-    def tick(self) -> Version:
+    def tick_clock(self) -> Version:
         """The clock's next reading. Readings strictly increase in the order in which transactions commit."""
-        self._last = next_version(self._hold_clock(), self.now)
+        self._last = compute_next_version(self._lock_clock(), self.now)
         return self._last
 
-    def note(self, kind: EventKind, subject: str, run: int | None = None, /, **detail: Any) -> None:
+    def record_event(self, kind: EventKind, subject: str, run: int | None = None, /, **detail: Any) -> None:
         self._events.append({"at": self.now, "kind": kind, "subject": subject, "run_id": run, "detail": detail})
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Every change leaves an event."""
         return bool(self._events)
 
-    def finish(self) -> None:
+    def write_events(self) -> None:
         """Write down the clock and the events.
 
         Events are numbered while the clock is held, so that their numbers follow the order of commits: who
         asks for the events after the last one seen misses none.
         """
-        if self.changed:
-            self.connection.execute(update(clock).values(last=self._hold_clock()))
+        if self.has_changes:
+            self.connection.execute(update(clock).values(last=self._lock_clock()))
             self.connection.execute(insert(events), self._events)
 
-    def _hold_clock(self) -> Version:
+    def _lock_clock(self) -> Version:
         if self._last is None:
             self._last = self.connection.execute(select(clock.c.last).with_for_update()).scalar_one()
         return self._last

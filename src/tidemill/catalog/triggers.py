@@ -15,22 +15,22 @@ from tidemill.catalog.tables import IS_ARMED, IS_IN_USE, IS_RUNNABLE_FLOW, bindi
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
-from tidemill.model.flow import Binding
+from tidemill.model.flow import BoundFlow
 from tidemill.model.run import UNDER_WAY, RunKind, RunState
 from tidemill.model.trigger import (
-    After,
-    AllOf,
-    Cron,
-    Data,
-    Every,
-    Lag,
+    AllOfTrigger,
+    CronTrigger,
+    DataTrigger,
+    IntervalTrigger,
+    LagTrigger,
     Leaf,
-    Reached,
+    RunMilestone,
+    RunTrigger,
     Trigger,
-    first_due,
+    find_first_due,
     from_json,
-    leaves,
-    satisfied,
+    is_satisfied,
+    list_leaves,
     to_json,
 )
 
@@ -44,23 +44,27 @@ EARLY = 1.5
 """Times the last plan's duration that the next begins before a promise would be broken."""
 
 
-def register(tx: Transaction, binding_id: int, binding: Binding, *, paused: bool) -> None:
+def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, paused: bool) -> None:
     """Make the flow's triggers those declared. One that was declared before goes on as it was."""
     mine = triggers.c.binding_id == binding_id
-    before = {_key(row): row for row in tx.connection.execute(select(triggers).where(mine).with_for_update())}
-    new = [_leaf(root, path, leaf) for root, t in enumerate(binding.triggers) for path, leaf in leaves(t)]
+    before = {_build_row_key(row): row for row in tx.connection.execute(select(triggers).where(mine).with_for_update())}
+    new = [
+        _build_leaf_values(root, path, leaf) for root, t in enumerate(binding.triggers) for path, leaf in list_leaves(t)
+    ]
     tx.connection.execute(delete(triggers).where(mine))
     for values in new:
-        kept = before.get(_place(values["root"], values["path"], values["spec"]))
-        state = _state(kept) if kept is not None else {"due": first_due(_leaf_of(values["spec"]), tx.now)}
+        kept = before.get(_format_leaf_key(values["root"], values["path"], values["spec"]))
+        state = (
+            _copy_leaf_state(kept) if kept is not None else {"due": find_first_due(_parse_leaf(values["spec"]), tx.now)}
+        )
         tx.connection.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
 
 
-def remove(tx: Transaction, binding_id: int) -> None:
+def remove_triggers(tx: Transaction, binding_id: int) -> None:
     tx.connection.execute(delete(triggers).where(triggers.c.binding_id == binding_id))
 
 
-def arrived(tx: Transaction, channel: str, rows: int, size: int) -> None:
+def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
     """Data became visible on a channel: those who wait for it are due, or nearer to it."""
     more_rows, more_bytes = triggers.c.rows + rows, triggers.c.bytes + size
     since = func.coalesce(triggers.c.since, tx.now)
@@ -77,33 +81,33 @@ def arrived(tx: Transaction, channel: str, rows: int, size: int) -> None:
     tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
 
 
-def reached(tx: Transaction, run: AnyRow, what: Reached) -> None:
+def record_run_state(tx: Transaction, run: AnyRow, what: RunMilestone) -> None:
     """A run of a flow came to something: those who wait for it are due."""
     if run.kind != RunKind.FLOW:
         return
-    if what is Reached.FAILED:
-        _promise_again(tx, run.subject)
+    if what is RunMilestone.FAILED:
+        _retry_freshness_targets(tx, run.subject)
     again = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
     waiting = (triggers.c.flow == run.subject, triggers.c.reached == what)
     due = func.coalesce(triggers.c.due, tx.now)
     tx.connection.execute(update(triggers).where(*waiting).values(due=due, missed=again))
 
 
-def ask_again(tx: Transaction, run: AnyRow) -> None:
+def replace_failed_run(tx: Transaction, run: AnyRow) -> None:
     """Ask for another run in place of one that failed for no fault of its tasks': it handles what fired that one.
 
     What only freshness targets asked for is due again by itself. What nothing fired was asked for by a caller, who is
     told of the failure.
     """
     fired = tx.connection.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
-    if all(isinstance(from_json(trigger), Lag) for trigger in fired):
+    if all(isinstance(from_json(trigger), LagTrigger) for trigger in fired):
         return
-    again = tx.now + _wait_after_failures(tx, run.subject)
-    heir = run_to_come(tx, run.subject, due=run.due or run.created, not_before=again)
+    again = tx.now + _compute_failure_delay(tx, run.subject)
+    heir = ensure_pending_run(tx, run.subject, due=run.due or run.created, not_before=again)
     tx.connection.execute(update(firings).where(firings.c.run_id == run.id).values(run_id=heir))
 
 
-def _wait_after_failures(tx: Transaction, flow: str) -> float:
+def _compute_failure_delay(tx: Transaction, flow: str) -> float:
     """Seconds to wait after a failure: more of them the oftener a flow failed since it last finished."""
     of_flow = (runs.c.subject == flow, runs.c.kind == RunKind.FLOW)
     finished = select(func.coalesce(func.max(runs.c.id), 0)).where(*of_flow, runs.c.state == RunState.FINISHED)
@@ -113,102 +117,102 @@ def _wait_after_failures(tx: Transaction, flow: str) -> float:
     return float(min(LONGEST, AGAIN * 2 ** max(0, min(failures, 20) - 1)))
 
 
-def _promise_again(tx: Transaction, flow: str) -> None:
+def _retry_freshness_targets(tx: Transaction, flow: str) -> None:
     """What a failed run was to keep is still to be kept."""
-    its = _promises(tx, flow)
-    soon = tx.now + _wait_after_failures(tx, flow)
+    its = _list_freshness_triggers(tx, flow)
+    soon = tx.now + _compute_failure_delay(tx, flow)
     later = or_(triggers.c.due.is_(None), triggers.c.due > soon)
     if its:
         tx.connection.execute(update(triggers).where(triggers.c.id.in_(its), later).values(due=soon))
 
 
-def remind(tx: Transaction, flow: str, at: float) -> None:
+def set_freshness_deadline(tx: Transaction, flow: str, at: float) -> None:
     """What a flow promises would be broken from then on: one of its conditions is due by that time."""
-    its = _promises(tx, flow)
+    its = _list_freshness_triggers(tx, flow)
     later = or_(triggers.c.due.is_(None), triggers.c.due > at)
     if its:
         tx.connection.execute(update(triggers).where(triggers.c.id == its[0], later).values(due=at))
 
 
-def expect(tx: Transaction, flow: str, seconds: float) -> None:
+def set_freshness_lead(tx: Transaction, flow: str, seconds: float) -> None:
     """Keeping a flow's promises takes so long: begin earlier by a little more than that, but not by half the time."""
-    its = _promises(tx, flow)
+    its = _list_freshness_triggers(tx, flow)
     lead = case((triggers.c.age / 2 < EARLY * seconds, triggers.c.age / 2), else_=literal(EARLY * seconds))
     if its:
         tx.connection.execute(update(triggers).where(triggers.c.id.in_(its)).values(lead=lead))
 
 
-def _promises(tx: Transaction, flow: str) -> list[int]:
+def _list_freshness_triggers(tx: Transaction, flow: str) -> list[int]:
     query = select(triggers.c.id, triggers.c.spec).join_from(triggers, bindings).where(bindings.c.name == flow)
-    return [row.id for row in tx.connection.execute(query) if isinstance(from_json(row.spec), Lag)]
+    return [row.id for row in tx.connection.execute(query) if isinstance(from_json(row.spec), LagTrigger)]
 
 
-def due(connection: Connection, now: float, limit: int) -> list[int]:
+def list_due_triggers(connection: Connection, now: float, limit: int) -> list[int]:
     query = select(triggers.c.id).where(IS_ARMED, triggers.c.due <= now).order_by(triggers.c.due).limit(limit)
     return list(connection.execute(query).scalars())
 
 
-def fire(tx: Transaction, leaf: int) -> int | None:
+def fire_trigger(tx: Transaction, leaf: int) -> int | None:
     """Handle a leaf that is due; returns the run that it asks for, None if it is not due or only part of what is."""
-    found = _held(tx, leaf)
+    found = _lock_trigger_leaves(tx, leaf)
     mine = next((row for row in found if row.id == leaf), None)
     if mine is None or mine.due is None or mine.due > tx.now or mine.paused:
         return None
-    due_again, missed = _next(_leaf_of(mine.spec), mine, tx.now)
+    due_again, missed = _compute_next_due(_parse_leaf(mine.spec), mine, tx.now)
     missed += mine.missed
     armed = {"due": due_again, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
     tx.connection.execute(update(triggers).where(triggers.c.id == leaf).values(armed))
-    whole = _declared(tx, mine)
+    whole = _read_trigger(tx, mine)
     fired = {tuple(row.path) for row in found if row.fired is not None or row.id == leaf}
-    if not satisfied(whole, fired):
+    if not is_satisfied(whole, fired):
         return None
     all_missed = missed + sum(row.missed for row in found if row.id != leaf)
     anew = update(triggers).where(triggers.c.binding_id == mine.binding_id, triggers.c.root == mine.root)
     tx.connection.execute(anew.values(fired=None, missed=0))
-    return _launch(tx, mine, whole, all_missed)
+    return _record_firing(tx, mine, whole, all_missed)
 
 
-def prioritise(tx: Transaction, workflow: str, priority: int) -> None:
-    _find_workflow(tx, workflow)
+def set_workflow_priority(tx: Transaction, workflow: str, priority: int) -> None:
+    _check_workflow(tx, workflow)
     tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(priority=priority))
-    tx.note(EventKind.WORKFLOW_PRIORITISED, workflow, priority=priority)
+    tx.record_event(EventKind.WORKFLOW_PRIORITISED, workflow, priority=priority)
 
 
-def _find_workflow(tx: Transaction, name: str) -> None:
+def _check_workflow(tx: Transaction, name: str) -> None:
     in_use = select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)
     known = tx.connection.execute(in_use).scalars().all()
     if name not in known:
         raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
 
 
-def pause(tx: Transaction, workflow: str, paused: bool) -> None:
+def set_workflow_paused(tx: Transaction, workflow: str, paused: bool) -> None:
     """Keep a workflow's flows from being run by triggers and servers, or let them go on. What came meanwhile counts."""
-    _find_workflow(tx, workflow)
+    _check_workflow(tx, workflow)
     tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(paused=paused))
     its = triggers.c.binding_id.in_(select(bindings.c.id).where(bindings.c.workflow == workflow))
     tx.connection.execute(update(triggers).where(its).values(paused=paused))
-    tx.note(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
+    tx.record_event(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
 
 
-def _held(tx: Transaction, leaf: int) -> list[AnyRow]:
+def _lock_trigger_leaves(tx: Transaction, leaf: int) -> list[AnyRow]:
     """The leaves of the same trigger, locked, so that no two servers find the last part at the same time."""
     same = select(triggers.c.binding_id, triggers.c.root).where(triggers.c.id == leaf).subquery()
     query = select(triggers).where(triggers.c.binding_id == same.c.binding_id, triggers.c.root == same.c.root)
     return list(tx.connection.execute(query.order_by(triggers.c.id).with_for_update(of=triggers)))
 
 
-def _launch(tx: Transaction, leaf: AnyRow, whole: Trigger, missed: int) -> int:
+def _record_firing(tx: Transaction, leaf: AnyRow, whole: Trigger, missed: int) -> int:
     """A run that will handle the firing."""
     name = select(bindings.c.name).where(bindings.c.id == leaf.binding_id)
     flow: str = tx.connection.execute(name).scalar_one()
-    run = run_to_come(tx, flow)
+    run = ensure_pending_run(tx, flow)
     firing = {"at": tx.now, "flow": flow, "trigger": to_json(whole), "missed": missed, "run_id": run}
     tx.connection.execute(insert(firings).values(firing))
-    tx.note(EventKind.TRIGGER_FIRED, flow, run, trigger=str(whole), missed=missed)
+    tx.record_event(EventKind.TRIGGER_FIRED, flow, run, trigger=str(whole), missed=missed)
     return run
 
 
-def run_to_come(tx: Transaction, flow: str, *, due: float | None = None, not_before: float | None = None) -> int:
+def ensure_pending_run(tx: Transaction, flow: str, *, due: float | None = None, not_before: float | None = None) -> int:
     """A run of a flow that has not read anything yet: one that waits already, else a new one. It is asked for now.
 
     A backfill that waits is none: what is due does not wait for it. `due`: since when there is something to read.
@@ -218,7 +222,7 @@ def run_to_come(tx: Transaction, flow: str, *, due: float | None = None, not_bef
     waiting = select(runs.c.id, runs.c.attempt).where(*live).order_by(runs.c.id).limit(1)
     found = tx.connection.execute(waiting.with_for_update()).one_or_none()
     if found is None:
-        return _new_run(tx, flow, due, not_before)
+        return _create_run(tx, flow, due, not_before)
     changed: Json = {"asked": tx.now} | ({} if due is None else {"due": due})
     if found.attempt == 0:
         changed |= {"state": RunState.READY, "not_before": None}
@@ -227,63 +231,63 @@ def run_to_come(tx: Transaction, flow: str, *, due: float | None = None, not_bef
     return run
 
 
-def _new_run(tx: Transaction, flow: str, due: float | None, not_before: float | None) -> int:
+def _create_run(tx: Transaction, flow: str, due: float | None, not_before: float | None) -> int:
     spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.name == flow)).scalar_one()
     attempts = spec.get("attempts", 1)
     state = RunState.READY if not_before is None else RunState.WAITING
     new = {"kind": RunKind.FLOW, "subject": flow, "state": state, "attempts": attempts, "created": tx.now}
     times = {"due": due, "not_before": not_before}
     run: int = tx.connection.execute(insert(runs).values(new | times).returning(runs.c.id)).scalar_one()
-    tx.note(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
+    tx.record_event(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
     return run
 
 
-def _declared(tx: Transaction, leaf: AnyRow) -> Trigger:
+def _read_trigger(tx: Transaction, leaf: AnyRow) -> Trigger:
     spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.id == leaf.binding_id)).scalar_one()
     return from_json(spec["triggers"][leaf.root])
 
 
-def _next(leaf: Leaf, row: AnyRow, now: float) -> tuple[float | None, int]:
+def _compute_next_due(leaf: Leaf, row: AnyRow, now: float) -> tuple[float | None, int]:
     match leaf:
-        case Every() | Cron():
-            return leaf.next(row.due, now)
-        case Data() | After() | Lag():
+        case IntervalTrigger() | CronTrigger():
+            return leaf.find_next(row.due, now)
+        case DataTrigger() | RunTrigger() | LagTrigger():
             return None, 0
 
 
-def _leaf(root: int, path: Sequence[int], leaf: Leaf) -> Json:
+def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
     values: Json = {"root": root, "path": list(path), "spec": to_json(leaf)}
     match leaf:
-        case Data():
+        case DataTrigger():
             limits = {"least_rows": leaf.rows, "least_bytes": leaf.bytes, "age": leaf.age}
             return values | {"channel": leaf.channel} | limits
-        case Lag():
+        case LagTrigger():
             return values | {"channel": leaf.channel, "age": leaf.seconds}
-        case After():
+        case RunTrigger():
             return values | {"flow": leaf.flow, "reached": leaf.reached}
-        case Every() | Cron():
+        case IntervalTrigger() | CronTrigger():
             return values
 
 
-def _leaf_of(spec: Json) -> Leaf:
+def _parse_leaf(spec: Json) -> Leaf:
     leaf = from_json(spec)
-    assert not isinstance(leaf, AllOf)
+    assert not isinstance(leaf, AllOfTrigger)
     return leaf
 
 
-def _key(row: AnyRow) -> str:
-    return _place(row.root, row.path, row.spec)
+def _build_row_key(row: AnyRow) -> str:
+    return _format_leaf_key(row.root, row.path, row.spec)
 
 
-def _place(root: int, path: Iterable[int], spec: Json) -> str:
+def _format_leaf_key(root: int, path: Iterable[int], spec: Json) -> str:
     return f"{root} {list(path)} {sorted(spec.items())}"
 
 
-def _state(row: AnyRow) -> Json:
+def _copy_leaf_state(row: AnyRow) -> Json:
     return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired", "lead")}
 
 
-def runnable(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]:
+def list_runnable_flows(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]:
     """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is under way."""
     other = runs.alias()
     under_way = exists().where(

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Dialect, Text, TypeDecorator
 
 from tidemill.model.change import Updates
-from tidemill.model.codec import promise_from_json, promise_to_json, updates_from_json, updates_to_json
-from tidemill.model.freshness_target import Promise
+from tidemill.model.codec import target_from_json, target_to_json, updates_from_json, updates_to_json
+from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.provenance import Provenance
 from tidemill.model.schema import Schema
 
@@ -23,10 +23,10 @@ class ProvenanceText(TypeDecorator[Provenance]):
     cache_ok = True
 
     def process_bind_param(self, value: Provenance | None, dialect: Dialect) -> str | None:
-        return None if value is None else _compact(value.to_json())
+        return None if value is None else _to_compact_json(value.to_json())
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Provenance | None:
-        return None if value is None else _provenance(value)
+        return None if value is None else _parse_provenance(value)
 
 
 class UpdatesText(TypeDecorator[Updates]):
@@ -34,21 +34,21 @@ class UpdatesText(TypeDecorator[Updates]):
     cache_ok = True
 
     def process_bind_param(self, value: Updates | None, dialect: Dialect) -> str | None:
-        return None if value is None else _compact(updates_to_json(value))
+        return None if value is None else _to_compact_json(updates_to_json(value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Updates | None:
-        return None if value is None else _updates(value)
+        return None if value is None else _parse_updates(value)
 
 
-class PromiseText(TypeDecorator[Promise]):
+class FreshnessTargetText(TypeDecorator[FreshnessTarget]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Promise | None, dialect: Dialect) -> str | None:
-        return None if value is None else _compact(promise_to_json(value))
+    def process_bind_param(self, value: FreshnessTarget | None, dialect: Dialect) -> str | None:
+        return None if value is None else _to_compact_json(target_to_json(value))
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Promise | None:
-        return None if value is None else _promise(value)
+    def process_result_value(self, value: str | None, dialect: Dialect) -> FreshnessTarget | None:
+        return None if value is None else _parse_freshness_target(value)
 
 
 class SchemaText(TypeDecorator[Schema]):
@@ -61,28 +61,28 @@ class SchemaText(TypeDecorator[Schema]):
         return str(value) if value is not None and value.fields else None
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Schema | None:
-        return None if value is None else _schema(value)
+        return None if value is None else _parse_schema(value)
 
 
-def _compact(data: Any) -> str:
+def _to_compact_json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"))
 
 
 @lru_cache(maxsize=4096)
-def _provenance(text: str) -> Provenance:
+def _parse_provenance(text: str) -> Provenance:
     return Provenance.from_json(json.loads(text))
 
 
 @lru_cache(maxsize=1024)
-def _updates(text: str) -> Updates:
+def _parse_updates(text: str) -> Updates:
     return updates_from_json(json.loads(text))
 
 
 @lru_cache(maxsize=1024)
-def _promise(text: str) -> Promise:
-    return promise_from_json(json.loads(text))
+def _parse_freshness_target(text: str) -> FreshnessTarget:
+    return target_from_json(json.loads(text))
 
 
 @lru_cache(maxsize=1024)
-def _schema(text: str) -> Schema:
-    return Schema.parse(text)
+def _parse_schema(text: str) -> Schema:
+    return Schema.from_ddl(text)

@@ -10,7 +10,7 @@ from tidemill.catalog.oneshot_tables import actions, datasets, submissions
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import bindings, blocks, runs
 from tidemill.model.run import RunKind, RunState
-from tidemill.model.usage import Past, Period
+from tidemill.model.usage import UsagePeriod, UsageRecord
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 
@@ -18,23 +18,23 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 Conditions = Sequence[ColumnElement[bool]]
 
 
-def past(connection: Connection, wanted: Period) -> list[Past]:
+def read_usage(connection: Connection, wanted: UsagePeriod) -> list[UsageRecord]:
     """Every action submitted and every task refreshed within a period, as far as it is remembered."""
-    asked = submitted(connection, (*_within(submissions.c.at, wanted), *_named(wanted)))
-    return [*asked, *_chosen(connection, wanted)]
+    asked = list_submitted_actions(connection, (*_match_period(submissions.c.at, wanted), *_match_names(wanted)))
+    return [*asked, *_list_matching_refreshes(connection, wanted)]
 
 
-def submitted(connection: Connection, of: Conditions) -> Iterator[Past]:
+def list_submitted_actions(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
     """Actions of those submissions for which this holds."""
     rows: Iterable[AnyRow] = connection.execute(_ACTIONS.where(*of))
-    return (_action(row) for row in rows)
+    return (_to_past_action(row) for row in rows)
 
 
-def _within(at: ColumnElement[float], wanted: Period) -> tuple[ColumnElement[bool], ...]:
+def _match_period(at: ColumnElement[float], wanted: UsagePeriod) -> tuple[ColumnElement[bool], ...]:
     return at >= wanted.since, at < wanted.until
 
 
-def _named(wanted: Period) -> Iterator[ColumnElement[bool]]:
+def _match_names(wanted: UsagePeriod) -> Iterator[ColumnElement[bool]]:
     columns = ((submissions.c.user, wanted.user), (submissions.c.workflow, wanted.workflow))
     return (column == name for column, name in (*columns, (actions.c.name, wanted.task)) if name is not None)
 
@@ -61,30 +61,30 @@ _ACTIONS = (
 )
 
 
-def _action(row: AnyRow) -> Past:
+def _to_past_action(row: AnyRow) -> UsageRecord:
     state = None if row.state is None else RunState(row.state)
     told = (row.at, row.user, row.workflow, row.name, row.id, row.verdict, row.run_id, state)
-    return Past(*told, _took(row), row.saved, row.bytes)
+    return UsageRecord(*told, _compute_seconds(row), row.saved, row.bytes)
 
 
-def _took(row: AnyRow) -> float:
+def _compute_seconds(row: AnyRow) -> float:
     return 0.0 if row.started is None or row.finished is None else row.finished - row.started
 
 
-def _chosen(connection: Connection, wanted: Period) -> Iterator[Past]:
+def _list_matching_refreshes(connection: Connection, wanted: UsagePeriod) -> Iterator[UsageRecord]:
     if wanted.user is not None:
         return
-    for one in refreshed(connection, _within(runs.c.started, wanted)):
+    for one in list_refreshed_tasks(connection, _match_period(runs.c.started, wanted)):
         if wanted.workflow in (None, one.workflow) and wanted.task in (None, one.task):
             yield one
 
 
-def refreshed(connection: Connection, of: Conditions) -> Iterator[Past]:
+def list_refreshed_tasks(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
     """Tasks of those ended runs of flows for which this holds."""
     ended = (runs.c.kind == RunKind.FLOW, runs.c.state.in_(_ENDED), runs.c.started.is_not(None), *of)
-    written = _written(connection, ended)
+    written = _sum_written_bytes(connection, ended)
     for row in connection.execute(_FLOWS.where(*ended)):
-        yield from _tasks(row, written)
+        yield from _to_past_tasks(row, written)
 
 
 _FLOWS: Select[tuple[object, ...]] = (
@@ -94,7 +94,7 @@ _FLOWS: Select[tuple[object, ...]] = (
 )
 
 
-def _written(connection: Connection, of: Conditions) -> dict[tuple[int, str], int]:
+def _sum_written_bytes(connection: Connection, of: Conditions) -> dict[tuple[int, str], int]:
     """Bytes, by run and task."""
     size: Label[int] = func.sum(blocks.c.bytes).label("size")
     query = select(blocks.c.run_id, blocks.c.task, size).join_from(blocks, runs, runs.c.id == blocks.c.run_id)
@@ -102,9 +102,9 @@ def _written(connection: Connection, of: Conditions) -> dict[tuple[int, str], in
     return {(row.run_id, row.task): int(row.size) for row in rows}
 
 
-def _tasks(row: AnyRow, written: dict[tuple[int, str], int]) -> Iterator[Past]:
+def _to_past_tasks(row: AnyRow, written: dict[tuple[int, str], int]) -> Iterator[UsageRecord]:
     """One for each task that was run; one for the flow, if none was."""
-    tasks = row.stats.get("tasks") or {row.subject: {"seconds": _took(row)}}
+    tasks = row.stats.get("tasks") or {row.subject: {"seconds": _compute_seconds(row)}}
     for task, stats in tasks.items():
         told = (row.started, None, row.workflow, task, None, None, row.id, RunState(row.state))
-        yield Past(*told, stats["seconds"], 0.0, written.get((row.id, task), 0))
+        yield UsageRecord(*told, stats["seconds"], 0.0, written.get((row.id, task), 0))

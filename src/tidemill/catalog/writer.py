@@ -27,19 +27,19 @@ from tidemill.catalog import (
     servers,
     triggers,
 )
-from tidemill.catalog.engine import collided, engine_for, for_writing, one_writer, translated
-from tidemill.catalog.group_commit import Together
+from tidemill.catalog.engine import build_engine, derive_write_engine, is_collision, is_single_writer, translate_errors
+from tidemill.catalog.group_commit import GroupCommit
 from tidemill.catalog.migrate import ensure_current
 from tidemill.catalog.reader import SqlCatalogReader
-from tidemill.catalog.rows import run_of
+from tidemill.catalog.rows import to_run
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block
 from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
-from tidemill.model.run import Claim, Demand, Outcome, Run, RunKind
-from tidemill.model.workflow import Workflow
+from tidemill.model.run import ClaimRequest, Run, RunClaim, RunKind, RunOutcome
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import Clock
-from tidemill.ports.records import Forgotten, Server
+from tidemill.ports.records import RunExpiryCounts, Server
 
 _TRIES = 10
 _PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
@@ -53,39 +53,45 @@ class SqlCatalog(SqlCatalogReader):
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         """`clock`: in place of the database's."""
         super().__init__(engine, clock)
-        self._write = _writer(for_writing(engine))
+        self._write = _build_writer(derive_write_engine(engine))
 
-    def apply(self, workflow: Workflow, document: Json | None = None) -> None:
-        self.transact(lambda tx: registration.apply(tx, workflow, document))
+    def apply_workflow(self, workflow: WorkflowSpec, document: Json | None = None) -> None:
+        self.run_transaction(lambda tx: registration.apply_workflow(tx, workflow, document))
 
-    def remove(self, workflow: str) -> None:
-        self.transact(lambda tx: registration.remove(tx, workflow))
+    def remove_workflow(self, workflow: str) -> None:
+        self.run_transaction(lambda tx: registration.remove_workflow(tx, workflow))
 
-    def remember_analyses(self, answers: Mapping[str, Json]) -> None:
-        self.transact(lambda tx: registration.remember_analyses(tx, answers))
+    def record_analyses(self, answers: Mapping[str, Json]) -> None:
+        self.run_transaction(lambda tx: registration.record_analyses(tx, answers))
 
-    def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
-        return self.transact(lambda tx: runs.request(tx, kind, subject, attempts=attempts, backfill=backfill))
+    def request_run(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
+        return self.run_transaction(
+            lambda tx: runs.request_run(tx, kind, subject, attempts=attempts, backfill=backfill)
+        )
 
-    def claim(self, run: int, demand: Demand, *, owner: str, lease: float, fence: int | None = None) -> Claim:
-        return self.transact(lambda tx: claims.claim(tx, run, demand, owner=owner, lease=lease, fence=fence))
+    def claim_run(
+        self, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
+    ) -> RunClaim:
+        return self.run_transaction(lambda tx: claims.claim_run(tx, run, demand, owner=owner, lease=lease, fence=fence))
 
-    def begin(self, kind: RunKind, subject: str, demand: Demand, *, owner: str, lease: float) -> Claim:
-        return self.transact(lambda tx: claims.begin(tx, kind, subject, demand, owner=owner, lease=lease))
+    def claim_new_run(self, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
+        return self.run_transaction(
+            lambda tx: claims.claim_new_run(tx, kind, subject, demand, owner=owner, lease=lease)
+        )
 
-    def renew(self, run: int, fence: int, *, lease: float) -> None:
-        self.transact(lambda tx: runs.renew(tx, run, fence, lease=lease))
+    def renew_lease(self, run: int, fence: int, *, lease: float) -> None:
+        self.run_transaction(lambda tx: runs.renew_lease(tx, run, fence, lease=lease))
 
-    def commit(self, claim: Claim, outcome: Outcome) -> list[Block]:
-        return self.transact(lambda tx: commits.commit(tx, claim, outcome))
+    def commit_run(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
+        return self.run_transaction(lambda tx: commits.commit_run(tx, claim, outcome))
 
-    def compacted(self, claim: Claim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
-        return self.transact(lambda tx: commits.compacted(tx, claim, made, log, rewriting))
+    def commit_compaction(self, claim: RunClaim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
+        return self.run_transaction(lambda tx: commits.commit_compaction(tx, claim, made, log, rewriting))
 
-    def merged(self, paid: Mapping[str, float]) -> None:
-        self.transact(lambda tx: merge_costs.add(tx, paid, asked=True))
+    def record_merge_costs(self, paid: Mapping[str, float]) -> None:
+        self.run_transaction(lambda tx: merge_costs.record_merge_costs(tx, paid, asked=True))
 
-    def fail(
+    def fail_run(
         self,
         run: int,
         fence: int,
@@ -95,171 +101,173 @@ class SqlCatalog(SqlCatalogReader):
         retry_in: float | None = None,
         lost: bool = False,
     ) -> Run:
-        return self.transact(lambda tx: runs.fail(tx, run, fence, error=error, log=log, retry_in=retry_in, lost=lost))
+        return self.run_transaction(
+            lambda tx: runs.fail_run(tx, run, fence, error=error, log=log, retry_in=retry_in, lost=lost)
+        )
 
-    def kill(self, run: int) -> Run:
-        return self.transact(lambda tx: runs.kill(tx, run))
+    def kill_run(self, run: int) -> Run:
+        return self.run_transaction(lambda tx: runs.kill_run(tx, run))
 
-    def reclaim(self) -> list[Run]:
+    def reclaim_expired_runs(self) -> list[Run]:
         """Cancel the slots of runs whose lease has expired, each in its own transaction."""
-        with self._read() as connection:
-            late = runs.expired(connection, self._now(connection))
-        given_up = [self.transact(partial(runs.reclaim, run=run)) for run in late]
+        with self._open_connection() as connection:
+            late = runs.list_expired_runs(connection, self._read_time(connection))
+        given_up = [self.run_transaction(partial(runs.reclaim_run, run=run)) for run in late]
         return [run for run in given_up if run is not None]
 
-    def reclaim_from(self, owner: str, keep: Collection[int]) -> list[Run]:
-        with self._read() as connection:
-            unknown = [run for run in runs.owned_by(connection, owner) if run not in keep]
-        given_up = [self.transact(partial(runs.reclaim_from, run=run, owner=owner)) for run in unknown]
+    def reclaim_unknown_runs(self, owner: str, keep: Collection[int]) -> list[Run]:
+        with self._open_connection() as connection:
+            unknown = [run for run in runs.list_owned_runs(connection, owner) if run not in keep]
+        given_up = [self.run_transaction(partial(runs.reclaim_unknown_run, run=run, owner=owner)) for run in unknown]
         return [run for run in given_up if run is not None]
 
-    def fire(self, leaf: int) -> int | None:
-        return self.transact(lambda tx: triggers.fire(tx, leaf))
+    def fire_trigger(self, leaf: int) -> int | None:
+        return self.run_transaction(lambda tx: triggers.fire_trigger(tx, leaf))
 
-    def take(self, run: int, *, owner: str, lease: float) -> Run:
-        return self.transact(lambda tx: claims.take(tx, run, owner=owner, lease=lease))
+    def acquire_run(self, run: int, *, owner: str, lease: float) -> Run:
+        return self.run_transaction(lambda tx: claims.acquire_run(tx, run, owner=owner, lease=lease))
 
-    def began(self, run: int, fence: int) -> None:
-        self.transact(lambda tx: runs.began(tx, run, fence))
+    def mark_running(self, run: int, fence: int) -> None:
+        self.run_transaction(lambda tx: runs.mark_running(tx, run, fence))
 
-    def release(self, run: int, fence: int, *, seconds: float) -> None:
-        self.transact(lambda tx: runs.release(tx, run, fence, seconds=seconds))
+    def release_run(self, run: int, fence: int, *, seconds: float) -> None:
+        self.run_transaction(lambda tx: runs.release_run(tx, run, fence, seconds=seconds))
 
-    def wish(self, wanted: Mapping[str, Any]) -> None:
-        self.transact(lambda tx: flow_facts.wish(tx, wanted))
+    def override_settings(self, wanted: Mapping[str, Any]) -> None:
+        self.run_transaction(lambda tx: flow_facts.override_settings(tx, wanted))
 
-    def remind(self, flow: str, at: float) -> None:
-        self.transact(lambda tx: triggers.remind(tx, flow, at))
+    def set_freshness_deadline(self, flow: str, at: float) -> None:
+        self.run_transaction(lambda tx: triggers.set_freshness_deadline(tx, flow, at))
 
-    def expect(self, flow: str, seconds: float) -> None:
-        self.transact(lambda tx: triggers.expect(tx, flow, seconds))
+    def set_freshness_lead(self, flow: str, seconds: float) -> None:
+        self.run_transaction(lambda tx: triggers.set_freshness_lead(tx, flow, seconds))
 
-    def pause(self, workflow: str, *, paused: bool) -> None:
-        self.transact(lambda tx: triggers.pause(tx, workflow, paused))
+    def set_workflow_paused(self, workflow: str, *, paused: bool) -> None:
+        self.run_transaction(lambda tx: triggers.set_workflow_paused(tx, workflow, paused))
 
-    def prioritise(self, workflow: str, priority: int) -> None:
-        self.transact(lambda tx: triggers.prioritise(tx, workflow, priority))
+    def set_workflow_priority(self, workflow: str, priority: int) -> None:
+        self.run_transaction(lambda tx: triggers.set_workflow_priority(tx, workflow, priority))
 
-    def attend(self, server: Server, *, lease: float) -> bool:
-        return self.transact(lambda tx: servers.attend(tx, server, lease))
+    def record_heartbeat(self, server: Server, *, lease: float) -> bool:
+        return self.run_transaction(lambda tx: servers.record_heartbeat(tx, server, lease))
 
-    def resign(self, server: Server) -> None:
-        self.transact(lambda tx: servers.resign(tx, server))
+    def deregister_server(self, server: Server) -> None:
+        self.run_transaction(lambda tx: servers.deregister_server(tx, server))
 
-    def hold(self, name: str, owner: str, *, lease: float) -> bool:
-        return self.transact(lambda tx: servers.lead(tx, name, owner, lease))
+    def acquire_lease(self, name: str, owner: str, *, lease: float) -> bool:
+        return self.run_transaction(lambda tx: servers.acquire_lease(tx, name, owner, lease))
 
-    def let_go(self, name: str, owner: str) -> None:
-        self.transact(lambda tx: servers.let_go(tx, name, owner))
+    def release_lease(self, name: str, owner: str) -> None:
+        self.run_transaction(lambda tx: servers.release_lease(tx, name, owner))
 
-    def move_place(self, name: str, since: int | None, upto: int) -> None:
-        self.transact(lambda tx: producers.move_offset(tx, name, since, upto))
+    def move_consumer_offset(self, name: str, since: int | None, upto: int) -> None:
+        self.run_transaction(lambda tx: producers.move_consumer_offset(tx, name, since, upto))
 
-    def forget_producers(self, age: float) -> int:
-        return self.transact(lambda tx: producers.forget(tx, age))
+    def expire_producers(self, age: float) -> int:
+        return self.run_transaction(lambda tx: producers.expire_producers(tx, age))
 
-    def due_triggers(self, limit: int = 100) -> list[int]:
-        with self._read() as connection:
-            return triggers.due(connection, self._now(connection), limit)
+    def list_due_triggers(self, limit: int = 100) -> list[int]:
+        with self._open_connection() as connection:
+            return triggers.list_due_triggers(connection, self._read_time(connection), limit)
 
-    def runnable(self, limit: int = 100) -> list[Run]:
+    def list_runnable_runs(self, limit: int = 100) -> list[Run]:
         """Backfills go last, runs of workflows with a larger priority first; those of actions have none."""
-        with self._read() as connection:
-            now = self._now(connection)
-            found = [(-row.priority, row) for row in triggers.runnable(connection, now, limit)]
-            found += [(0, row) for row in runs.runnable_actions(connection, now, limit)]
+        with self._open_connection() as connection:
+            now = self._read_time(connection)
+            found = [(-row.priority, row) for row in triggers.list_runnable_flows(connection, now, limit)]
+            found += [(0, row) for row in runs.list_runnable_actions(connection, now, limit)]
         in_order = sorted(found, key=lambda ranked: (ranked[1].backfill, ranked[0], ranked[1].id))
-        return [run_of(row) for _, row in in_order[:limit]]
+        return [to_run(row) for _, row in in_order[:limit]]
 
-    def make_notices(self, receivers: list[str]) -> int:
-        with self._read() as connection:
-            if not notices.unseen(connection):
+    def create_notices(self, receivers: list[str]) -> int:
+        with self._open_connection() as connection:
+            if not notices.has_new_events(connection):
                 return 0
-        return self.transact(lambda tx: notices.make(tx, receivers))
+        return self.run_transaction(lambda tx: notices.create_notices(tx, receivers))
 
-    def due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
-        with self._read() as connection:
-            return notices.due(connection, self._now(connection), limit)
+    def list_due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
+        with self._open_connection() as connection:
+            return notices.list_due_notices(connection, self._read_time(connection), limit)
 
-    def delivered(self, notice: int) -> None:
-        self.transact(lambda tx: notices.delivered(tx, notice))
+    def record_delivery(self, notice: int) -> None:
+        self.run_transaction(lambda tx: notices.record_delivery(tx, notice))
 
-    def refused(self, notice: int, error: str) -> None:
-        self.transact(lambda tx: notices.refused(tx, notice, error))
+    def record_delivery_failure(self, notice: int, error: str) -> None:
+        self.run_transaction(lambda tx: notices.record_delivery_failure(tx, notice, error))
 
-    def collect(self, blocks: Iterable[int]) -> int:
+    def collect_blocks(self, blocks: Iterable[int]) -> int:
         wanted = set(blocks)
-        return self.transact(lambda tx: garbage_collection.collect(tx, wanted))
+        return self.run_transaction(lambda tx: garbage_collection.collect_blocks(tx, wanted))
 
-    def pin(self, block: int, keeps: Collection[int]) -> None:
-        self.transact(lambda tx: pins.pin(tx, block, keeps))
+    def pin_block(self, block: int, keeps: Collection[int]) -> None:
+        self.run_transaction(lambda tx: pins.pin_block(tx, block, keeps))
 
-    def unpin(self, block: int) -> None:
-        self.transact(lambda tx: pins.unpin(tx, block))
+    def unpin_block(self, block: int) -> None:
+        self.run_transaction(lambda tx: pins.unpin_block(tx, block))
 
-    def purge(self) -> list[str]:
-        return self.transact(garbage_collection.purge)
+    def purge_blocks(self) -> list[str]:
+        return self.run_transaction(garbage_collection.purge_blocks)
 
     def mark_orphans(self, run: int, paths: Collection[str]) -> int:
-        return self.transact(lambda tx: removals.mark_orphans(tx, run, paths))
+        return self.run_transaction(lambda tx: removals.mark_orphans(tx, run, paths))
 
     def finish_removals(self, paths: Collection[str]) -> None:
-        self.transact(lambda tx: removals.finish(tx, paths))
+        self.run_transaction(lambda tx: removals.finish_removals(tx, paths))
 
-    def note_adoption(self, store: str, before: str | None) -> None:
-        self.transact(lambda tx: removals.note_adoption(tx, store, before))
+    def record_adoption(self, store: str, before: str | None) -> None:
+        self.run_transaction(lambda tx: removals.record_adoption(tx, store, before))
 
-    def forget(self, subject: str, *, keep: int) -> Forgotten:
+    def expire_runs(self, subject: str, *, keep: int) -> RunExpiryCounts:
         """A few at a time, each time in its own transaction."""
-        forgotten = some = self.transact(lambda tx: run_expiry.forget(tx, subject, keep))
+        forgotten = some = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
         while some.runs == run_expiry.AT_ONCE:
-            some = self.transact(lambda tx: run_expiry.forget(tx, subject, keep))
+            some = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
             forgotten += some
         return forgotten
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def run_transaction(self, work: Callable[[Transaction], T]) -> T:
         """Do all of `work` in one transaction, or nothing; again, if it collided with somebody else's."""
-        with translated(self._engine):
+        with translate_errors(self._engine):
             for _ in range(_TRIES - 1):
                 try:
-                    return self._once(work)
+                    return self._attempt_transaction(work)
                 except DBAPIError as error:
-                    if not collided(error):
+                    if not is_collision(error):
                         raise
                     time.sleep(random.uniform(0, _PAUSE))
-            return self._once(work)
+            return self._attempt_transaction(work)
 
-    def _once(self, work: Callable[[Transaction], T]) -> T:
-        def written(connection: Connection) -> T:
+    def _attempt_transaction(self, work: Callable[[Transaction], T]) -> T:
+        def run_work(connection: Connection) -> T:
             # The time is read once the write lock is held: waiting for it may outlast a lease.
-            tx = Transaction(connection, self._now(connection))
+            tx = Transaction(connection, self._read_time(connection))
             result = work(tx)
-            tx.finish()
+            tx.write_events()
             return result
 
-        return self._write(written)
+        return self._write(run_work)
 
 
-class _Writer(Protocol):
+class _TransactionRunner(Protocol):
     """Runs work in a transaction."""
 
     def __call__(self, work: Callable[[Connection], T]) -> T: ...
 
 
-def _writer(engine: Engine) -> _Writer:
-    if one_writer(engine):
-        return Together(engine)
+def _build_writer(engine: Engine) -> _TransactionRunner:
+    if is_single_writer(engine):
+        return GroupCommit(engine)
 
-    def write(work: Callable[[Connection], T]) -> T:
+    def run_in_transaction(work: Callable[[Connection], T]) -> T:
         with engine.begin() as connection:
             return work(connection)
 
-    return write
+    return run_in_transaction
 
 
 def open_catalog(url: str, clock: Clock | None = None) -> SqlCatalog:
     """Open a catalog by its URL; create it, or bring it up to date, if need be. Its clock is the database's."""
-    engine = engine_for(url)
+    engine = build_engine(url)
     try:
         ensure_current(engine)
     except BaseException:

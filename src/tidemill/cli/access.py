@@ -6,57 +6,57 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.formatting import ago
-from tidemill.cli.lazy_imports import accounts_class
+from tidemill.cli.formatting import format_age
+from tidemill.cli.lazy_imports import load_accounts_class
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import show, table
+from tidemill.cli.output import build_table, show_answer
 from tidemill.errors import BadInput
-from tidemill.model.access import Role, Token
-from tidemill.model.timestamps import iso
-from tidemill.model.units import seconds
+from tidemill.model.access import Token, UserRole
+from tidemill.model.timestamps import format_iso
+from tidemill.model.units import parse_duration
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
-    from tidemill.catalog.access import Accounts
+    from tidemill.catalog.access import AccountCatalog
 
 User = Annotated[str, typer.Argument(help="The user's name.")]
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     access = typer.Typer(help="Users of the API, their tokens, and who owns which workflow.", no_args_is_help=True)
     for command in (users, user, token, revoke, own):
         access.command()(command)
     app.add_typer(access, name="access")
 
 
-def _accounts(mill: Tidemill) -> Accounts:
-    return accounts_class()(mill.catalog)
+def _open_accounts(mill: Tidemill) -> AccountCatalog:
+    return load_accounts_class()(mill.catalog)
 
 
 def users(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the users and their tokens."""
     with opened(ctx) as mill:
-        known, tokens = _accounts(mill).users(), _accounts(mill).tokens()
-        now = mill.catalog.now()
+        known, tokens = _open_accounts(mill).list_users(), _open_accounts(mill).list_tokens()
+        now = mill.catalog.read_time()
     document = {
         "users": [{"name": u.name, "role": str(u.role)} for u in known],
-        "tokens": [_document(t) for t in tokens],
+        "tokens": [_serialize_token(t) for t in tokens],
     }
-    shown = table("users", ("user", "role"), ([u.name, u.role] for u in known))
-    rows = ([t.id, t.user, t.label, ago(t.created, now), _state(t, now)] for t in tokens)
-    show(as_json, document, shown, table("tokens", ("token", "of", "for", "issued", ""), rows))
+    shown = build_table("users", ("user", "role"), ([u.name, u.role] for u in known))
+    rows = ([t.id, t.user, t.label, format_age(t.created, now), _format_state(t, now)] for t in tokens)
+    show_answer(as_json, document, shown, build_table("tokens", ("token", "of", "for", "issued", ""), rows))
 
 
 def user(
     ctx: typer.Context,
     name: User,
-    role: Annotated[Role, typer.Argument(help="What they may do.")],
+    role: Annotated[UserRole, typer.Argument(help="What they may do.")],
     as_json: AsJson = False,
 ) -> None:
     """Add a user, or give them another role."""
     with opened(ctx) as mill:
-        kept = _accounts(mill).keep_user(name, role)
-    show(as_json, {"name": kept.name, "role": str(kept.role)}, f"{kept.name} is {kept.role}")
+        kept = _open_accounts(mill).save_user(name, role)
+    show_answer(as_json, {"name": kept.name, "role": str(kept.role)}, f"{kept.name} is {kept.role}")
 
 
 def token(
@@ -68,12 +68,12 @@ def token(
 ) -> None:
     """Issue a token. It is shown this once, and kept nowhere."""
     try:
-        duration = None if lasts is None else seconds(lasts)
+        duration = None if lasts is None else parse_duration(lasts)
     except ValueError as error:
         raise BadInput(str(error)) from error
     with opened(ctx) as mill:
-        issued = _accounts(mill).issue(name, label=label, lasts=duration)
-    show(as_json, _document(issued.token) | {"text": issued.text}, issued.text)
+        issued = _open_accounts(mill).issue_token(name, label=label, lasts=duration)
+    show_answer(as_json, _serialize_token(issued.token) | {"text": issued.text}, issued.text)
 
 
 def revoke(
@@ -83,8 +83,8 @@ def revoke(
 ) -> None:
     """Refuse a token from now on."""
     with opened(ctx) as mill:
-        gone = _accounts(mill).revoke(number)
-    show(as_json, _document(gone), f"token {gone.id} of {gone.user} is revoked")
+        gone = _open_accounts(mill).revoke_token(number)
+    show_answer(as_json, _serialize_token(gone), f"token {gone.id} of {gone.user} is revoked")
 
 
 def own(
@@ -95,25 +95,25 @@ def own(
 ) -> None:
     """Say whose workflow it is: other operators may not change anything in it."""
     with opened(ctx) as mill:
-        _accounts(mill).own(workflow, owners or [])
-        now = _accounts(mill).owners(workflow)
-    show(as_json, {"workflow": workflow, "owners": now}, f"{workflow} belongs to {', '.join(now) or 'nobody'}")
+        _open_accounts(mill).set_owners(workflow, owners or [])
+        now = _open_accounts(mill).list_owners(workflow)
+    show_answer(as_json, {"workflow": workflow, "owners": now}, f"{workflow} belongs to {', '.join(now) or 'nobody'}")
 
 
-def _document(token: Token) -> dict[str, str | None]:
+def _serialize_token(token: Token) -> dict[str, str | None]:
     return {
         "id": token.id,
         "user": token.user,
         "label": token.label,
-        "created": iso(token.created),
-        "expires": iso(token.expires),
-        "revoked": iso(token.revoked),
+        "created": format_iso(token.created),
+        "expires": format_iso(token.expires),
+        "revoked": format_iso(token.revoked),
     }
 
 
-def _state(token: Token, now: float) -> str:
+def _format_state(token: Token, now: float) -> str:
     if token.revoked is not None:
         return "revoked"
-    if not token.usable(now):
+    if not token.is_usable(now):
         return "expired"
-    return "" if token.expires is None else f"until {iso(token.expires)}"
+    return "" if token.expires is None else f"until {format_iso(token.expires)}"

@@ -9,16 +9,16 @@ import typer
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import plural
+from tidemill.cli.formatting import format_plural
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import show
-from tidemill.model.registration import Step
+from tidemill.cli.output import show_answer
+from tidemill.model.registration import RegistrationChange
 
 CHANGES = 2
 """Exit code of `plan --exit-code` if there is something to apply."""
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(plan)
     app.command()(apply)
 
@@ -31,7 +31,7 @@ def plan(
     """Show what `apply` would change."""
     with opened(ctx) as mill:
         steps, doubts = mill.plan(), mill.doubts()
-    show(as_json, _document(steps, doubts), tables.steps(steps), *_warnings(doubts))
+    show_answer(as_json, _build_document(steps, doubts), tables.render_steps(steps), *_format_warnings(doubts))
     if exit_code and steps:
         raise typer.Exit(CHANGES)
 
@@ -45,21 +45,23 @@ def apply(
     with opened(ctx) as mill:
         planned, doubts = mill.plan(), mill.doubts()
         if not as_json:
-            _announce(planned, doubts, ask=not yes and sys.stdin.isatty())
+            _announce_changes(planned, doubts, ask=not yes and sys.stdin.isatty())
         steps = mill.apply()
-    show(as_json, _document(steps, doubts), *([f"applied {plural(len(steps), 'change')}"] if steps else []))
+    show_answer(
+        as_json, _build_document(steps, doubts), *([f"applied {format_plural(len(steps), 'change')}"] if steps else [])
+    )
 
 
-def _announce(steps: tuple[Step, ...], doubts: tuple[str, ...], *, ask: bool) -> None:
+def _announce_changes(steps: tuple[RegistrationChange, ...], doubts: tuple[str, ...], *, ask: bool) -> None:
     """Show the changes with what is doubtful, and stop unless the user at the terminal wants them."""
-    show(False, {}, tables.steps(steps), *_warnings(doubts))
+    show_answer(False, {}, tables.render_steps(steps), *_format_warnings(doubts))
     if steps and ask:
         typer.confirm("Apply these changes?", abort=True)
 
 
-def _warnings(doubts: tuple[str, ...]) -> list[str]:
+def _format_warnings(doubts: tuple[str, ...]) -> list[str]:
     return [f"doubtful: {doubt}" for doubt in doubts]
 
 
-def _document(steps: tuple[Step, ...], doubts: tuple[str, ...]) -> dict[str, object]:
-    return {"steps": [serialization.step(s) for s in steps], "doubts": list(doubts)}
+def _build_document(steps: tuple[RegistrationChange, ...], doubts: tuple[str, ...]) -> dict[str, object]:
+    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(doubts)}

@@ -9,22 +9,22 @@ import typer
 from rich.console import RenderableType
 
 from tidemill.app import serialization
-from tidemill.app.serialization import moment
+from tidemill.app.serialization import to_timestamp
 from tidemill.cli import tables
-from tidemill.cli.formatting import NONE, ago, count, size
+from tidemill.cli.formatting import NONE, format_age, format_count, format_size
 from tidemill.cli.options import AsJson, Every, Limit, opened
-from tidemill.cli.output import fields, show, table
+from tidemill.cli.output import build_fields, build_table, show_answer
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
-from tidemill.model.timestamps import iso
-from tidemill.runtime.inspect.block_trace import Source
-from tidemill.runtime.inspect.status import ChannelStatus, reflected, status, without_states
+from tidemill.model.timestamps import format_iso
+from tidemill.runtime.inspect.block_trace import TraceSource
+from tidemill.runtime.inspect.status import ChannelStatus, hide_state_channels, list_reflected_versions, read_status
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(channels)
     app.command()(blocks)
     app.command()(trace)
@@ -40,42 +40,42 @@ def channels(
     """List the channels; or show one of them with its schema and its readers."""
     with opened(ctx) as mill:
         if name is None:
-            known = status(mill.catalog)
-            found = (known if every else without_states(known)).channels
-            document = {"channels": [serialization.channel(c) for c in found]}
-            show(as_json, document, tables.channels(found, mill.catalog.now()))
+            known = read_status(mill.catalog)
+            found = (known if every else hide_state_channels(known)).channels
+            document = {"channels": [serialization.serialize_channel(c) for c in found]}
+            show_answer(as_json, document, tables.render_channels(found, mill.catalog.read_time()))
         else:
-            one = _named(mill, name)
+            one = _find_channel_status(mill, name)
             compaction = mill.compaction(name)
-            whole = {"channel": serialization.channel(one), "compaction": compaction}
-            show(as_json, whole, _details(one, compaction, mill.catalog.now()))
+            whole = {"channel": serialization.serialize_channel(one), "compaction": compaction}
+            show_answer(as_json, whole, _render_channel(one, compaction, mill.catalog.read_time()))
 
 
-def _named(mill: Tidemill, name: str) -> ChannelStatus:
+def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
     """A channel that is no longer declared can still be looked at; nobody reads it."""
-    registered = mill.catalog.channel(name)
-    declared = (c for c in status(mill.catalog).channels if c.registered.channel.name == name)
-    return next(declared, ChannelStatus(registered, reflected(registered.head.reached), ()))
+    registered = mill.catalog.read_channel(name)
+    declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
+    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))
 
 
-def _details(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
+def _render_channel(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
     known = value.registered
     schema = known.channel.schema
-    return fields(
+    return build_fields(
         [
             ("channel", known.channel.name),
             ("workflow", known.workflow),
             ("role", known.channel.role),
-            ("updates", tables.updates(known.channel.updates)),
+            ("updates", tables.format_updates(known.channel.updates)),
             ("schema", [str(f) for f in schema] if schema else "that of the first block"),
-            ("head", count(known.head.seq)),
-            ("rows", NONE if value.rows is None else count(value.rows)),
-            ("blocks", count(known.blocks)),
-            ("rows in blocks", count(known.rows)),
-            ("size", size(known.bytes)),
-            ("slots held now", count(known.reserved)),
-            ("reflects", [tables.reflected(r, now) for r in value.reflects]),
-            ("consumers", [tables.consumer(c) for c in value.consumers]),
+            ("head", format_count(known.head.seq)),
+            ("rows", NONE if value.rows is None else format_count(value.rows)),
+            ("blocks", format_count(known.blocks)),
+            ("rows in blocks", format_count(known.rows)),
+            ("size", format_size(known.bytes)),
+            ("slots held now", format_count(known.reserved)),
+            ("reflects", [tables.format_reflected_versions(r, now) for r in value.reflects]),
+            ("consumers", [tables.format_consumer(c) for c in value.consumers]),
             ("compaction", compaction or "nothing was written yet"),
         ]
     )
@@ -89,9 +89,9 @@ def blocks(
 ) -> None:
     """List blocks, the newest first."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.blocks(channel, limit), mill.catalog.now()
-    document = {"blocks": [serialization.block(b) for b in found]}
-    show(as_json, document, tables.blocks("", found, now, empty="no blocks"))
+        found, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
+    document = {"blocks": [serialization.serialize_block(b) for b in found]}
+    show_answer(as_json, document, tables.render_blocks("", found, now, empty="no blocks"))
 
 
 def trace(
@@ -101,10 +101,10 @@ def trace(
 ) -> None:
     """Show what a block was made from, and what was made from it."""
     with opened(ctx) as mill:
-        traced, now = mill.trace(block), mill.catalog.now()
-    sources = [tables.blocks(f"made from {_span(s)}", s.blocks, now) for s in traced.sources]
-    made = tables.blocks("made from it", traced.made, now)
-    show(as_json, serialization.trace(traced), _block(traced.block, now), *sources, made)
+        traced, now = mill.trace(block), mill.catalog.read_time()
+    sources = [tables.render_blocks(f"made from {_format_span(s)}", s.blocks, now) for s in traced.sources]
+    made = tables.render_blocks("made from it", traced.made, now)
+    show_answer(as_json, serialization.serialize_trace(traced), _render_block(traced.block, now), *sources, made)
 
 
 def lineage(
@@ -115,37 +115,37 @@ def lineage(
 ) -> None:
     """Show what an event derives from, and what was made of it."""
     with opened(ctx) as mill:
-        document = serialization.lineage(mill.lineage(channel, tag))
+        document = serialization.serialize_lineage(mill.lineage(channel, tag))
     rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
-    show(as_json, document, table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
+    show_answer(as_json, document, build_table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
 
 
-def _span(source: Source) -> str:
+def _format_span(source: TraceSource) -> str:
     gone = ", some of it forgotten" if source.forgotten else ""
     if source.since is None:
         return f"all of {source.channel} up to {source.upto}{gone}"
     return f"what is new in {source.channel} after {source.since} up to {source.upto}{gone}"
 
 
-def _block(value: Block, now: float) -> RenderableType:
-    return fields(
+def _render_block(value: Block, now: float) -> RenderableType:
+    return build_fields(
         [
             ("block", value.id),
             ("channel", f"{value.channel} at {value.seq}"),
             ("kind", value.kind if value.since is None else f"{value.kind} since {value.since}"),
-            ("state", tables.state(value.state)),
-            ("made by", tables.made_by(value)),
-            ("rows", count(value.rows)),
-            ("size", size(value.bytes)),
-            ("starts from", _versions(value.source, now)),
-            ("leads to", _versions(value.target, now)),
+            ("state", tables.style_state(value.state)),
+            ("made by", tables.format_origin(value)),
+            ("rows", format_count(value.rows)),
+            ("size", format_size(value.bytes)),
+            ("starts from", _format_versions(value.source, now)),
+            ("leads to", _format_versions(value.target, now)),
             ("identity", value.identity),
         ]
     )
 
 
-def _versions(provenance: Provenance, now: float) -> list[str]:
+def _format_versions(provenance: Provenance, now: float) -> list[str]:
     return [
-        f"{' > '.join(r.pathway)}: {', '.join(f'{iso(moment(v))} ({ago(moment(v), now)})' for v in r.versions)}"
-        for r in reflected(provenance)
+        f"{' > '.join(r.pathway)}: {', '.join(f'{format_iso(to_timestamp(v))} ({format_age(to_timestamp(v), now)})' for v in r.versions)}"
+        for r in list_reflected_versions(provenance)
     ]

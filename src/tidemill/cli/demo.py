@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.formatting import count
-from tidemill.cli.lazy_imports import demonstrate
+from tidemill.cli.formatting import format_count
+from tidemill.cli.lazy_imports import run_demo
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, table, tell, write
+from tidemill.cli.output import build_table, print_message, show_answer, write_output
 from tidemill.errors import ConfigError
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(demo)
 
 
@@ -30,28 +30,28 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Play the news de-duplication: articles arrive, flows run, and the result is proved."""
-    with _stage(directory) as stage:
-        tell("Articles arrive in batches, and each story shall appear once. Starting Spark …")
-        report = asdict(demonstrate(stage, batches=batches, size=articles, tell=tell))
+    with _prepare_directory(directory) as stage:
+        print_message("Articles arrive in batches, and each story shall appear once. Starting Spark …")
+        report = asdict(run_demo(stage, batches=batches, size=articles, tell=print_message))
     if as_json:
-        write(json.dumps(report) + "\n")
+        write_output(json.dumps(report) + "\n")
     else:
         verdict = "equal to recomputation" if report["equal_to_recompute"] else "DIFFERENT from recomputation"
         took = [(what, f"{seconds:.1f} s") for what, seconds in report["seconds"].items()]
-        show(
+        show_answer(
             False,
             report,
-            table("", ("step", ">time"), took),
-            f"{count(report['articles'])} articles in {batches} batches, {report['runs']} runs, "
+            build_table("", ("step", ">time"), took),
+            f"{format_count(report['articles'])} articles in {batches} batches, {report['runs']} runs, "
             f"{report['template_versions']} versions of the templates used: "
-            f"{count(report['unique'])} unique articles, {verdict}",
+            f"{format_count(report['unique'])} unique articles, {verdict}",
         )
     if not report["equal_to_recompute"]:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _stage(directory: Path | None) -> Iterator[Path]:
+def _prepare_directory(directory: Path | None) -> Iterator[Path]:
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as made:
             yield Path(made)

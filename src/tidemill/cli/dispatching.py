@@ -9,12 +9,12 @@ import typer
 
 from tidemill.cli import tables
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import fields, show
-from tidemill.runtime.inspect.statistics import statistics as found_of
-from tidemill.runtime.inspect.status import status
+from tidemill.cli.output import build_fields, show_answer
+from tidemill.runtime.inspect.statistics import compute_statistics as found_of
+from tidemill.runtime.inspect.status import read_status
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(dispatching)
     app.command()(statistics)
 
@@ -45,16 +45,18 @@ def dispatching(
     }
     with opened(ctx) as mill:
         wanted = {name: value for name, value in given.items() if value is not None}
-        wished = {} if reset else {**mill.way.concerned(mill.catalog.wished()), **wanted}
-        way = mill.way.wishing(wished)
+        wished = {} if reset else {**mill.way.select_overrides(mill.catalog.read_setting_overrides()), **wanted}
+        way = mill.way.apply_overrides(wished)
         if reset or wanted:
-            mill.catalog.wish(dict.fromkeys(given) | wished)
+            mill.catalog.override_settings(dict.fromkeys(given) | wished)
     document = asdict(way) | {"wished": wished}
-    show(as_json, document, fields([(name.replace("_", " "), str(value)) for name, value in asdict(way).items()]))
+    show_answer(
+        as_json, document, build_fields([(name.replace("_", " "), str(value)) for name, value in asdict(way).items()])
+    )
 
 
 def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show for each task what a run costs, how much it makes of what it reads, its rates, and what waits for it."""
     with opened(ctx) as mill:
-        found = found_of(mill.catalog, status(mill.catalog))
-    show(as_json, {"tasks": [asdict(s) for s in found]}, tables.statistics(found))
+        found = found_of(mill.catalog, read_status(mill.catalog))
+    show_answer(as_json, {"tasks": [asdict(s) for s in found]}, tables.render_statistics(found))

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tidemill.cli.doctor_checks import Finding, findings
-from tidemill.cli.formatting import size
-from tidemill.cli.lazy_imports import make_archive
+from tidemill.cli.doctor_checks import CheckResult, run_checks
+from tidemill.cli.formatting import format_size
+from tidemill.cli.lazy_imports import build_class_archive
 from tidemill.cli.options import AsJson, start_of
-from tidemill.cli.output import show, table, tell
+from tidemill.cli.output import build_table, print_message, show_answer
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(doctor)
     app.command()(prepare)
 
@@ -26,10 +26,12 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check that everything is there that Tidemill needs, and say what to do where it is not."""
-    found = list(findings(start_of(ctx), spark=not no_spark))
+    found = list(run_checks(start_of(ctx), spark=not no_spark))
     healthy = all(f.ok for f in found)
-    rows = ([_verdict(f), f.check, f.detail] for f in found)
-    show(as_json, {"ok": healthy, "checks": [asdict(f) for f in found]}, table("", ("", "check", "found"), rows))
+    rows = ([_format_verdict(f), f.check, f.detail] for f in found)
+    show_answer(
+        as_json, {"ok": healthy, "checks": [asdict(f) for f in found]}, build_table("", ("", "check", "found"), rows)
+    )
     if not healthy:
         raise typer.Exit(1)
 
@@ -39,11 +41,11 @@ def prepare(as_json: AsJson = False) -> None:
 
     Worth doing after each installation, and again when Java or Spark was replaced; nothing goes wrong without it.
     """
-    tell("starting Spark once, to keep what Java makes of its classes")
-    made = make_archive()
+    print_message("starting Spark once, to keep what Java makes of its classes")
+    made = build_class_archive()
     taken = made.stat().st_size
-    show(as_json, {"file": str(made), "bytes": taken}, f"kept in {made}, {size(taken)}")
+    show_answer(as_json, {"file": str(made), "bytes": taken}, f"kept in {made}, {format_size(taken)}")
 
 
-def _verdict(finding: Finding) -> Text:
+def _format_verdict(finding: CheckResult) -> Text:
     return Text("ok", style="green") if finding.ok else Text("problem", style="red")

@@ -10,13 +10,13 @@ import typer
 from rich.console import RenderableType
 
 from tidemill.app import serialization
-from tidemill.cli.formatting import NONE, count, lasted
+from tidemill.cli.formatting import NONE, format_count, format_duration
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import fields, show, table
-from tidemill.planner.explanation import Explanation, Plan, Weighed, Written
+from tidemill.cli.output import build_fields, build_table, show_answer
+from tidemill.planner.explanation import PlanExplanation, TableExplanation, VariantExplanation, WriterExplanation
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(explain)
 
 
@@ -34,44 +34,44 @@ def explain(
     """
     with opened(ctx) as mill:
         if submission is not None:
-            action = mill.workshop.action(submission, name)
-            show(as_json, serialization.submitted_action(action), action.why)
+            action = mill.workshop.find_action(submission, name)
+            show_answer(as_json, serialization.serialize_submitted_action(action), action.why)
             return
         found = mill.explain(name)
-    show(as_json, asdict(found), *_parts(found))
+    show_answer(as_json, asdict(found), *_render_explanation(found))
 
 
-def _parts(found: Explanation) -> Iterator[RenderableType]:
+def _render_explanation(found: TableExplanation) -> Iterator[RenderableType]:
     if found.plan is not None:
-        yield from _plan(found.plan)
+        yield from _render_plan(found.plan)
     for writer in found.writers:
-        yield _head(found, writer)
+        yield _render_head(found, writer)
         if writer.widgets:
             yield "\n".join(("widgets", *(f"  {line}" for line in writer.widgets)))
-            yield _states(writer)
-        yield _variants(writer)
+            yield _render_states(writer)
+        yield _render_variants(writer)
         if writer.program:
-            yield _program(writer)
+            yield _render_program(writer)
 
 
-def _plan(plan: Plan) -> Iterator[RenderableType]:
-    title = "plan, now" if plan.now else f"plan, to reflect everything ({_due(plan)})"
+def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:
+    title = "plan, now" if plan.now else f"plan, to reflect everything ({_format_due(plan)})"
     rows = ([s.task, s.variant, s.reads, f"{s.seconds:.2f}"] for s in plan.steps)
     none = "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would keep every promise"
-    yield table(title, ("task", "variant", "takes in", ">seconds"), rows, empty=none)
+    yield build_table(title, ("task", "variant", "takes in", ">seconds"), rows, empty=none)
     if plan.refused:
         refused = (
             [r.task, r.variant, NONE if r.seconds is None else f"{r.seconds:.2f}", r.reason] for r in plan.refused
         )
-        yield table("not chosen", ("task", "variant", ">seconds", "because"), refused)
+        yield build_table("not chosen", ("task", "variant", ">seconds", "because"), refused)
 
 
-def _due(plan: Plan) -> str:
-    return "nothing is due" if plan.due is None else f"a promise is due in {lasted(0.0, plan.due)}"
+def _format_due(plan: PlanExplanation) -> str:
+    return "nothing is due" if plan.due is None else f"a promise is due in {format_duration(0.0, plan.due)}"
 
 
-def _head(found: Explanation, writer: Written) -> RenderableType:
-    return fields(
+def _render_head(found: TableExplanation, writer: WriterExplanation) -> RenderableType:
+    return build_fields(
         [
             ("table", found.table),
             ("written by", f"task {writer.task} of flow {writer.flow}"),
@@ -84,28 +84,28 @@ def _head(found: Explanation, writer: Written) -> RenderableType:
     )
 
 
-def _states(writer: Written) -> RenderableType:
-    rows = ([s.channel, _merged(s.updates, s.key), s.columns, s.widget] for s in writer.states)
-    return table("state channels", ("channel", "updates", "keeps", "of"), rows)
+def _render_states(writer: WriterExplanation) -> RenderableType:
+    rows = ([s.channel, _format_updates(s.updates, s.key), s.columns, s.widget] for s in writer.states)
+    return build_table("state channels", ("channel", "updates", "keeps", "of"), rows)
 
 
-def _merged(updates: str, key: tuple[str, ...]) -> str:
+def _format_updates(updates: str, key: tuple[str, ...]) -> str:
     return f"{updates} ({', '.join(key)})" if key else updates
 
 
-def _variants(writer: Written) -> RenderableType:
+def _render_variants(writer: WriterExplanation) -> RenderableType:
     headings = ("variant", "reads", "writes", ">rows", ">seconds", "now")
-    return table("variants", headings, (_variant(v, writer) for v in writer.variants))
+    return build_table("variants", headings, (_build_variant_row(v, writer) for v in writer.variants))
 
 
-def _variant(value: Weighed, writer: Written) -> list[object]:
+def _build_variant_row(value: VariantExplanation, writer: WriterExplanation) -> list[object]:
     reads = [f"{channel} ({', '.join(modes)})" for channel, modes in value.reads]
     writes = [f"{channel} ({', '.join(filter(None, (kind, updates)))})" for channel, kind, updates in value.writes]
     seconds = NONE if value.seconds is None else f"{value.seconds:.1f}"
-    return [value.name, reads, writes, count(value.rows), seconds, _verdict(value, writer)]
+    return [value.name, reads, writes, format_count(value.rows), seconds, _format_verdict(value, writer)]
 
 
-def _verdict(value: Weighed, writer: Written) -> str:
+def _format_verdict(value: VariantExplanation, writer: WriterExplanation) -> str:
     if value.obstacle:
         return f"impossible: {value.obstacle}"
     if value.name == writer.way:
@@ -115,6 +115,6 @@ def _verdict(value: Weighed, writer: Written) -> str:
     return f"possible, with run {writer.flow} --variant {value.name}"
 
 
-def _program(writer: Written) -> RenderableType:
+def _render_program(writer: WriterExplanation) -> RenderableType:
     rows = ([line.name, line.looks_at, line.operators[0]] for line in writer.program)
-    return table("incremental program", ("step", "looks at", "and computes"), rows)
+    return build_table("incremental program", ("step", "looks at", "and computes"), rows)

@@ -8,43 +8,43 @@ from dataclasses import dataclass
 
 import typer
 
-from tidemill.cli.output import tell, tell_json
+from tidemill.cli.output import print_json_message, print_message
 from tidemill.errors import TidemillError
 
 INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class FailureReporter:
     """Turns whatever a command raises into a message and an exit code."""
 
     as_json: bool
     debug: bool
 
-    def guard(self, command: Callable[[], object]) -> int:
+    def run_command(self, command: Callable[[], object]) -> int:
         """Run the command; returns its exit code."""
         try:
             code = command()
         except TidemillError as error:
-            return self._report(error, str(error), error.exit_code)
+            return self._report_error(error, str(error), error.exit_code)
         except typer.TyperException as error:
             error.add_note("add --help to see what can be said")
-            return self._report(error, error.format_message(), error.exit_code)
+            return self._report_error(error, error.format_message(), error.exit_code)
         except typer.Abort as error:
-            return self._report(error, "stopped; nothing was changed", 1)
+            return self._report_error(error, "stopped; nothing was changed", 1)
         except Exception as error:
             said = f"{type(error).__name__}: {error}; this is a fault in Tidemill, and --debug shows where"
-            return self._report(error, said, 1)
+            return self._report_error(error, said, 1)
         if code == INTERRUPTED:
-            return self._report(KeyboardInterrupt(), "interrupted; nothing of it is visible", INTERRUPTED)
+            return self._report_error(KeyboardInterrupt(), "interrupted; nothing of it is visible", INTERRUPTED)
         return code if isinstance(code, int) else 0
 
-    def _report(self, error: BaseException, message: str, code: int) -> int:
+    def _report_error(self, error: BaseException, message: str, code: int) -> int:
         if self.debug:
-            tell("".join(traceback.format_exception(error)).rstrip())
+            print_message("".join(traceback.format_exception(error)).rstrip())
         notes: list[str] = getattr(error, "__notes__", [])
         if self.as_json:
-            tell_json({"error": {"kind": type(error).__name__, "message": message, "notes": notes}})
+            print_json_message({"error": {"kind": type(error).__name__, "message": message, "notes": notes}})
         else:
-            tell("\n".join([f"error: {message}", *notes]))
+            print_message("\n".join([f"error: {message}", *notes]))
         return code

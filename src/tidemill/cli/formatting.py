@@ -11,10 +11,10 @@ NONE = "-"
 _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (60 * 86400.0, 86400.0, "days"))
 
 
-def ago(moment: float | None, now: float) -> str:
+def format_age(moment: float | None, now: float) -> str:
     """How long ago something was; a date, if that says more.
 
-    >>> ago(0, 0.5), ago(0, 200), ago(100, 40), ago(0, 90 * 86400)
+    >>> format_age(0, 0.5), format_age(0, 200), format_age(100, 40), format_age(0, 90 * 86400)
     ('just now', '3 min ago', 'in 1 min', '1970-01-01')
     """
     if moment is None:
@@ -29,9 +29,9 @@ def ago(moment: float | None, now: float) -> str:
     return f"{dt.datetime.fromtimestamp(moment, dt.UTC):%Y-%m-%d}"
 
 
-def lasted(started: float | None, finished: float | None) -> str:
+def format_duration(started: float | None, finished: float | None) -> str:
     """
-    >>> lasted(10.0, 12.345), lasted(0, 3700), lasted(10.0, None)
+    >>> format_duration(10.0, 12.345), format_duration(0, 3700), format_duration(10.0, None)
     ('2.3 s', '1 h 1 min', '-')
     """
     if started is None or finished is None:
@@ -43,34 +43,34 @@ def lasted(started: float | None, finished: float | None) -> str:
     return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(number: int | None) -> str:
+def format_count(number: int | None) -> str:
     """
-    >>> count(1234567)
+    >>> format_count(1234567)
     '1,234,567'
     """
     return NONE if number is None else f"{number:,}"
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """
-    >>> size(34_000)
+    >>> format_size(34_000)
     '34.0 kB'
     """
     return decimal(number)
 
 
-def plural(number: int, noun: str) -> str:
+def format_plural(number: int, noun: str) -> str:
     """
-    >>> plural(1, "row"), plural(2000, "row")
+    >>> format_plural(1, "row"), format_plural(2000, "row")
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def visible(text: object) -> str:
+def escape_controls(text: object) -> str:
     """A value on one line, its control characters spelled out: data shall not steer the terminal.
 
-    >>> visible("a\\tb")
+    >>> escape_controls("a\\tb")
     'a\\\\tb'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))

@@ -11,7 +11,7 @@ import typer
 
 from tidemill.app.settings import FILE
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show
+from tidemill.cli.output import show_answer
 from tidemill.errors import ConfigError
 
 # By the name that a file gets, that under which this package keeps it: git would obey a .gitignore here.
@@ -25,7 +25,7 @@ STARTER: Mapping[str, str] = {
 NEXT = ("tidemill apply", "tidemill insert orders orders.csv", "tidemill run report")
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(init)
 
 
@@ -34,14 +34,14 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Make a project with a small workflow that runs as it is."""
-    _check_free(directory)
-    made = [_write(directory / name, kept) for name, kept in STARTER.items()]
+    _check_files_absent(directory)
+    made = [_write_file(directory / name, kept) for name, kept in STARTER.items()]
     commands = NEXT if directory.resolve() == Path.cwd() else (f"cd {directory}", *NEXT)
     document = {"created": [str(p) for p in made], "next": list(commands)}
-    show(as_json, document, *(f"made {path}" for path in made), "", "Next:", *(f"  {c}" for c in commands))
+    show_answer(as_json, document, *(f"made {path}" for path in made), "", "Next:", *(f"  {c}" for c in commands))
 
 
-def _check_free(directory: Path) -> None:
+def _check_files_absent(directory: Path) -> None:
     """All files or none: a project half made is worse than none."""
     there = [name for name in STARTER if (directory / name).exists()]
     if there:
@@ -49,7 +49,7 @@ def _check_free(directory: Path) -> None:
         raise ConfigError(f"{where} already has {', '.join(there)}; nothing was written. Choose another directory")
 
 
-def _write(path: Path, kept: str) -> Path:
+def _write_file(path: Path, kept: str) -> Path:
     text = files("tidemill.cli").joinpath("starter", kept).read_text(encoding="utf-8")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,45 +14,45 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
     from tidemill.catalog import SqlCatalog
-    from tidemill.catalog.access import Accounts
-    from tidemill.demo.story import Report, Tell
-    from tidemill.server.http_server import Listener
+    from tidemill.catalog.access import AccountCatalog
+    from tidemill.demo.story import DemoReport, Tell
+    from tidemill.server.http_server import HttpListener
 
 
-def tidemill_class() -> type[Tidemill]:
+def load_tidemill_class() -> type[Tidemill]:
     from tidemill.app.wiring import Tidemill  # noqa: PLC0415
 
     return Tidemill
 
 
-def make_archive() -> Path:
-    from tidemill.spark.class_archive import make  # noqa: PLC0415
+def build_class_archive() -> Path:
+    from tidemill.spark.class_archive import build_archive  # noqa: PLC0415
 
-    return make()
-
-
-def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
-    from tidemill.cli.web import listener  # noqa: PLC0415
-
-    return listener(mill, wake)
+    return build_archive()
 
 
-def accounts_class() -> type[Accounts]:
-    from tidemill.catalog.access import Accounts  # noqa: PLC0415
+def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
+    from tidemill.cli.web import build_listener  # noqa: PLC0415
 
-    return Accounts
-
-
-def java_problem() -> str | None:
-    from tidemill.spark.session import java_problem  # noqa: PLC0415
-
-    return java_problem()
+    return build_listener(mill, wake)
 
 
-def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:
-    from tidemill.demo.story import demonstrate  # noqa: PLC0415
+def load_accounts_class() -> type[AccountCatalog]:
+    from tidemill.catalog.access import AccountCatalog  # noqa: PLC0415
 
-    return demonstrate(directory, batches=batches, size=size, tell=tell)
+    return AccountCatalog
+
+
+def find_java_problem() -> str | None:
+    from tidemill.spark.session import find_java_problem  # noqa: PLC0415
+
+    return find_java_problem()
+
+
+def run_demo(directory: Path, *, batches: int, size: int, tell: Tell) -> DemoReport:
+    from tidemill.demo.story import run_demo  # noqa: PLC0415
+
+    return run_demo(directory, batches=batches, size=size, tell=tell)
 
 
 @contextmanager

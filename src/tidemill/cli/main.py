@@ -36,38 +36,38 @@ from tidemill.cli import (
     status,
     submit,
 )
-from tidemill.cli.failures import Failures
-from tidemill.cli.options import Globals
-from tidemill.cli.output import write
+from tidemill.cli.failures import FailureReporter
+from tidemill.cli.options import GlobalOptions
+from tidemill.cli.output import write_output
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
-    demo.register,
-    init.register,
-    doctor.register,
-    apply.register,
-    insert.register,
-    push.register,
-    run.register,
-    submit.register,
-    history.register,
-    explain.register,
-    status.register,
-    channels.register,
-    runs.register,
-    read.register,
-    serve.register,
-    dispatching.register,
-    access.register,
-    maintenance.register,
-    datasets.register,
-    sim.register,
-    moved.register,
+    demo.register_commands,
+    init.register_commands,
+    doctor.register_commands,
+    apply.register_commands,
+    insert.register_commands,
+    push.register_commands,
+    run.register_commands,
+    submit.register_commands,
+    history.register_commands,
+    explain.register_commands,
+    status.register_commands,
+    channels.register_commands,
+    runs.register_commands,
+    read.register_commands,
+    serve.register_commands,
+    dispatching.register_commands,
+    access.register_commands,
+    maintenance.register_commands,
+    datasets.register_commands,
+    sim.register_commands,
+    moved.register_commands,
 )
 
 
-def program() -> typer.Typer:
+def build_program() -> typer.Typer:
     app = typer.Typer(name="tidemill", pretty_exceptions_enable=False)
-    app.callback(invoke_without_command=True)(_globals)
+    app.callback(invoke_without_command=True)(_set_globals)
     for register in COMMANDS:
         register(app)
     return app
@@ -77,22 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; ends the process with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in given or os.environ.get("TIDEMILL_DEBUG") == "1"
-    failures = Failures(as_json="--json" in given, debug=debug)
-    sys.exit(failures.guard(lambda: _command()(given, prog_name="tidemill", standalone_mode=False)))
+    failures = FailureReporter(as_json="--json" in given, debug=debug)
+    sys.exit(failures.run_command(lambda: _build_command()(given, prog_name="tidemill", standalone_mode=False)))
 
 
 @cache
-def _command() -> Callable[..., object]:
-    return get_command(program())
+def _build_command() -> Callable[..., object]:
+    return get_command(build_program())
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        write(f"tidemill {__version__}\n")
+        write_output(f"tidemill {__version__}\n")
         raise typer.Exit
 
 
-def _globals(
+def _set_globals(
     ctx: typer.Context,
     project: Annotated[
         Path, typer.Option("--project", help="A directory of the project; its root is searched upwards from there.")
@@ -103,6 +103,6 @@ def _globals(
     ] = False,
 ) -> None:
     """Keep derived tables fresh on Spark."""
-    ctx.obj = Globals(project)
+    ctx.obj = GlobalOptions(project)
     if ctx.invoked_subcommand is None:
-        write(f"{ctx.get_help()}\n")
+        write_output(f"{ctx.get_help()}\n")

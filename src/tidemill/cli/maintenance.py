@@ -10,20 +10,20 @@ import typer
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import plural
-from tidemill.cli.lazy_imports import tidemill_class
+from tidemill.cli.formatting import format_plural
+from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.options import AsJson, opened, start_of
-from tidemill.cli.output import show, table
+from tidemill.cli.output import build_table, show_answer
 from tidemill.model.block import Block
 from tidemill.model.run import UNDER_WAY, RunKind
 from tidemill.runtime.maintenance.service import PAUSED, WISH, is_paused
-from tidemill.runtime.maintenance.vacuum import Scanned
+from tidemill.runtime.maintenance.vacuum import ScanResult
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(compact)
     app.command()(gc)
     app.command()(upkeep)
@@ -40,18 +40,22 @@ def compact(
     if bool(channels) == everything:
         raise typer.BadParameter("name the channels to compact, or say --all")
     with opened(ctx) as mill:
-        made = {name: mill.compact(name) for name in channels or _all(mill)}
-    document = {"compacted": [{"channel": n, "block": b and serialization.block(b)} for n, b in made.items()]}
-    show(as_json, document, *(f"{name}: {_compacted(block)}" for name, block in made.items()))
+        made = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
+    document = {"compacted": [{"channel": n, "block": b and serialization.serialize_block(b)} for n, b in made.items()]}
+    show_answer(as_json, document, *(f"{name}: {_format_compaction(block)}" for name, block in made.items()))
 
 
-def _all(mill: Tidemill) -> list[str]:
+def _list_written_channels(mill: Tidemill) -> list[str]:
     """Every channel that has a schema: nothing was written yet to one without."""
-    return [c.channel.name for c in mill.catalog.channels() if c.channel.schema is not None]
+    return [c.channel.name for c in mill.catalog.list_channels() if c.channel.schema is not None]
 
 
-def _compacted(block: Block | None) -> str:
-    return "nothing to merge" if block is None else f"{plural(block.rows, 'row')} in block {block.id} at {block.seq}"
+def _format_compaction(block: Block | None) -> str:
+    return (
+        "nothing to merge"
+        if block is None
+        else f"{format_plural(block.rows, 'row')} in block {block.id} at {block.seq}"
+    )
 
 
 def gc(
@@ -72,17 +76,19 @@ def gc(
     with opened(ctx) as mill:
         found = mill.scan() if scan else None
         gone = mill.collect(keep, grace)
-    lines = [f"collected {plural(gone.blocks, 'block')}, marked {plural(gone.marked, 'file')}, removed {gone.files}"]
+    lines = [
+        f"collected {format_plural(gone.blocks, 'block')}, marked {format_plural(gone.marked, 'file')}, removed {gone.files}"
+    ]
     if gone.reclaimed:
-        lines.append(f"gave up {plural(gone.reclaimed, 'run')} whose process had died")
+        lines.append(f"gave up {format_plural(gone.reclaimed, 'run')} whose process had died")
     if found is not None:
-        lines.append(_scanned(found))
-    show(as_json, asdict(gone) | {"scan": found and asdict(found)}, *lines)
+        lines.append(_format_scan(found))
+    show_answer(as_json, asdict(gone) | {"scan": found and asdict(found)}, *lines)
 
 
-def _scanned(found: Scanned) -> str:
-    looked = f"scanned {plural(found.attempts, 'attempt')}, marked {plural(found.marked, 'file')} that nothing names"
-    return looked + (f"; left {plural(found.unknown, 'unknown attempt')} alone" if found.unknown else "")
+def _format_scan(found: ScanResult) -> str:
+    looked = f"scanned {format_plural(found.attempts, 'attempt')}, marked {format_plural(found.marked, 'file')} that nothing names"
+    return looked + (f"; left {format_plural(found.unknown, 'unknown attempt')} alone" if found.unknown else "")
 
 
 def adopt_store(
@@ -97,9 +103,9 @@ def adopt_store(
     """
     if not (yes or as_json) and sys.stdin.isatty():
         typer.confirm("Blocks that this project's catalog does not name can no longer be read. Adopt?", abort=True)
-    before = tidemill_class().adopt_store(start_of(ctx))
+    before = load_tidemill_class().adopt_store(start_of(ctx))
     belonged = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
-    show(as_json, {"before": before and before.catalog}, f"the block store {belonged}; it is this catalog's now")
+    show_answer(as_json, {"before": before and before.catalog}, f"the block store {belonged}; it is this catalog's now")
 
 
 def upkeep(
@@ -116,22 +122,30 @@ def upkeep(
         raise typer.BadParameter("say --pause or --resume, not both")
     with opened(ctx) as mill:
         if pause or resume:
-            mill.catalog.wish({WISH: PAUSED if pause else None})
+            mill.catalog.override_settings({WISH: PAUSED if pause else None})
         paused, automatic = is_paused(mill.catalog), mill.settings.upkeep.automatic
-        running = [r for state in UNDER_WAY for r in mill.catalog.runs(state=state) if r.kind is RunKind.COMPACTION]
-        found = {name: mill.compaction(name) for name in _all(mill)}
-        now = mill.catalog.now()
+        running = [
+            r for state in UNDER_WAY for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
+        ]
+        found = {name: mill.compaction(name) for name in _list_written_channels(mill)}
+        now = mill.catalog.read_time()
     document = {
         "automatic": automatic,
         "paused": paused,
-        "under_way": [serialization.run(r) for r in running],
+        "under_way": [serialization.serialize_run(r) for r in running],
         "channels": [{"channel": name, "compaction": said} for name, said in found.items()],
     }
-    due = table("channels", ("channel", "compaction"), found.items(), empty="nothing was written yet")
-    show(as_json, document, _upkeep(automatic, paused), tables.runs("under way", running, now), due)
+    due = build_table("channels", ("channel", "compaction"), found.items(), empty="nothing was written yet")
+    show_answer(
+        as_json,
+        document,
+        _format_maintenance_state(automatic, paused),
+        tables.render_runs("under way", running, now),
+        due,
+    )
 
 
-def _upkeep(automatic: bool, paused: bool) -> str:
+def _format_maintenance_state(automatic: bool, paused: bool) -> str:
     if not automatic:
         return "upkeep is not automatic: the settings say so ([upkeep] automatic = false)"
     return "upkeep is paused; go on with: tidemill upkeep --resume" if paused else "upkeep is automatic"

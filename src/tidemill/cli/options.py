@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.lazy_imports import tidemill_class
+from tidemill.cli.lazy_imports import load_tidemill_class
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
@@ -19,7 +19,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="How many to show at 
 
 
 @dataclass(frozen=True, slots=True)
-class Globals:
+class GlobalOptions:
     """What was said before the command."""
 
     project: Path
@@ -27,10 +27,10 @@ class Globals:
 
 def start_of(ctx: typer.Context) -> Path:
     """Where the search for the project begins, upwards."""
-    said = ctx.find_object(Globals)
+    said = ctx.find_object(GlobalOptions)
     return said.project if said else Path()
 
 
 def opened(ctx: typer.Context) -> Tidemill:
     """The project that the command is about."""
-    return tidemill_class().open(start_of(ctx))
+    return load_tidemill_class().open(start_of(ctx))

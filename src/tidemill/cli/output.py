@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tidemill.cli.formatting import NONE, visible
+from tidemill.cli.formatting import NONE, escape_controls
 from tidemill.model.codec import Json
 
 _ENDLESS = 100_000
@@ -23,38 +23,40 @@ Columns = Sequence[str]
 """Headings of a table; a heading that starts with '>' is that of a column of numbers, aligned to the right."""
 
 
-def console(stream: IO[str]) -> Console:
+def build_console(stream: IO[str]) -> Console:
     """Texts are printed as they are: what users name and store is neither markup nor an emoji."""
     width = None if stream.isatty() or "COLUMNS" in os.environ else _ENDLESS
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def show(as_json: bool, document: Json, *parts: RenderableType) -> None:
+def show_answer(as_json: bool, document: Json, *parts: RenderableType) -> None:
     """The answer of a command: the document, or what people read instead of it."""
     if as_json:
         print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
         return
-    out = console(sys.stdout)
+    out = build_console(sys.stdout)
     for before, part in zip([None, *parts], parts, strict=False):
         if before is not None and (isinstance(before, Table) or isinstance(part, Table)):
             out.print()
         out.print(part, soft_wrap=isinstance(part, str | Text))
 
 
-def write(text: str) -> None:
+def write_output(text: str) -> None:
     sys.stdout.write(text)
 
 
-def tell(text: str, *, style: str = "") -> None:
+def print_message(text: str, *, style: str = "") -> None:
     """A message on standard error."""
-    console(sys.stderr).print(Text(text, style=style), soft_wrap=True)
+    build_console(sys.stderr).print(Text(text, style=style), soft_wrap=True)
 
 
-def tell_json(document: Json) -> None:
+def print_json_message(document: Json) -> None:
     print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
 
 
-def table(title: str, columns: Columns, rows: Iterable[Sequence[object]], *, empty: str = "none") -> RenderableType:
+def build_table(
+    title: str, columns: Columns, rows: Iterable[Sequence[object]], *, empty: str = "none"
+) -> RenderableType:
     """Rows under headings; `empty` if there are none."""
     filled = list(rows)
     if not filled:
@@ -67,21 +69,21 @@ def table(title: str, columns: Columns, rows: Iterable[Sequence[object]], *, emp
             heading.removeprefix(">"), justify="right" if number else "left", no_wrap=number, overflow="fold"
         )
     for row in filled:
-        made.add_row(*map(_cell, row))
+        made.add_row(*map(_format_cell, row))
     return made
 
 
-def fields(pairs: Iterable[tuple[str, object]]) -> RenderableType:
+def build_fields(pairs: Iterable[tuple[str, object]]) -> RenderableType:
     """Names and values below each other."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column()
     for name, value in pairs:
-        made.add_row(name, _cell(value))
+        made.add_row(name, _format_cell(value))
     return made
 
 
-def _cell(value: object) -> RenderableType:
+def _format_cell(value: object) -> RenderableType:
     """Text stays as it was styled; several lines are kept as lines, in a list."""
     match value:
         case Text():
@@ -89,6 +91,6 @@ def _cell(value: object) -> RenderableType:
         case None:
             return NONE
         case list() | tuple():
-            return "\n".join(map(visible, value)) or NONE
+            return "\n".join(map(escape_controls, value)) or NONE
         case _:
-            return visible(value)
+            return escape_controls(value)

@@ -12,7 +12,7 @@ PATIENCE = 1.0
 """Seconds that work may take before it is worth a bar."""
 
 
-class Bar:
+class ProgressBar:
     """Called with what is being done and the fraction done; shows itself once the work has taken a while.
 
     A timer shows it, and not the next call: a task that takes an hour reports only its beginning.
@@ -31,12 +31,12 @@ class Bar:
             redirect_stderr=False,
         )
         self._task = self._progress.add_task("", total=1.0)
-        self._timer = threading.Timer(patience, self._show) if console.is_terminal else None
+        self._timer = threading.Timer(patience, self._show_bar) if console.is_terminal else None
 
     def __call__(self, what: str, fraction: float) -> None:
         self._progress.update(self._task, description=what, completed=fraction)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if self._timer is not None:
             self._timer.daemon = True
             self._timer.start()
@@ -51,6 +51,6 @@ class Bar:
         if self.shown.is_set():
             self._progress.stop()
 
-    def _show(self) -> None:
+    def _show_bar(self) -> None:
         self._progress.start()
         self.shown.set()

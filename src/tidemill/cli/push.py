@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import show, write
+from tidemill.cli.output import show_answer, write_output
 from tidemill.client import Client
 from tidemill.errors import BadInput
 
@@ -22,7 +22,7 @@ Token = Annotated[
 _HERE = "http://127.0.0.1:8484"
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(push)
     app.command()(follow)
 
@@ -44,8 +44,8 @@ def push(
     if first is not None and producer is None:
         raise BadInput("--first numbers the lines of a producer; say which with --producer")
     with Client(url, token) as client:
-        last = client.push(channel, _lines(), producer=producer, first=first)
-    show(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
+        last = client.push(channel, _read_lines(), producer=producer, first=first)
+    show_answer(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
 
 
 def follow(
@@ -65,11 +65,11 @@ def follow(
     token: Token = None,
 ) -> None:
     """Print the rows of each new block of a channel, a JSON object a line, until it is ended."""
-    start = after if after is not None else _kept(position)
+    start = after if after is not None else _read_position(position)
     wanted = tuple(name for name in columns.split(",") if name)
     with Client(url, token) as client:
         for number, block in enumerate(client.follow(channel, after=start, columns=wanted, where=where or ()), start=1):
-            write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
+            write_output("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
             sys.stdout.flush()
             if position is not None:
                 position.write_text(f"{block.block}\n")
@@ -77,11 +77,11 @@ def follow(
                 return
 
 
-def _lines() -> Iterator[bytes]:
+def _read_lines() -> Iterator[bytes]:
     return (line for line in map(bytes.strip, sys.stdin.buffer) if line)
 
 
-def _kept(position: Path | None) -> int | None:
+def _read_position(position: Path | None) -> int | None:
     if position is None or not position.exists():
         return None
     text = position.read_text().strip()

@@ -11,10 +11,10 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from tidemill.cli.formatting import plural
+from tidemill.cli.formatting import format_plural
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import show, table, write
-from tidemill.encoding.values import csv_line, is_number, to_json, to_text
+from tidemill.cli.output import build_table, show_answer, write_output
+from tidemill.encoding.values import format_csv_line, is_number, to_json, to_text
 from tidemill.model.codec import Json
 from tidemill.model.schema import Field, Schema
 
@@ -22,14 +22,14 @@ SCREENFUL = 20
 """Rows that a table shows unless told otherwise."""
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ChannelContent:
     """Rows of a channel; `more` if there are others."""
 
     channel: str
@@ -38,7 +38,7 @@ class Content:
     more: bool
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(read)
 
 
@@ -52,51 +52,55 @@ def read(
         int | None,
         typer.Option("--limit", min=0, help=f"How many rows at most; else all, or {SCREENFUL} in a table."),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.TABLE,
+    format: Annotated[OutputFormat, typer.Option("--format", help="How to print the rows.")] = OutputFormat.TABLE,
     as_json: AsJson = False,
 ) -> None:
     """Print the content of a channel, now or as of a sequence number or a time. The rows are in no order."""
-    chosen = Format.JSON if as_json else format
-    shown = SCREENFUL if limit is None and chosen is Format.TABLE else limit
+    chosen = OutputFormat.JSON if as_json else format
+    shown = SCREENFUL if limit is None and chosen is OutputFormat.TABLE else limit
     with opened(ctx) as mill:
         # One row more than wanted tells whether there are others.
         rows = mill.rows(channel, as_of, None if shown is None else shown + 1)
-        schema = mill.catalog.channel(channel).channel.schema or Schema(())
-    _print(Content(channel, schema.fields, rows[:shown], shown is not None and len(rows) > shown), chosen)
+        schema = mill.catalog.read_channel(channel).channel.schema or Schema(())
+    _print_content(
+        ChannelContent(channel, schema.fields, rows[:shown], shown is not None and len(rows) > shown), chosen
+    )
 
 
-def _print(content: Content, format: Format) -> None:
-    if format is Format.CSV:
-        write(_csv(content))
+def _print_content(content: ChannelContent, format: OutputFormat) -> None:
+    if format is OutputFormat.CSV:
+        write_output(_render_csv(content))
     else:
-        show(format is Format.JSON, _document(content), _table(content), _count(content))
+        show_answer(
+            format is OutputFormat.JSON, _build_document(content), _render_table(content), _format_row_count(content)
+        )
 
 
-def _document(content: Content) -> Json:
-    rows = [{f.name: to_json(r[f.name], f.parsed) for f in content.columns} for r in content.rows]
+def _build_document(content: ChannelContent) -> Json:
+    rows = [{f.name: to_json(r[f.name], f.data_type) for f in content.columns} for r in content.rows]
     return {"channel": content.channel, "rows": rows, "more": content.more}
 
 
-def _csv(content: Content) -> str:
-    header = csv_line(f.name for f in content.columns)
-    rows = (csv_line(_text(r[f.name], f) for f in content.columns) for r in content.rows)
+def _render_csv(content: ChannelContent) -> str:
+    header = format_csv_line(f.name for f in content.columns)
+    rows = (format_csv_line(_format_value(r[f.name], f) for f in content.columns) for r in content.rows)
     return "".join(f"{line}\n" for line in (header, *rows))
 
 
-def _table(content: Content) -> RenderableType:
+def _render_table(content: ChannelContent) -> RenderableType:
     headings = [f">{f.name}" if is_number(f) else f.name for f in content.columns]
-    rows = ([_cell(_text(r[f.name], f)) for f in content.columns] for r in content.rows)
-    return table("", headings, rows, empty=", ".join(f.name for f in content.columns))
+    rows = ([_style_cell(_format_value(r[f.name], f)) for f in content.columns] for r in content.rows)
+    return build_table("", headings, rows, empty=", ".join(f.name for f in content.columns))
 
 
-def _text(value: Any, field: Field) -> str | None:
-    return None if value is None else to_text(value, field.parsed)
+def _format_value(value: Any, field: Field) -> str | None:
+    return None if value is None else to_text(value, field.data_type)
 
 
-def _cell(text: str | None) -> object:
+def _style_cell(text: str | None) -> object:
     return Text("NULL", style="dim") if text is None else text
 
 
-def _count(content: Content) -> str:
-    count = plural(len(content.rows), "row")
+def _format_row_count(content: ChannelContent) -> str:
+    count = format_plural(len(content.rows), "row")
     return f"{count}; there are more, see them with --limit" if content.more else count

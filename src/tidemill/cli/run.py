@@ -12,21 +12,21 @@ from rich.console import RenderableType
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import count
+from tidemill.cli.formatting import format_count
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import console, show, table
-from tidemill.cli.progress import Bar
+from tidemill.cli.output import build_console, build_table, show_answer
+from tidemill.cli.progress import ProgressBar
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind
-from tidemill.planner.refresh_mode import Choice
-from tidemill.runtime.runs.requests import ask
+from tidemill.planner.refresh_mode import RefreshChoice
+from tidemill.runtime.runs.requests import request_flow_run
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(run)
     app.command()(kill)
 
@@ -50,47 +50,47 @@ def run(
 ) -> None:
     """Run a bound flow once, to its end; its declared tables the cheapest way, unless --variant says which."""
     if backfill:
-        _ask_backfill(ctx, flow, variant, as_json)
+        _request_backfill(ctx, flow, variant, as_json)
         return
-    choices: dict[str, Choice] = {}
-    with opened(ctx) as mill, _log_named(mill, flow), Bar(console(sys.stderr)) as bar:
+    choices: dict[str, RefreshChoice] = {}
+    with opened(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
         done, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
     document = {
-        "run": serialization.run(done),
-        "blocks": [serialization.block(b) for b in blocks],
+        "run": serialization.serialize_run(done),
+        "blocks": [serialization.serialize_block(b) for b in blocks],
         "choices": {name: {"variant": c.way, "why": c.why} for name, c in choices.items()},
     }
-    ended = f"run {done.id} of {flow} {done.state} in {tables.took(done)}"
-    show(as_json, document, _outputs(blocks), *([_refreshes(choices)] if choices else []), ended)
+    ended = f"run {done.id} of {flow} {done.state} in {tables.format_run_duration(done)}"
+    show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), ended)
 
 
-def _ask_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
+def _request_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
     if variant is not None:
         raise ConfigError("a backfill computes declared tables anew; expected --backfill or --variant, found both")
     with opened(ctx) as mill:
-        asked = ask(mill.catalog, flow, backfill=True)
-        serving = any(s.state == "serving" for s in mill.catalog.servers())
+        asked = request_flow_run(mill.catalog, flow, backfill=True)
+        serving = any(s.state == "serving" for s in mill.catalog.list_servers())
     hint = "" if serving else "; no server runs: start one with tidemill up"
     said = f"run {asked.id} of {flow} is a backfill that waits for its track{hint}"
-    show(as_json, {"run": serialization.run(asked)}, said)
+    show_answer(as_json, {"run": serialization.serialize_run(asked)}, said)
 
 
-def _outputs(blocks: list[Block]) -> RenderableType:
-    rows = ([b.channel, b.kind, b.id, b.seq, count(b.rows)] for b in blocks)
-    return table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
+def _render_outputs(blocks: list[Block]) -> RenderableType:
+    rows = ([b.channel, b.kind, b.id, b.seq, format_count(b.rows)] for b in blocks)
+    return build_table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
 
 
-def _refreshes(choices: Mapping[str, Choice]) -> RenderableType:
-    return table("", ("table", "variant", "why"), ([name, c.way, c.why] for name, c in choices.items()))
+def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
+    return build_table("", ("table", "variant", "why"), ([name, c.way, c.why] for name, c in choices.items()))
 
 
 @contextmanager
-def _log_named(mill: Tidemill, flow: str) -> Iterator[None]:
+def _add_log_hint(mill: Tidemill, flow: str) -> Iterator[None]:
     """An error says where the log of the run that failed can be seen, if there was one."""
     try:
         yield
     except TidemillError as error:
-        newest = mill.catalog.runs(subject=flow, limit=10)
+        newest = mill.catalog.list_runs(subject=flow, limit=10)
         mine = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
         if mine:
             error.add_note(f"see its log with: tidemill runs {mine[0].id} --log")
@@ -105,4 +105,6 @@ def kill(
     """Stop a run. Nothing of it becomes visible."""
     with opened(ctx) as mill:
         killed = mill.kill(run)
-    show(as_json, {"run": serialization.run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}")
+    show_answer(
+        as_json, {"run": serialization.serialize_run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}"
+    )

@@ -10,13 +10,13 @@ from rich.console import RenderableType
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import ago, count
+from tidemill.cli.formatting import format_age, format_count
 from tidemill.cli.options import AsJson, Limit, opened
-from tidemill.cli.output import fields, show, table
+from tidemill.cli.output import build_fields, build_table, show_answer
 from tidemill.model.run import Run, RunState
-from tidemill.model.timestamps import iso
+from tidemill.model.timestamps import format_iso
 from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import Event, Reading
+from tidemill.ports.records import ChannelRead, Event
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     app.command()(runs)
     app.command()(events)
 
@@ -42,53 +42,69 @@ def runs(
         raise typer.BadParameter("--log needs the number of a run")
     with opened(ctx) as mill:
         if run is not None:
-            _one(mill, mill.catalog.run(run), only_log=log, as_json=as_json)
+            _show_run(mill, mill.catalog.read_run(run), only_log=log, as_json=as_json)
             return
-        found, now = mill.catalog.runs(state=state, limit=limit), mill.catalog.now()
-    show(as_json, {"runs": [serialization.run(r) for r in found]}, tables.runs("", found, now, empty="no runs"))
+        found, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
+    show_answer(
+        as_json,
+        {"runs": [serialization.serialize_run(r) for r in found]},
+        tables.render_runs("", found, now, empty="no runs"),
+    )
 
 
-def _one(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
-    text, readings, written = mill.catalog.log(run.id), mill.catalog.readings(run.id), mill.catalog.written(run.id)
+def _show_run(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
+    text, readings, written = (
+        mill.catalog.read_log(run.id),
+        mill.catalog.list_run_reads(run.id),
+        mill.catalog.list_written_blocks(run.id),
+    )
     document = {
-        "run": serialization.run(run),
-        "reads": [serialization.reading(r) for r in readings],
-        "blocks": [serialization.block(b) for b in written],
+        "run": serialization.serialize_run(run),
+        "reads": [serialization.serialize_reading(r) for r in readings],
+        "blocks": [serialization.serialize_block(b) for b in written],
         "log": text,
     }
     if only_log:
-        show(as_json, document, text.rstrip("\n"))
+        show_answer(as_json, document, text.rstrip("\n"))
         return
-    now = mill.catalog.now()
-    blocks = tables.blocks("blocks", written, now)
-    show(as_json, document, _details(run, now), _tasks(run), _reads(readings), blocks, f"log\n{text.rstrip()}")
+    now = mill.catalog.read_time()
+    blocks = tables.render_blocks("blocks", written, now)
+    show_answer(
+        as_json,
+        document,
+        _render_run(run, now),
+        _render_tasks(run),
+        _render_reads(readings),
+        blocks,
+        f"log\n{text.rstrip()}",
+    )
 
 
-def _details(run: Run, now: float) -> RenderableType:
-    return fields(
+def _render_run(run: Run, now: float) -> RenderableType:
+    return build_fields(
         [
             ("run", run.id),
             ("kind", run.kind),
             ("of", run.subject),
-            ("state", tables.state(run.state)),
+            ("state", tables.style_state(run.state)),
             ("attempt", run.attempt),
             ("owner", run.owner),
-            ("started", None if run.started is None else f"{iso(run.started)} ({ago(run.started, now)})"),
-            ("took", tables.took(run)),
+            ("started", None if run.started is None else f"{format_iso(run.started)} ({format_age(run.started, now)})"),
+            ("took", tables.format_run_duration(run)),
             ("error", (run.error or "").splitlines()),
         ]
     )
 
 
-def _tasks(run: Run) -> RenderableType:
+def _render_tasks(run: Run) -> RenderableType:
     stats = run.stats.get("tasks", {})
-    rows = ([name, s["seconds"], count(s["rows_in"]), count(s["rows_out"])] for name, s in stats.items())
-    return table("tasks", ("task", ">seconds", ">rows read", ">rows written"), rows)
+    rows = ([name, s["seconds"], format_count(s["rows_in"]), format_count(s["rows_out"])] for name, s in stats.items())
+    return build_table("tasks", ("task", ">seconds", ">rows read", ">rows written"), rows)
 
 
-def _reads(readings: list[Reading]) -> RenderableType:
+def _render_reads(readings: list[ChannelRead]) -> RenderableType:
     rows = ([r.task, r.channel, "all" if r.since is None else f"after {r.since}", r.upto] for r in readings)
-    return table("reads", ("task", "channel", "from", ">up to"), rows)
+    return build_table("reads", ("task", "channel", "from", ">up to"), rows)
 
 
 def events(
@@ -101,14 +117,20 @@ def events(
 ) -> None:
     """List what happened, in its order."""
     with opened(ctx) as mill:
-        found = _newest(mill.catalog, limit) if after is None else mill.catalog.events(after=after, limit=limit)
-        now = mill.catalog.now()
-    show(as_json, {"events": [serialization.event(e) for e in found]}, tables.events(found, now))
+        found = (
+            _read_newest_events(mill.catalog, limit)
+            if after is None
+            else mill.catalog.list_events(after=after, limit=limit)
+        )
+        now = mill.catalog.read_time()
+    show_answer(
+        as_json, {"events": [serialization.serialize_event(e) for e in found]}, tables.render_events(found, now)
+    )
 
 
-def _newest(catalog: CatalogReader, limit: int) -> list[Event]:
+def _read_newest_events(catalog: CatalogReader, limit: int) -> list[Event]:
     """The last events. The catalog gives them only from the front, so all are passed by."""
     kept: deque[Event] = deque(maxlen=limit)
-    while page := catalog.events(after=kept[-1].id if kept else 0, limit=_PAGE):
+    while page := catalog.list_events(after=kept[-1].id if kept else 0, limit=_PAGE):
         kept.extend(page)
     return list(kept)

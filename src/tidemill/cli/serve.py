@@ -15,73 +15,73 @@ import typer
 from rich.console import RenderableType
 
 from tidemill.app import serialization
-from tidemill.cli.formatting import ago, count
-from tidemill.cli.lazy_imports import listener
+from tidemill.cli.formatting import format_age, format_count
+from tidemill.cli.lazy_imports import build_listener
 from tidemill.cli.options import AsJson, Limit, opened
-from tidemill.cli.output import show, table
+from tidemill.cli.output import build_table, show_answer
 from tidemill.errors import BadInput
-from tidemill.model.timestamps import iso
-from tidemill.ports.records import Firing, RegisteredTrigger, RegisteredWorkflow
+from tidemill.model.timestamps import format_iso
+from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow, TriggerFiring
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
-    from tidemill.runtime.runs.server import Loop
+    from tidemill.runtime.runs.server import ServerLoop
 
 log = logging.getLogger("tidemill.server")
 
 Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Runs at the same time; else as the settings say.")]
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (up, work, servers, triggers, workflows, register_workflow, remove, pause, resume, prioritise):
         app.command(command.__name__.removesuffix("_workflow"))(command)
 
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, keep house. Ends on SIGTERM or Ctrl-C."""
-    _log()
+    _configure_logging()
     with opened(ctx) as mill:
         mill.apply()
         loop = mill.loop("up", tracks)
-        with _signals(mill, loop), listener(mill, loop.wake) as listening, mill.sources(loop.wake):
+        with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, mill.sources(loop.wake):
             log.info("API and page at %s", listening.url)
-            _serve(mill, loop)
+            _run_server(mill, loop)
 
 
 def work(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Serve as one more executor: no workflow is applied and nothing listens."""
-    _log()
+    _configure_logging()
     with opened(ctx) as mill:
         loop = mill.loop("work", tracks)
-        with _signals(mill, loop):
-            _serve(mill, loop)
+        with _handle_signals(mill, loop):
+            _run_server(mill, loop)
 
 
-def _serve(mill: Tidemill, loop: Loop) -> None:
+def _run_server(mill: Tidemill, loop: ServerLoop) -> None:
     mill.engine.start()
     log.info("%s serves %d tracks", loop.server.name, loop.server.tracks)
     loop.run()
 
 
-def _log() -> None:
+def _configure_logging() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for chatty in ("py4j", "uvicorn", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 @contextmanager
-def _signals(mill: Tidemill, loop: Loop) -> Iterator[None]:
+def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
     """The first signal drains; the second cancels what is under way, which goes back to be tried elsewhere."""
     asked = False
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            mill.executor.abandon()
+            mill.executor.abandon_runs()
         asked = True
         loop.drain()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -92,49 +92,51 @@ def _signals(mill: Tidemill, loop: Loop) -> Iterator[None]:
 def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the servers, and which of them leads."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.servers(), mill.catalog.now()
-    rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, ago(s.seen, now)] for s in found)
-    shown = table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
-    show(as_json, {"servers": [serialization.server(s) for s in found]}, shown)
+        found, now = mill.catalog.list_servers(), mill.catalog.read_time()
+    rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.seen, now)] for s in found)
+    shown = build_table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
+    show_answer(as_json, {"servers": [serialization.serialize_server(s) for s in found]}, shown)
 
 
 def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List what makes flows run: each condition, when it is due, what waits for it; and the last firings."""
     with opened(ctx) as mill:
-        found, fired = mill.catalog.triggers(), mill.catalog.firings(limit=limit)
-        now = mill.catalog.now()
+        found, fired = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
+        now = mill.catalog.read_time()
     document = {
-        "triggers": [serialization.trigger(t) for t in found],
-        "firings": [serialization.firing(f) for f in fired],
+        "triggers": [serialization.serialize_trigger(t) for t in found],
+        "firings": [serialization.serialize_firing(f) for f in fired],
     }
-    show(as_json, document, _conditions(found), _firings(fired, now))
+    show_answer(as_json, document, _render_triggers(found), _render_firings(fired, now))
 
 
-def _conditions(found: list[RegisteredTrigger]) -> RenderableType:
-    rows = ([t.flow, str(t.leaf), _due(t), count(t.rows) if t.since else "", t.missed or ""] for t in found)
-    return table("triggers", ("flow", "condition", "due", ">rows waiting", ">missed"), rows)
+def _render_triggers(found: list[RegisteredTrigger]) -> RenderableType:
+    rows = (
+        [t.flow, str(t.leaf), _format_due(t), format_count(t.rows) if t.since else "", t.missed or ""] for t in found
+    )
+    return build_table("triggers", ("flow", "condition", "due", ">rows waiting", ">missed"), rows)
 
 
-def _due(trigger: RegisteredTrigger) -> str:
+def _format_due(trigger: RegisteredTrigger) -> str:
     if trigger.paused:
         return "paused"
     if trigger.due is not None:
-        return iso(trigger.due) or ""
+        return format_iso(trigger.due) or ""
     return "fired, waits for other parts" if trigger.fired is not None else ""
 
 
-def _firings(fired: list[Firing], now: float) -> RenderableType:
-    rows = ([f.flow, str(f.trigger), ago(f.at, now), f.missed or "", f.run] for f in fired)
-    return table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
+def _render_firings(fired: list[TriggerFiring], now: float) -> RenderableType:
+    rows = ([f.flow, str(f.trigger), format_age(f.at, now), f.missed or "", f.run] for f in fired)
+    return build_table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
 
 
 def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the workflows that are registered."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.workflows(), mill.catalog.now()
-    rows = ([w.name, "paused" if w.paused else "", w.priority, ago(w.applied, now)] for w in found)
-    shown = table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
-    show(as_json, {"workflows": [serialization.workflow(w) for w in found]}, shown)
+        found, now = mill.catalog.list_workflows(), mill.catalog.read_time()
+    rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in found)
+    shown = build_table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
+    show_answer(as_json, {"workflows": [serialization.serialize_workflow(w) for w in found]}, shown)
 
 
 def register_workflow(
@@ -150,8 +152,8 @@ def register_workflow(
     with opened(ctx) as mill:
         steps = mill.register(data)
     rows = ([s.action, s.what, s.name, s.detail] for s in steps)
-    shown = table("", ("", "", "name", "detail"), rows, empty="nothing changed")
-    show(as_json, {"steps": [serialization.step(s) for s in steps]}, shown)
+    shown = build_table("", ("", "", "name", "detail"), rows, empty="nothing changed")
+    show_answer(as_json, {"steps": [serialization.serialize_step(s) for s in steps]}, shown)
 
 
 def remove(
@@ -162,7 +164,7 @@ def remove(
     """Take a registered workflow out of use; its data stay."""
     with opened(ctx) as mill:
         mill.remove(workflow)
-    show(as_json, {"removed": workflow}, f"{workflow} is no longer in use; its data stay")
+    show_answer(as_json, {"removed": workflow}, f"{workflow} is no longer in use; its data stay")
 
 
 Named = Annotated[str, typer.Argument(help="The workflow's name.")]
@@ -170,12 +172,12 @@ Named = Annotated[str, typer.Argument(help="The workflow's name.")]
 
 def pause(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
     """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
-    _change(ctx, workflow, as_json, paused=True)
+    _set_paused(ctx, workflow, as_json, paused=True)
 
 
 def resume(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
     """Let a paused workflow go on."""
-    _change(ctx, workflow, as_json, paused=False)
+    _set_paused(ctx, workflow, as_json, paused=False)
 
 
 def prioritise(
@@ -186,17 +188,17 @@ def prioritise(
 ) -> None:
     """Say which workflow's runs go first where not all can run at once."""
     with opened(ctx) as mill:
-        mill.catalog.prioritise(workflow, priority)
-        _show_one(mill.catalog.workflows(), workflow, as_json)
+        mill.catalog.set_workflow_priority(workflow, priority)
+        _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
 
 
-def _change(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -> None:
+def _set_paused(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -> None:
     with opened(ctx) as mill:
-        mill.catalog.pause(workflow, paused=paused)
-        _show_one(mill.catalog.workflows(), workflow, as_json)
+        mill.catalog.set_workflow_paused(workflow, paused=paused)
+        _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
 
 
-def _show_one(known: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
+def _show_workflow(known: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
     found = next(w for w in known if w.name == name)
     said = "paused" if found.paused else "goes on"
-    show(as_json, serialization.workflow(found), f"{name} {said}, priority {found.priority}")
+    show_answer(as_json, serialization.serialize_workflow(found), f"{name} {said}, priority {found.priority}")

@@ -11,14 +11,14 @@ import typer
 from tidemill.cli.lazy_imports import open_catalog_at
 from tidemill.cli.moved import ANY_ARGUMENTS, workflows
 from tidemill.cli.options import AsJson, opened
-from tidemill.cli.output import show, table
+from tidemill.cli.output import build_table, show_answer
 from tidemill.cli.staleness import staleness
 from tidemill.ports.catalog import CatalogReader
-from tidemill.runtime.inspect.replay_record import recorded
-from tidemill.sim.staleness.replay import replayed
+from tidemill.runtime.inspect.replay_record import build_replay_records
+from tidemill.sim.staleness.replay import replay_policies
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     sim = typer.Typer(help="Simulate, in virtual time, what would happen.", no_args_is_help=True)
     sim.command()(staleness)
     sim.command("workflows", hidden=True, context_settings=ANY_ARGUMENTS)(workflows)
@@ -34,15 +34,17 @@ def policies(
     as_json: AsJson = False,
 ) -> None:
     """Replay what a real system went through under other policies: how stale tables would have been on average."""
-    with _catalog(ctx, catalog) as found:
-        ways = replayed(recorded(found, found.now() - 3600 * hours), tracks)
+    with _open_catalog(ctx, catalog) as found:
+        ways = replay_policies(build_replay_records(found, found.read_time() - 3600 * hours), tracks)
     document = {"tracks": tracks, "ways": [{"way": r.name, "staleness": r.staleness, "tables": r.tables} for r in ways]}
     rows = ([r.name, f"{r.staleness:.4g}"] for r in ways)
-    show(as_json, document, table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows))
+    show_answer(
+        as_json, document, build_table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows)
+    )
 
 
 @contextmanager
-def _catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader]:
+def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader]:
     if url is None:
         with opened(ctx) as mill:
             yield mill.catalog

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemill.cli.moved import moved
+from tidemill.cli.moved import build_moved_error
 from tidemill.cli.options import AsJson
-from tidemill.cli.output import fields, show, table, tell
+from tidemill.cli.output import build_fields, build_table, print_message, show_answer
 from tidemill.errors import ConfigError
-from tidemill.sim.chart import line_chart
-from tidemill.sim.staleness.sizing import Sizing, sized
-from tidemill.sim.staleness.workload_file import described
+from tidemill.sim.chart import render_line_chart
+from tidemill.sim.staleness.sizing import TrackSizing, size_tracks
+from tidemill.sim.staleness.workload_file import parse_workload
 
 EVENTS = 100_000
 
@@ -35,41 +35,44 @@ def staleness(
     Lateness is weighted staleness in multiples of what it would be with a track for every table.
     """
     if figure is not None:
-        raise moved("tidemill sim staleness --figure", f"figures --figure {figure}")
+        raise build_moved_error("tidemill sim staleness --figure", f"figures --figure {figure}")
     if workload is None:
         raise typer.BadParameter("expected --workload with a file of your own tables")
-    _show_sizing(sized(described(_document(workload)), events, range(1, seeds + 1)), plot, as_json)
+    _show_sizing(size_tracks(parse_workload(_load_workload(workload)), events, range(1, seeds + 1)), plot, as_json)
 
 
-def _show_sizing(sizing: Sizing, plot: Path | None, as_json: bool) -> None:
+def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
     asked, document = sizing.described, sizing.to_json()
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
-        _draw(plot, "Lateness by tracks", "tracks", {asked.way.policy: points})
-    summary = fields(
+        _draw_chart(plot, "Lateness by tracks", "tracks", {asked.way.policy: points})
+    summary = build_fields(
         [
             ("policy", f"{asked.way.policy} on {asked.workload.tracks} tracks, {asked.way.placement}"),
             ("load", f"{asked.workload.load:.0%} if nothing were ever late"),
-            ("busy", f"{sizing.busy:.0%} of the tracks' time"),
+            ("busy", f"{sizing.busy_share:.0%} of the tracks' time"),
         ]
     )
-    tables = [[t["table"], _figure(t["staleness"]), _figure(t["best"]), f"{t['runs']:.0f}"] for t in document["tables"]]
-    tracks = [[n, _figure(lateness)] for n, lateness in sizing.lateness.items()]
-    show(
+    tables = [
+        [t["table"], _format_figure(t["staleness"]), _format_figure(t["best"]), f"{t['runs']:.0f}"]
+        for t in document["tables"]
+    ]
+    tracks = [[n, _format_figure(lateness)] for n, lateness in sizing.lateness.items()]
+    show_answer(
         as_json,
         document,
         summary,
-        table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
-        table("On other numbers of tracks", (">tracks", ">lateness"), tracks),
+        build_table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
+        build_table("On other numbers of tracks", (">tracks", ">lateness"), tracks),
     )
 
 
-def _draw(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
-    path.write_text(line_chart(title, axis, "lateness", lines), encoding="utf-8")
-    tell(f"drawn: {path}")
+def _draw_chart(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
+    path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
+    print_message(f"drawn: {path}")
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _load_workload(path: Path) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     try:
         found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -80,5 +83,5 @@ def _document(path: Path) -> dict[str, Any]:
     return found
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"

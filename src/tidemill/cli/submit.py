@@ -12,16 +12,16 @@ from rich.console import RenderableType
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import ago, lasted, plural, size
+from tidemill.cli.formatting import format_age, format_duration, format_plural, format_size
 from tidemill.cli.options import AsJson, Limit, opened
-from tidemill.cli.output import console, show, table
-from tidemill.cli.progress import Bar
+from tidemill.cli.output import build_console, build_table, show_answer
+from tidemill.cli.progress import ProgressBar
 from tidemill.errors import BadInput
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (submit, submissions):
         app.command()(command)
 
@@ -34,28 +34,28 @@ def submit(
 ) -> None:
     """Submit a one-shot workflow. What was computed before is reused; servers run the rest, or --watch does."""
     with opened(ctx) as mill:
-        made = mill.workshop.submit(_text(workflow), getpass.getuser())
+        made = mill.workshop.submit_workflow(_read_text(workflow), getpass.getuser())
         if watch:
-            with Bar(console(sys.stderr)) as bar:
-                made = mill.workshop.see_through(made.id, lambda s: bar(s.workflow, _done(s)))
-    show(as_json, serialization.submission(made), _actions(made), _said(made))
+            with ProgressBar(build_console(sys.stderr)) as bar:
+                made = mill.workshop.complete_submission(made.id, lambda s: bar(s.workflow, _compute_progress(s)))
+    show_answer(as_json, serialization.serialize_submission(made), _render_actions(made), _format_summary(made))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read as text: {error}") from error
 
 
-def _done(submission: Submission) -> float:
+def _compute_progress(submission: Submission) -> float:
     return sum(a.state is RunState.FINISHED for a in submission.actions) / len(submission.actions)
 
 
-def _said(submission: Submission) -> str:
+def _format_summary(submission: Submission) -> str:
     ran = {a.run.id for a in submission.actions if a.run is not None}
-    saved = lasted(0.0, sum(a.saved for a in submission.actions))
-    total = plural(len(submission.actions), "action")
+    saved = format_duration(0.0, sum(a.saved for a in submission.actions))
+    total = format_plural(len(submission.actions), "action")
     return f"submission {submission.id} {submission.state}: {total}, {len(ran)} computed, {saved} saved"
 
 
@@ -69,41 +69,45 @@ def submissions(
     with opened(ctx) as mill:
         ledger = mill.workshop.ledger
         if number is not None:
-            one = ledger.submission(number)
-            show(as_json, serialization.submission(one), _actions(one), _said(one))
+            one = ledger.read_submission(number)
+            show_answer(as_json, serialization.serialize_submission(one), _render_actions(one), _format_summary(one))
             return
-        found, now = ledger.submissions(limit=limit), mill.catalog.now()
-    show(as_json, {"submissions": [serialization.submission(s) for s in found]}, _list(found, now))
+        found, now = ledger.list_submissions(limit=limit), mill.catalog.read_time()
+    show_answer(
+        as_json,
+        {"submissions": [serialization.serialize_submission(s) for s in found]},
+        _render_submissions(found, now),
+    )
 
 
-def _list(found: list[Submission], now: float) -> RenderableType:
+def _render_submissions(found: list[Submission], now: float) -> RenderableType:
     headings = (">submission", "workflow", "by", "when", "state", ">actions", ">computed", ">saved")
-    return table("", headings, (_submission(s, now) for s in found), empty="nothing was submitted yet")
+    return build_table("", headings, (_build_submission_row(s, now) for s in found), empty="nothing was submitted yet")
 
 
-def _submission(value: Submission, now: float) -> list[object]:
+def _build_submission_row(value: Submission, now: float) -> list[object]:
     ran = {a.run.id for a in value.actions if a.run is not None}
-    saved = lasted(0.0, sum(a.saved for a in value.actions))
-    named = [value.id, value.workflow, value.user, ago(value.at, now), tables.state(value.state)]
+    saved = format_duration(0.0, sum(a.saved for a in value.actions))
+    named = [value.id, value.workflow, value.user, format_age(value.at, now), tables.style_state(value.state)]
     return [*named, len(value.actions), len(ran), saved]
 
 
-def _actions(value: Submission) -> RenderableType:
+def _render_actions(value: Submission) -> RenderableType:
     headings = ("id", "action", "type", "state", "because", ">run", ">took", ">size", "error")
-    return table("", headings, (_action(a) for a in value.actions))
+    return build_table("", headings, (_build_action_row(a) for a in value.actions))
 
 
-def _action(value: SubmittedAction) -> list[object]:
+def _build_action_row(value: SubmittedAction) -> list[object]:
     run = value.run
     error = (run.error or "").partition("\n")[0] if run else ""
-    made = [None, None] if run is None else [run.id, tables.took(run)]
+    made = [None, None] if run is None else [run.id, tables.format_run_duration(run)]
     return [
         value.key,
         value.name,
         value.kind,
-        tables.state(value.state),
+        tables.style_state(value.state),
         value.verdict,
         *made,
-        size(value.bytes),
+        format_size(value.bytes),
         error,
     ]

@@ -8,34 +8,34 @@ from functools import partial
 from fastapi import Request
 
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import Role
-from tidemill.server.access import Access, Caller
-from tidemill.server.authentication import recorded
-from tidemill.server.http_server import Listener
-from tidemill.server.wiring import access_of, application
-from tidemill.ui.page import mount
+from tidemill.model.access import UserRole
+from tidemill.server.access import AccessControl, Caller
+from tidemill.server.authentication import audit_action
+from tidemill.server.http_server import HttpListener
+from tidemill.server.wiring import build_access, build_application
+from tidemill.ui.page import mount_pages
 from tidemill.ui.viewer import Viewer
 
 
-def listener(mill: Tidemill, wake: Callable[[], None]) -> Listener:
+def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
     """Listens while it is entered; `wake` is called when something may have become due."""
-    access = access_of(mill)
-    app = application(mill, access, wake)
-    mount(app, mill, lambda request: viewer(access, request))
-    return Listener(app, access, mill.settings.api.host, mill.settings.api.port)
+    access = build_access(mill)
+    app = build_application(mill, access, wake)
+    mount_pages(app, mill, lambda request: build_viewer(access, request))
+    return HttpListener(app, access, mill.settings.api.host, mill.settings.api.port)
 
 
-def viewer(access: Access, request: Request) -> Viewer:
+def build_viewer(access: AccessControl, request: Request) -> Viewer:
     """Whoever looks at the page: there they may do what they may do over the API, and it is written down alike."""
     caller: Caller = request.scope["state"]["caller"]
 
-    def permit(workflow: str | None) -> None:
-        access.permit(caller, Role.OPERATOR)
-        access.permit_in(caller, workflow)
+    def check_permission(workflow: str | None) -> None:
+        access.check_role(caller, UserRole.OPERATOR)
+        access.check_workflow_access(caller, workflow)
 
     return Viewer(
         caller.name,
-        acts=caller.role.covers(Role.OPERATOR),
-        permit=permit,
-        recorded=partial(recorded, access.accounts, caller),
+        acts=caller.role.covers_role(UserRole.OPERATOR),
+        permit=check_permission,
+        recorded=partial(audit_action, access.accounts, caller),
     )

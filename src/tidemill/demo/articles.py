@@ -23,44 +23,44 @@ class Article:
     body: str
 
 
-def batches(count: int, size: int, seed: int = 7) -> Iterator[list[Article]]:
+def generate_batches(count: int, size: int, seed: int = 7) -> Iterator[list[Article]]:
     """So many batches of about so many articles; the same seed makes the same news."""
     chance = random.Random(seed)
     sites = [f"site{i}.example" for i in range(6)]
-    stories = [_story(chance) for _ in range(count * size // 3)]
+    stories = [_generate_story(chance) for _ in range(count * size // 3)]
     crawled: list[Article] = []
     for number in range(count):
-        batch = [_article(chance, sites, stories, number) for _ in range(size)]
-        batch += _again(chance, crawled, size // 10)
+        batch = [_generate_article(chance, sites, stories, number) for _ in range(size)]
+        batch += _recrawl_pages(chance, crawled, size // 10)
         crawled += batch
         yield list({a.url: a for a in batch}.values())
 
 
-def write(articles: list[Article], path: Path) -> Path:
+def write_articles(articles: list[Article], path: Path) -> Path:
     """The articles as a JSON-lines file."""
     lines = (json.dumps({"url": a.url, "site": a.site, "body": a.body}) for a in articles)
     path.write_text("".join(line + "\n" for line in lines))
     return path
 
 
-def _story(chance: random.Random) -> list[str]:
+def _generate_story(chance: random.Random) -> list[str]:
     return [" ".join(chance.choices(_WORDS, k=12)) for _ in range(chance.randint(3, 6))]
 
 
-def _article(chance: random.Random, sites: list[str], stories: list[list[str]], batch: int) -> Article:
+def _generate_article(chance: random.Random, sites: list[str], stories: list[list[str]], batch: int) -> Article:
     site = chance.choice(sites)
     story = chance.randrange(len(stories))
-    header, footer = _template(site, batch)
+    header, footer = _choose_template(site, batch)
     return Article(f"https://{site}/{batch}/{story}", site, "\n".join([header, *stories[story], footer]))
 
 
-def _template(site: str, batch: int) -> tuple[str, str]:
+def _choose_template(site: str, batch: int) -> tuple[str, str]:
     """Sites redesign their pages: half of them in the middle of the demonstration."""
     season = "spring" if batch < 3 or site < "site3" else "autumn"
     return f"{site} {season} edition home sports weather", f"copyright {site} {season} all rights reserved"
 
 
-def _again(chance: random.Random, crawled: list[Article], count: int) -> list[Article]:
+def _recrawl_pages(chance: random.Random, crawled: list[Article], count: int) -> list[Article]:
     """Pages crawled again, every third of them edited meanwhile."""
     pages = chance.sample(crawled, min(count, len(crawled)))
     return [

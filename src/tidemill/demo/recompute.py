@@ -9,34 +9,36 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidemill.app.wiring import Tidemill
 from tidemill.demo.workflow import SHINGLE, SKETCH
-from tidemill.model.block import Block, Kind, Origin
+from tidemill.model.block import Block, BlockKind, BlockOrigin
 
 Row = Mapping[str, str]
 Templates = set[tuple[str, str]]
 
 
-def unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
+def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
     """What `unique_articles` must hold: (url, digest) pairs."""
-    arrivals = _arrivals(mill)
+    arrivals = _read_arrivals(mill)
     known: dict[int | None, Templates] = {None: set()}
     seen: set[str] = set()
     unique: Counter[tuple[str, str]] = Counter()
-    for block in _written(mill, "tagged"):
-        used = _only(block.target[("articles", "templates")])
+    for block in _list_deltas(mill, "tagged"):
+        used = _get_single_version(block.target[("articles", "templates")])
         if used not in known:
-            known[used] = _templates(r for version, rows in arrivals.items() if version <= (used or 0) for r in rows)
-        first = _first_urls(_batch(arrivals, block), known[used])
+            known[used] = _detect_templates(
+                r for version, rows in arrivals.items() if version <= (used or 0) for r in rows
+            )
+        first = _find_first_urls(_select_batch(arrivals, block), known[used])
         fresh = {digest: url for digest, url in first.items() if digest not in seen}
         unique.update((url, digest) for digest, url in fresh.items())
         seen |= fresh.keys()
     return unique
 
 
-def _arrivals(mill: Tidemill) -> dict[int, list[Row]]:
+def _read_arrivals(mill: Tidemill) -> dict[int, list[Row]]:
     """The rows of each version of the articles, in order: what the content gained from block to block."""
     arrivals: dict[int, list[Row]] = {}
     before: Counter[tuple[str, str, str]] = Counter()
-    for block in _written(mill, "articles"):
+    for block in _list_deltas(mill, "articles"):
         rows = Counter((r["url"], r["site"], r["body"]) for r in mill.rows("articles", as_of=str(block.seq)))
         gained = (rows - before).elements()
         arrivals[block.version or 0] = [dict(zip(("url", "site", "body"), r, strict=True)) for r in gained]
@@ -44,20 +46,20 @@ def _arrivals(mill: Tidemill) -> dict[int, list[Row]]:
     return arrivals
 
 
-def _written(mill: Tidemill, channel: str) -> list[Block]:
-    blocks = mill.catalog.blocks(channel, limit=100_000)
-    deltas = (b for b in blocks if b.kind is Kind.DELTA and b.origin is not Origin.COMPACTION)
+def _list_deltas(mill: Tidemill, channel: str) -> list[Block]:
+    blocks = mill.catalog.list_blocks(channel, limit=100_000)
+    deltas = (b for b in blocks if b.kind is BlockKind.DELTA and b.origin is not BlockOrigin.COMPACTION)
     return sorted(deltas, key=lambda b: b.seq)
 
 
-def _batch(arrivals: Mapping[int, list[Row]], block: Block) -> list[Row]:
+def _select_batch(arrivals: Mapping[int, list[Row]], block: Block) -> list[Row]:
     """The articles that a block was made from: those after its source's version, up to its target's."""
     pathway = ("articles",)
-    since, upto = _only(block.source[pathway]) or 0, _only(block.target[pathway]) or 0
+    since, upto = _get_single_version(block.source[pathway]) or 0, _get_single_version(block.target[pathway]) or 0
     return [r for version, rows in arrivals.items() if since < version <= upto for r in rows]
 
 
-def _only(versions: Iterable[int]) -> int | None:
+def _get_single_version(versions: Iterable[int]) -> int | None:
     """The one version that a delta reflects on a pathway; None if it reflects none."""
     found = list(versions)
     if len(found) > 1:
@@ -65,7 +67,7 @@ def _only(versions: Iterable[int]) -> int | None:
     return found[0] if found else None
 
 
-def _templates(articles: Iterable[Row]) -> Templates:
+def _detect_templates(articles: Iterable[Row]) -> Templates:
     urls: dict[str, set[str]] = defaultdict(set)
     shared: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in articles:
@@ -77,21 +79,21 @@ def _templates(articles: Iterable[Row]) -> Templates:
     }
 
 
-def _first_urls(articles: Sequence[Row], templates: Templates) -> dict[str, str]:
+def _find_first_urls(articles: Sequence[Row], templates: Templates) -> dict[str, str]:
     first: dict[str, str] = {}
     for row in articles:
         kept = [line for line in row["body"].split("\n") if (row["site"], line) not in templates]
-        digest = _digest("\n".join(kept))
+        digest = _compute_digest("\n".join(kept))
         first[digest] = min(first.get(digest, row["url"]), row["url"])
     return first
 
 
-def _digest(content: str) -> str:
+def _compute_digest(content: str) -> str:
     words = re.sub(r"\W+", " ", content).strip(" ").lower().split(" ")
     starts = range(max(len(words) - SHINGLE + 1, 1))
-    sketch = sorted({_sha(" ".join(words[at : at + SHINGLE])) for at in starts})[:SKETCH]
-    return _sha(" ".join(sketch))
+    sketch = sorted({_hash_text(" ".join(words[at : at + SHINGLE])) for at in starts})[:SKETCH]
+    return _hash_text(" ".join(sketch))
 
 
-def _sha(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

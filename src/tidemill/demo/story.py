@@ -11,8 +11,8 @@ from pathlib import Path
 from tidemill.app.project import load_project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.demo.articles import batches, write
-from tidemill.demo.recompute import unique_articles
+from tidemill.demo.articles import generate_batches, write_articles
+from tidemill.demo.recompute import compute_unique_articles
 
 DETECT_EVERY = 3
 """Template detection runs at every third batch; the batches between use somewhat old templates."""
@@ -21,7 +21,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Report:
+class DemoReport:
     """What the demonstration did and found."""
 
     articles: int = 0
@@ -32,64 +32,64 @@ class Report:
     equal_to_recompute: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def took(self, what: str, since: float) -> None:
+    def record_time(self, what: str, since: float) -> None:
         self.seconds[what] = round(self.seconds.get(what, 0.0) + time.monotonic() - since, 3)
 
 
-def play(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) -> Report:
+def run_in_project(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) -> DemoReport:
     """Play it on an open project that has nothing in it yet."""
-    report = Report()
+    report = DemoReport()
     began = time.monotonic()
     mill.apply()
-    _start(mill, report, tell)
-    for number, batch in enumerate(batches(count, size)):
-        _arrive(mill, write(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, tell)
+    _start_engine(mill, report, tell)
+    for number, batch in enumerate(generate_batches(count, size)):
+        _insert_batch(mill, write_articles(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, tell)
         if number % DETECT_EVERY == 0:
-            _run(mill, "templates", report, tell)
-        _run(mill, "pipeline", report, tell)
+            _run_flow(mill, "templates", report, tell)
+        _run_flow(mill, "pipeline", report, tell)
     report.batches = count
-    _prove(mill, report, tell)
-    report.took("total", began)
+    _verify_result(mill, report, tell)
+    report.record_time("total", began)
     return report
 
 
-def _start(mill: Tidemill, report: Report, tell: Tell) -> None:
+def _start_engine(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
     began = time.monotonic()
     mill.engine.start()
-    report.took("start", began)
+    report.record_time("start", began)
     tell(f"Spark started in {report.seconds['start']:.1f} s")
 
 
-def _arrive(mill: Tidemill, path: Path, number: int, size: int, report: Report, tell: Tell) -> None:
+def _insert_batch(mill: Tidemill, path: Path, number: int, size: int, report: DemoReport, tell: Tell) -> None:
     began = time.monotonic()
     mill.insert("articles", path, key=f"batch-{number}")
     report.articles += size
-    report.took("insert", began)
+    report.record_time("insert", began)
     tell(f"batch {number}: {size} articles arrived")
 
 
-def _run(mill: Tidemill, flow: str, report: Report, tell: Tell) -> None:
+def _run_flow(mill: Tidemill, flow: str, report: DemoReport, tell: Tell) -> None:
     began = time.monotonic()
     _, blocks = mill.run(flow)
     report.runs += 1
-    report.took(flow, began)
+    report.record_time(flow, began)
     rows = ", ".join(f"{b.channel} {b.kind} of {b.rows}" for b in blocks)
     tell(f"  {flow}: {rows} rows, {time.monotonic() - began:.2f} s")
 
 
-def _prove(mill: Tidemill, report: Report, tell: Tell) -> None:
+def _verify_result(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
     began = time.monotonic()
     kept = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
-    reached = mill.catalog.channel("tagged").head.reached
+    reached = mill.catalog.read_channel("tagged").head.reached
     report.unique = kept.total()
     report.template_versions = len(reached[("articles", "templates")])
-    report.equal_to_recompute = kept == unique_articles(mill)
-    report.took("proof", began)
+    report.equal_to_recompute = kept == compute_unique_articles(mill)
+    report.record_time("proof", began)
     tell("recomputed from scratch with the templates that each block's provenance names")
 
 
-def demonstrate(directory: Path, *, batches: int, size: int, tell: Tell) -> Report:
+def run_demo(directory: Path, *, batches: int, size: int, tell: Tell) -> DemoReport:
     """Play the demonstration in a directory that holds no project yet."""
     project = load_project(Path(__file__).parent, ["workflow.py"])
     with Tidemill(directory, Settings(), project) as mill:
-        return play(mill, directory, count=batches, size=size, tell=tell)
+        return run_in_project(mill, directory, count=batches, size=size, tell=tell)

@@ -28,7 +28,7 @@ _SIMPLE = {
 }
 
 
-def arrow_type(kind: exp.DataType) -> pa.DataType:
+def to_arrow_type(kind: exp.DataType) -> pa.DataType:
     """The Arrow type of a Spark type.
 
     Fields of structs are nullable here even where Spark's are not: Arrow mistakes the field of a NULL struct
@@ -38,51 +38,51 @@ def arrow_type(kind: exp.DataType) -> pa.DataType:
     return build(kind) if build else _SIMPLE[kind.this]
 
 
-def arrow_field(field: Field) -> pa.Field:
-    return pa.field(field.name, arrow_type(field.parsed), nullable=field.nullable)
+def to_arrow_field(field: Field) -> pa.Field:
+    return pa.field(field.name, to_arrow_type(field.data_type), nullable=field.nullable)
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
+def to_arrow_schema(schema: Schema) -> pa.Schema:
     """Columns that may be NULL, whatever the schema says: deltas have rows that only name a key."""
-    return pa.schema([pa.field(f.name, arrow_type(f.parsed)) for f in schema])
+    return pa.schema([pa.field(f.name, to_arrow_type(f.data_type)) for f in schema])
 
 
 def is_nested(kind: exp.DataType) -> bool:
     return kind.this in (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
 
-def decimal_shape(kind: exp.DataType) -> tuple[int, int]:
+def parse_decimal_shape(kind: exp.DataType) -> tuple[int, int]:
     """Precision and scale; Spark's defaults are 10 and 0."""
     given = [int(parameter.name) for parameter in kind.expressions]
     return (given[0] if given else 10, given[1] if len(given) > 1 else 0)
 
 
-def struct_fields(kind: exp.DataType) -> Iterator[Field]:
+def list_struct_fields(kind: exp.DataType) -> Iterator[Field]:
     for column in kind.expressions:
         required = any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
         yield Field(column.name, column.args["kind"].sql("spark"), nullable=not required)
 
 
-def _decimal(kind: exp.DataType) -> pa.DataType:
-    return pa.decimal128(*decimal_shape(kind))
+def _build_decimal(kind: exp.DataType) -> pa.DataType:
+    return pa.decimal128(*parse_decimal_shape(kind))
 
 
-def _array(kind: exp.DataType) -> pa.DataType:
-    return pa.list_(arrow_type(kind.expressions[0]))
+def _build_array(kind: exp.DataType) -> pa.DataType:
+    return pa.list_(to_arrow_type(kind.expressions[0]))
 
 
-def _map(kind: exp.DataType) -> pa.DataType:
+def _build_map(kind: exp.DataType) -> pa.DataType:
     key, value = kind.expressions
-    return pa.map_(arrow_type(key), arrow_type(value))
+    return pa.map_(to_arrow_type(key), to_arrow_type(value))
 
 
-def _struct(kind: exp.DataType) -> pa.DataType:
-    return pa.struct([pa.field(f.name, arrow_type(f.parsed)) for f in struct_fields(kind)])
+def _build_struct(kind: exp.DataType) -> pa.DataType:
+    return pa.struct([pa.field(f.name, to_arrow_type(f.data_type)) for f in list_struct_fields(kind)])
 
 
 _BUILDERS: dict[exp.DType, Callable[[exp.DataType], pa.DataType]] = {
-    exp.DType.DECIMAL: _decimal,
-    exp.DType.ARRAY: _array,
-    exp.DType.MAP: _map,
-    exp.DType.STRUCT: _struct,
+    exp.DType.DECIMAL: _build_decimal,
+    exp.DType.ARRAY: _build_array,
+    exp.DType.MAP: _build_map,
+    exp.DType.STRUCT: _build_struct,
 }

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from tidemill.encoding.values import to_json
 from tidemill.errors import BadInput
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import DELETED
 from tidemill.model.schema import Field, Schema
 
@@ -36,7 +36,7 @@ _COMPARE: Mapping[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RowCondition:
     """A column compares so with a value. NULL compares with nothing."""
 
     column: str
@@ -44,9 +44,9 @@ class Condition:
     value: str
 
     @classmethod
-    def parse(cls, text: str) -> Condition:
+    def from_text(cls, text: str) -> RowCondition:
         """
-        >>> Condition.parse("price >= 10")
+        >>> RowCondition.from_texts("price >= 10")
         Condition(column='price', compares='>=', value='10')
         """
         found = _CONDITION.fullmatch(text.strip())
@@ -54,7 +54,7 @@ class Condition:
             raise BadInput(f"{text!r} is no condition; write a column, one of {' '.join(_COMPARE)} and a value")
         return cls(*found.groups())
 
-    def holds(self, batch: pa.RecordBatch) -> pa.Array:
+    def compute_mask(self, batch: pa.RecordBatch) -> pa.Array:
         column = batch.column(self.column)
         try:
             value = pa.scalar(self.value).cast(column.type)
@@ -66,29 +66,29 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RowSelection:
     """Which columns and rows somebody wants; none named: all. A deletion is always told."""
 
     columns: tuple[str, ...] = ()
-    where: tuple[Condition, ...] = ()
+    where: tuple[RowCondition, ...] = ()
 
     @classmethod
-    def parse(cls, columns: str | None, where: Iterable[str]) -> Selection:
+    def from_texts(cls, columns: str | None, where: Iterable[str]) -> RowSelection:
         names = tuple(name.strip() for name in columns.split(",")) if columns else ()
-        return cls(names, tuple(Condition.parse(text) for text in where))
+        return cls(names, tuple(RowCondition.from_text(text) for text in where))
 
-    def check(self, channel: str, schema: Schema) -> None:
+    def check_columns(self, channel: str, schema: Schema) -> None:
         for name in (*self.columns, *(c.column for c in self.where)):
             if name not in schema:
                 raise BadInput(f"channel {channel} has no column {name!r}; it has {', '.join(schema.names)}")
 
-    def shown(self, physical: Schema, content: Schema) -> list[Field]:
+    def select_fields(self, physical: Schema, content: Schema) -> list[Field]:
         """The columns that are told: those wanted, and what a delta has besides those of the content."""
         wanted = self.columns or content.names
         return [f for f in physical if f.name in wanted or f.name not in content]
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        held = [condition.holds(batch) for condition in self.where]
+    def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        held = [condition.compute_mask(batch) for condition in self.where]
         if not held:
             return batch
         mask = held[0]
@@ -100,14 +100,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowChunk:
     """Some rows of a block, each a line; `more` if others of the block follow."""
 
     block: Block
     lines: tuple[str, ...]
     more: bool
 
-    def head(self) -> dict[str, Any]:
+    def build_header(self) -> dict[str, Any]:
         block = self.block
         return {
             "block": block.seq,
@@ -117,33 +117,33 @@ class Piece:
             "more": self.more,
         }
 
-    def text(self) -> str:
-        return "\n".join((json.dumps(self.head(), separators=(",", ":")), *self.lines))
+    def to_text(self) -> str:
+        return "\n".join((json.dumps(self.build_header(), separators=(",", ":")), *self.lines))
 
 
-def pieces(block: Block, open: Callable[[str], BinaryIO], selection: Selection) -> Iterator[Piece]:
+def split_into_chunks(block: Block, open: Callable[[str], BinaryIO], selection: RowSelection) -> Iterator[RowChunk]:
     """The block in pieces, the last of which has no more after it; it may be without rows, as a block may."""
-    physical = block.schema if block.kind is Kind.BASE else block.updates.delta_schema(block.schema)
-    fields = selection.shown(physical, block.schema)
+    physical = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
+    fields = selection.select_fields(physical, block.schema)
     held: tuple[str, ...] | None = None
-    for lines in _lines(block, open, selection, fields):
+    for lines in _read_lines(block, open, selection, fields):
         if held is not None:
-            yield Piece(block, held, more=True)
+            yield RowChunk(block, held, more=True)
         held = lines
-    yield Piece(block, held or (), more=False)
+    yield RowChunk(block, held or (), more=False)
 
 
-def _lines(
-    block: Block, open: Callable[[str], BinaryIO], selection: Selection, fields: list[Field]
+def _read_lines(
+    block: Block, open: Callable[[str], BinaryIO], selection: RowSelection, fields: list[Field]
 ) -> Iterator[tuple[str, ...]]:
     for file in block.files:
         with open(file.path) as source:
             for batch in pq.ParquetFile(source).iter_batches(AT_ONCE):
-                lines = tuple(_line(row, fields) for row in selection.rows(batch).to_pylist())
+                lines = tuple(_format_line(row, fields) for row in selection.filter_rows(batch).to_pylist())
                 if lines:
                     yield lines
 
 
-def _line(row: Mapping[str, Any], fields: Iterable[Field]) -> str:
-    cells = {f.name: to_json(row.get(f.name), f.parsed) for f in fields}
+def _format_line(row: Mapping[str, Any], fields: Iterable[Field]) -> str:
+    cells = {f.name: to_json(row.get(f.name), f.data_type) for f in fields}
     return json.dumps(cells, ensure_ascii=False, separators=(",", ":"))

@@ -32,7 +32,7 @@ def to_json(value: Any, kind: exp.DataType) -> Any:
         case exp.DType.STRUCT:
             return {field.name: to_json(value[field.name], field.kind) for field in kind.expressions}
         case _:
-            return _scalar(value)
+            return _to_json_scalar(value)
 
 
 def to_text(value: Any, kind: exp.DataType) -> str:
@@ -45,23 +45,23 @@ def to_text(value: Any, kind: exp.DataType) -> str:
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def csv_line(cells: Iterable[str | None]) -> str:
+def format_csv_line(cells: Iterable[str | None]) -> str:
     """One line of CSV. NULL is an empty field, an empty text a pair of quotes, as `insert` tells them apart.
 
-    >>> csv_line(["1", None, "", "say 'a,b'"])
+    >>> format_csv_line(["1", None, "", "say 'a,b'"])
     '1,,"","say \\'a,b\\'"'
     """
     # The csv module cannot write NULL and the empty text differently before Python 3.12.
-    return ",".join("" if text is None else _quoted(text) for text in cells)
+    return ",".join("" if text is None else _quote_csv(text) for text in cells)
 
 
-def _quoted(text: str) -> str:
+def _quote_csv(text: str) -> str:
     if text and not set(text) & set(',"\r\n'):
         return text
     return '"' + text.replace('"', '""') + '"'
 
 
-def _scalar(value: Any) -> Any:
+def _to_json_scalar(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
@@ -78,4 +78,4 @@ def _scalar(value: Any) -> Any:
 
 
 def is_number(field: Field) -> bool:
-    return field.parsed.this in exp.DataType.NUMERIC_TYPES
+    return field.data_type.this in exp.DataType.NUMERIC_TYPES

@@ -1,7 +1,7 @@
 """Data that comes from outside: files and tables that people insert."""
 
 from tidemill.intake.input_file import Format
-from tidemill.intake.loader import Loaded, load_file
+from tidemill.intake.loader import FileLoadResult, load_file
 from tidemill.intake.memory_tables import is_table, load_table
 
-__all__ = ["Format", "Loaded", "is_table", "load_file", "load_table"]
+__all__ = ["FileLoadResult", "Format", "is_table", "load_file", "load_table"]

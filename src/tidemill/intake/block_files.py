@@ -13,7 +13,7 @@ _ROWS = 1_000_000
 _BYTES = 128 << 20
 
 
-class Parts:
+class BlockFileWriter:
     """Few large files, each held in memory until it is full; `written` are in the order of the rows."""
 
     def __init__(self, directory: Path, schema: pa.Schema, *, rows: int = _ROWS, bytes: int = _BYTES) -> None:
@@ -25,28 +25,28 @@ class Parts:
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0  # of what is held
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= self._most_rows or self._bytes >= self._most_bytes:
-            self.finish()
+            self.flush_rows()
 
-    def finish(self) -> None:
+    def flush_rows(self) -> None:
         """Write what is held; no rows make no file."""
         if self._rows:
             path = self._directory / f"part-{len(self.written):05}.parquet"
             self.written.append(path)
-            _write(pa.Table.from_batches(self._held, self._schema), path)
+            _write_table(pa.Table.from_batches(self._held, self._schema), path)
         self._held = []
         self._rows = self._bytes = 0
 
-    def discard(self) -> None:
+    def delete_files(self) -> None:
         for path in self.written:
             path.unlink(missing_ok=True)
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def _write_table(table: pa.Table, path: Path) -> None:
     try:
         pq.write_table(table, path, compression="zstd", write_page_checksum=True, store_schema=False)
     except OSError as error:

@@ -14,57 +14,61 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tidemill.encoding.arrow_types import is_nested
-from tidemill.intake.cell_columns import Column
-from tidemill.intake.csv_rows import CsvRows, Misread
-from tidemill.intake.csv_scan import misshapen
-from tidemill.intake.delta_layout import Layout
-from tidemill.intake.input_file import Source
+from tidemill.intake.cell_columns import ColumnConverter
+from tidemill.intake.csv_rows import CsvRowReader, MalformedCsv
+from tidemill.intake.csv_scan import diagnose_csv
+from tidemill.intake.delta_layout import DeltaLayout
+from tidemill.intake.input_file import InputFile
 from tidemill.intake.text_values import from_text
-from tidemill.intake.value_ranges import sound
+from tidemill.intake.value_ranges import validate_ranges
 from tidemill.model.schema import Field
 
 
-def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    _refuse_nested(source, layout)
-    with source.text() as (stream, raw):
-        names = _header(source, stream)
+def read_csv(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+    _check_not_nested(source, layout)
+    with source.open_text() as (stream, raw):
+        names = _read_header(source, stream)
         layout.check_names(source, names)
-        columns = [_column(layout.schema.field(name)) for name in names]
+        columns = [_build_column(layout.schema.get_field(name)) for name in names]
         first = 1
-        for cells in _rows(source, stream, len(names)):
-            arrays = {c.field.name: c.converted(source, cells.column(i), first) for i, c in enumerate(columns)}
-            yield layout.batch(arrays, cells.num_rows), source.fraction(raw)
+        for cells in _read_rows(source, stream, len(names)):
+            arrays = {c.field.name: c.convert_cells(source, cells.column(i), first) for i, c in enumerate(columns)}
+            yield layout.build_batch(arrays, cells.num_rows), source.measure_progress(raw)
             first += cells.num_rows
 
 
-def _refuse_nested(source: Source, layout: Layout) -> None:
+def _check_not_nested(source: InputFile, layout: DeltaLayout) -> None:
     for field in layout.schema:
-        if is_nested(field.parsed):
-            raise source.bad(f"CSV cannot hold column {field.name!r} of type {field.type}; use JSON lines or Parquet")
+        if is_nested(field.data_type):
+            raise source.build_error(
+                f"CSV cannot hold column {field.name!r} of type {field.type}; use JSON lines or Parquet"
+            )
 
 
-def _header(source: Source, stream: BufferedReader) -> list[str]:
+def _read_header(source: InputFile, stream: BufferedReader) -> list[str]:
     lines = (line.decode() for line in iter(stream.readline, b""))
     try:
         names = next(csv.reader(lines, strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise source.bad(f"its header cannot be read ({error}); expected the names of the columns in UTF-8") from error
+        raise source.build_error(
+            f"its header cannot be read ({error}); expected the names of the columns in UTF-8"
+        ) from error
     if not names:
-        raise source.bad("it has no header; expected the names of the columns in the first line")
+        raise source.build_error("it has no header; expected the names of the columns in the first line")
     return names
 
 
-def _rows(source: Source, stream: BufferedReader, width: int) -> Iterator[pa.RecordBatch]:
+def _read_rows(source: InputFile, stream: BufferedReader, width: int) -> Iterator[pa.RecordBatch]:
     try:
-        yield from CsvRows(stream, width)
-    except Misread as error:
-        raise misshapen(source, width) from error
+        yield from CsvRowReader(stream, width)
+    except MalformedCsv as error:
+        raise diagnose_csv(source, width) from error
 
 
-def _column(field: Field) -> Column:
-    kind = field.parsed
-    return Column(field, lambda cells: _typed(cells, kind))
+def _build_column(field: Field) -> ColumnConverter:
+    kind = field.data_type
+    return ColumnConverter(field, lambda cells: _convert_cells(cells, kind))
 
 
-def _typed(cells: pa.Array, kind: exp.DataType) -> pa.Array:
-    return sound(from_text(cells.cast(pa.string()), kind), kind)
+def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
+    return validate_ranges(from_text(cells.cast(pa.string()), kind), kind)

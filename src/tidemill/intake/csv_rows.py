@@ -14,11 +14,11 @@ BLOCK = 4 << 20
 _END = "\0end of file\0"
 
 
-class Misread(Exception):
+class MalformedCsv(Exception):
     """A row has too few or too many values, is too long, or opens a quote that is never closed."""
 
 
-class CsvRows:
+class CsvRowReader:
     """What follows the header: batches of binary columns, each cell as it is written, NULL if empty and unquoted.
 
     Arrow takes a quote that is never closed for closed at the end of the file. So a last row of our own is
@@ -27,21 +27,21 @@ class CsvRows:
 
     def __init__(self, stream: BufferedReader, width: int) -> None:
         self._width = width
-        self._body = _Terminated(stream, f"{','.join([_END] * width)}\n".encode())
+        self._body = _TerminatedStream(stream, f"{','.join([_END] * width)}\n".encode())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         ended = False
         try:
-            with pc.open_csv(self._body, **self._options()) as reader:
+            with pc.open_csv(self._body, **self._build_options()) as reader:
                 for batch in reader:
                     ended = _is_end(batch)
                     yield batch.slice(0, batch.num_rows - ended)
         except pa.ArrowInvalid as error:
-            raise Misread(str(error)) from error
+            raise MalformedCsv(str(error)) from error
         if not ended:
-            raise Misread("a quote is never closed")
+            raise MalformedCsv("a quote is never closed")
 
-    def _options(self) -> dict[str, object]:
+    def _build_options(self) -> dict[str, object]:
         names = [str(i) for i in range(self._width)]
         return {
             "read_options": pc.ReadOptions(column_names=names, block_size=BLOCK, use_threads=False),
@@ -55,7 +55,7 @@ class CsvRows:
         }
 
 
-class _Terminated(RawIOBase):
+class _TerminatedStream(RawIOBase):
     """A stream with one more line at its end."""
 
     def __init__(self, stream: BufferedReader, line: bytes) -> None:

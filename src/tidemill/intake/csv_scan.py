@@ -13,31 +13,35 @@ from io import BufferedReader
 
 from tidemill.errors import BadInput
 from tidemill.intake.csv_rows import BLOCK
-from tidemill.intake.input_file import Source
+from tidemill.intake.input_file import InputFile
 
 
-def misshapen(source: Source, width: int) -> BadInput:
+def diagnose_csv(source: InputFile, width: int) -> BadInput:
     """The error about the first row without `width` values."""
-    with source.text() as (stream, _), _long_fields():
-        return _first(source, stream, width) or source.bad("it cannot be read as CSV; write the file again")
+    with source.open_text() as (stream, _), _allow_long_fields():
+        return _find_first_error(source, stream, width) or source.build_error(
+            "it cannot be read as CSV; write the file again"
+        )
 
 
-def _first(source: Source, stream: BufferedReader, width: int) -> BadInput | None:
+def _find_first_error(source: InputFile, stream: BufferedReader, width: int) -> BadInput | None:
     reader = csv.reader((line.decode(errors="backslashreplace") for line in stream), strict=True)
     row, line = -1, 1
     try:
         for values in reader:
             row += bool(values) or width == 1
             if values and len(values) != width:
-                return source.bad_row(row, f"(line {line}) has {len(values)} values, the header has {width}")
+                return source.build_row_error(row, f"(line {line}) has {len(values)} values, the header has {width}")
             line = reader.line_num + 1
     except csv.Error as error:
-        return source.bad_row(row + 1, f"(line {line}) has a quote that is never closed or stands wrong ({error})")
+        return source.build_row_error(
+            row + 1, f"(line {line}) has a quote that is never closed or stands wrong ({error})"
+        )
     return None
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def _allow_long_fields() -> Iterator[None]:
     usual = csv.field_size_limit(BLOCK)
     try:
         yield

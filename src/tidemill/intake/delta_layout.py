@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tidemill.encoding.arrow_types import arrow_field, arrow_type
-from tidemill.intake.input_file import Source
+from tidemill.encoding.arrow_types import to_arrow_field, to_arrow_type
+from tidemill.intake.input_file import InputFile
 from tidemill.model.change import COUNT, DELETED, Custom, Increment, Updates, Upsert
 from tidemill.model.schema import Field, Schema
 
@@ -17,7 +17,7 @@ _DEFAULTS: Mapping[str, object] = {COUNT: 1, DELETED: False}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DeltaLayout:
     """The columns of a delta in order, and which of them a file may leave out."""
 
     schema: Schema
@@ -25,39 +25,41 @@ class Layout:
     defaults: Mapping[str, object]  # by column that a file may lack
 
     @classmethod
-    def of(cls, schema: Schema, updates: Updates) -> Layout:
-        delta = updates.delta_schema(schema)
+    def from_schema(cls, schema: Schema, updates: Updates) -> DeltaLayout:
+        delta = updates.build_delta_schema(schema)
         added = () if isinstance(updates, Custom) else tuple(n for n in delta.names if n not in schema)
         return cls(delta, updates, {name: _DEFAULTS[name] for name in added})
 
     @property
-    def arrow(self) -> pa.Schema:
+    def arrow_schema(self) -> pa.Schema:
         """Of the Parquet files. A deletion needs its key only, so that NOT NULL does not bind the rest of its row."""
-        return pa.schema([arrow_field(replace(f, nullable=f.nullable or self.may_lack(f))) for f in self.schema])
+        return pa.schema([to_arrow_field(replace(f, nullable=f.nullable or self.can_lack(f))) for f in self.schema])
 
-    def may_lack(self, field: Field) -> bool:
+    def can_lack(self, field: Field) -> bool:
         """Whether the column's value does not matter in rows that are deletions."""
         return isinstance(self.updates, Upsert | Increment) and field.name not in self.updates.key
 
-    def check_names(self, source: Source, found: Sequence[str]) -> None:
+    def check_names(self, source: InputFile, found: Sequence[str]) -> None:
         twice = [name for name, count in Counter(found).items() if count > 1]
         missing = [name for name in self.schema.names if name not in found and name not in self.defaults]
         extra = [name for name in found if name not in self.schema]
         if twice:
-            raise source.bad(f"column {twice[0]!r} occurs twice in it; name each column once")
+            raise source.build_error(f"column {twice[0]!r} occurs twice in it; name each column once")
         if missing:
-            raise source.bad(f"{_columns(missing)} missing; it has {', '.join(found)}")
+            raise source.build_error(f"{_format_columns(missing)} missing; it has {', '.join(found)}")
         if extra:
-            raise source.bad(f"{_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
+            raise source.build_error(f"{_format_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
 
-    def batch(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+    def build_batch(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
         """All columns in order, with the default in those that the file lacks."""
-        arrays = [columns[f.name] if f.name in columns else self._filled(f, rows) for f in self.schema]
-        return pa.record_batch(arrays, schema=pa.schema([arrow_field(replace(f, nullable=True)) for f in self.schema]))
+        arrays = [columns[f.name] if f.name in columns else self._fill_default(f, rows) for f in self.schema]
+        return pa.record_batch(
+            arrays, schema=pa.schema([to_arrow_field(replace(f, nullable=True)) for f in self.schema])
+        )
 
-    def _filled(self, field: Field, rows: int) -> pa.Array:
-        return pa.repeat(pa.scalar(self.defaults[field.name], arrow_type(field.parsed)), rows)
+    def _fill_default(self, field: Field, rows: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self.defaults[field.name], to_arrow_type(field.data_type)), rows)
 
 
-def _columns(names: Sequence[str]) -> str:
+def _format_columns(names: Sequence[str]) -> str:
     return f"column {names[0]} is" if len(names) == 1 else f"columns {', '.join(names)} are"

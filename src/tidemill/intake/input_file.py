@@ -51,7 +51,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
     """A readable regular file in a known format, as it was when first seen; or the bytes of one."""
 
     data: Path | bytes
@@ -62,32 +62,32 @@ class Source:
     gzipped: bool = False
 
     @classmethod
-    def at(cls, path: Path, format: str | None) -> Source:
-        with _readable(path):
+    def from_path(cls, path: Path, format: str | None) -> InputFile:
+        with _translate_io_errors(path):
             seen = path.stat()
         if S_ISDIR(seen.st_mode):
             raise BadInput(f"{path} is a directory; insert one file at a time")
         if not S_ISREG(seen.st_mode):
             raise BadInput(f"{path} is no regular file; save the data in a file and insert that")
         packed = path.suffix == ".gz"
-        return cls(path, str(path), _format(path, format), seen.st_size, seen.st_mtime_ns, packed)
+        return cls(path, str(path), _detect_format(path, format), seen.st_size, seen.st_mtime_ns, packed)
 
     @classmethod
-    def of(cls, data: bytes, name: str, format: str) -> Source:
+    def from_bytes(cls, data: bytes, name: str, format: str) -> InputFile:
         return cls(data, name, Format(format), len(data))
 
-    def open(self) -> BufferedReader:
+    def open_raw(self) -> BufferedReader:
         return BufferedReader(BytesIO(self.data)) if isinstance(self.data, bytes) else self.data.open("rb")
 
-    def digest(self) -> str:
-        with self._unbroken(), self.open() as file:
+    def compute_digest(self) -> str:
+        with self._translate_errors(), self.open_raw() as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextmanager
-    def text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
+    def open_text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
         """The bytes, decompressed if need be and without byte order mark, and the raw file, whose position tells
         how far reading has come."""
-        with self._unbroken(), self.open() as raw, ExitStack() as opened:
+        with self._translate_errors(), self.open_raw() as raw, ExitStack() as opened:
             stream = raw
             if self.gzipped:
                 stream = BufferedReader(opened.enter_context(gzip.GzipFile(fileobj=raw)))
@@ -95,39 +95,39 @@ class Source:
                 stream.read(3)
             yield stream, raw
 
-    def fraction(self, raw: BufferedReader) -> float:
+    def measure_progress(self, raw: BufferedReader) -> float:
         return raw.tell() / self.size if self.size else 1.0
 
     def check_unchanged(self) -> None:
         """What was loaded is what the digest was taken of, or `BadInput`."""
         assert isinstance(self.data, Path)
-        with _readable(self.data):
+        with _translate_io_errors(self.data):
             now = self.data.stat()
         if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
-            raise self.bad("it changed while it was read; wait until it is complete and insert it again")
+            raise self.build_error("it changed while it was read; wait until it is complete and insert it again")
 
-    def bad(self, problem: str) -> BadInput:
+    def build_error(self, problem: str) -> BadInput:
         return BadInput(f"{self.name}: {problem}. Nothing was inserted")
 
-    def bad_row(self, row: int, problem: str) -> BadInput:
-        return self.bad(f"row {row} {problem}")
+    def build_row_error(self, row: int, problem: str) -> BadInput:
+        return self.build_error(f"row {row} {problem}")
 
-    def bad_cell(self, row: int, field: Field, why: str = "") -> BadInput:
+    def build_cell_error(self, row: int, field: Field, why: str = "") -> BadInput:
         """An error about one value. It says where the value stands, and never the value itself."""
         hint = _EXPECTED.get(field.type)
         expected = f"{field.type} ({hint})" if hint else field.type
-        return self.bad(f"row {row}, column {field.name!r}: expected {expected}, but {why or 'it is none'}")
+        return self.build_error(f"row {row}, column {field.name!r}: expected {expected}, but {why or 'it is none'}")
 
     @contextmanager
-    def _unbroken(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
-            with _readable(self.name):
+            with _translate_io_errors(self.name):
                 yield
         except (EOFError, zlib.error) as error:
-            raise self.bad(f"its compression is damaged ({error}); compress it again") from error
+            raise self.build_error(f"its compression is damaged ({error}); compress it again") from error
 
 
-def _format(path: Path, given: str | None) -> Format:
+def _detect_format(path: Path, given: str | None) -> Format:
     if given is not None:
         if given.lower() not in _NAMES:
             raise BadInput(f"unknown format {given!r} for {path}; expected one of {_CHOICES}")
@@ -140,7 +140,7 @@ def _format(path: Path, given: str | None) -> Format:
 
 
 @contextmanager
-def _readable(path: Path | str) -> Iterator[None]:
+def _translate_io_errors(path: Path | str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:

@@ -13,73 +13,79 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.intake.cell_columns import Column, Unfit
-from tidemill.intake.delta_layout import Layout
-from tidemill.intake.input_file import Source
-from tidemill.intake.json_values import Number, json_array
-from tidemill.intake.value_ranges import sound
+from tidemill.intake.cell_columns import ColumnConverter, InvalidCell
+from tidemill.intake.delta_layout import DeltaLayout
+from tidemill.intake.input_file import InputFile
+from tidemill.intake.json_values import JsonNumber, to_arrow_array
+from tidemill.intake.value_ranges import validate_ranges
 from tidemill.model.schema import Field
 
 _CHUNK_BYTES = 1 << 20
 
 
-def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    columns = [_column(field) for field in layout.schema]
+def read_json_lines(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+    columns = [_build_column(field) for field in layout.schema]
     first = 1
-    with source.text() as (stream, raw):
-        for lines in _chunks(stream):
-            rows = [_parsed(source, line, first + i) for i, line in enumerate(lines)]
+    with source.open_text() as (stream, raw):
+        for lines in _read_chunks(stream):
+            rows = [_parse_line(source, line, first + i) for i, line in enumerate(lines)]
             _check_names(source, layout, rows, first)
-            arrays = {c.field.name: c.converted(source, _cells(rows, c.field, layout), first) for c in columns}
-            yield layout.batch(arrays, len(rows)), source.fraction(raw)
+            arrays = {
+                c.field.name: c.convert_cells(source, _extract_cells(rows, c.field, layout), first) for c in columns
+            }
+            yield layout.build_batch(arrays, len(rows)), source.measure_progress(raw)
             first += len(rows)
 
 
-def _chunks(stream: BufferedReader) -> Iterator[list[bytes]]:
+def _read_chunks(stream: BufferedReader) -> Iterator[list[bytes]]:
     """Lines that are not blank, a megabyte at a time: the more objects live, the longer Python looks for garbage."""
     while lines := stream.readlines(_CHUNK_BYTES):
         yield [line for line in lines if not line.isspace()]
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Unfit("a name occurs twice in an object")
+        raise InvalidCell("a name occurs twice in an object")
     return found
 
 
-_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(
+    parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=JsonNumber, object_pairs_hook=_build_object
+)
 
 
-def _parsed(source: Source, line: bytes, row: int) -> dict[str, Any]:
+def _parse_line(source: InputFile, line: bytes, row: int) -> dict[str, Any]:
     try:
         found = _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
-        raise source.bad_row(row, f"is not valid UTF-8 from byte {error.start + 1} on") from error
+        raise source.build_row_error(row, f"is not valid UTF-8 from byte {error.start + 1} on") from error
     except (ValueError, RecursionError) as error:
-        raise source.bad_row(row, f"is not valid JSON ({error})") from error
+        raise source.build_row_error(row, f"is not valid JSON ({error})") from error
     if not isinstance(found, dict):
-        raise source.bad_row(row, "is JSON, but no object; expected one object per line")
+        raise source.build_row_error(row, "is JSON, but no object; expected one object per line")
     return found
 
 
-def _check_names(source: Source, layout: Layout, rows: Sequence[Mapping[str, Any]], first: int) -> None:
+def _check_names(source: InputFile, layout: DeltaLayout, rows: Sequence[Mapping[str, Any]], first: int) -> None:
     known, needed = set(layout.schema.names), set(layout.updates.key)
     for number, row in enumerate(rows, start=first):
         if not row.keys() <= known:
             extra = next(name for name in row if name not in known)
-            raise source.bad_row(number, f"has the unknown column {extra!r}; expected {', '.join(layout.schema.names)}")
+            raise source.build_row_error(
+                number, f"has the unknown column {extra!r}; expected {', '.join(layout.schema.names)}"
+            )
         if not needed <= row.keys():
             missing = next(name for name in layout.updates.key if name not in row)
-            raise source.bad_row(number, f"lacks the key column {missing!r}; it has {', '.join(row) or 'none'}")
+            raise source.build_row_error(number, f"lacks the key column {missing!r}; it has {', '.join(row) or 'none'}")
 
 
-def _cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: Layout) -> list[Any]:
+def _extract_cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: DeltaLayout) -> list[Any]:
     default = layout.defaults.get(field.name)
-    absent = Number(default) if type(default) is int else default
+    absent = JsonNumber(default) if type(default) is int else default
     return [row.get(field.name, absent) for row in rows]
 
 
-def _column(field: Field) -> Column:
-    kind = field.parsed
-    return Column(field, lambda cells: sound(json_array(cells, kind), kind))
+def _build_column(field: Field) -> ColumnConverter:
+    kind = field.data_type
+    return ColumnConverter(field, lambda cells: validate_ranges(to_arrow_array(cells, kind), kind))

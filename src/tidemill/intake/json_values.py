@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.encoding.arrow_types import arrow_type, is_nested, struct_fields
-from tidemill.intake.cell_columns import Unfit
+from tidemill.encoding.arrow_types import is_nested, list_struct_fields, to_arrow_type
+from tidemill.intake.cell_columns import InvalidCell
 from tidemill.intake.text_values import from_text
 
 
-class Number(str):
+class JsonNumber(str):
     """A number as it was written."""
 
     __slots__ = ()
@@ -25,82 +25,82 @@ _NUMBERS = frozenset(
 )
 
 
-def json_array(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+def to_arrow_array(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
     """The values, NULL for None; raises a ValueError if one cannot be read as `kind`."""
-    return _BUILDERS.get(kind.this, _leaves)(values, kind)
+    return _BUILDERS.get(kind.this, _build_scalars)(values, kind)
 
 
-def _leaves(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+def _build_scalars(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
     if kind.this in _NUMBERS:
-        _demand(values, (Number,), "a number")
+        _check_types(values, (JsonNumber,), "a number")
     elif kind.this == exp.DType.DECIMAL:
-        _demand(values, (Number, str), "a number")
+        _check_types(values, (JsonNumber, str), "a number")
     else:
-        _demand(values, (str,), "a text")
+        _check_types(values, (str,), "a text")
     return from_text(pa.array(values, pa.string()), kind)
 
 
-def _booleans(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
-    _demand(values, (bool,), "true or false")
-    return pa.array(values, arrow_type(kind))
+def _build_booleans(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+    _check_types(values, (bool,), "true or false")
+    return pa.array(values, to_arrow_type(kind))
 
 
-def _arrays(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
-    _demand(values, (list,), "a list")
-    items = json_array(list(chain.from_iterable(v for v in values if v is not None)), kind.expressions[0])
-    return pa.ListArray.from_arrays(_offsets(values), items, type=arrow_type(kind))
+def _build_lists(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+    _check_types(values, (list,), "a list")
+    items = to_arrow_array(list(chain.from_iterable(v for v in values if v is not None)), kind.expressions[0])
+    return pa.ListArray.from_arrays(_compute_offsets(values), items, type=to_arrow_type(kind))
 
 
-def _maps(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
-    _demand(values, (dict,), "an object")
+def _build_maps(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+    _check_types(values, (dict,), "an object")
     key, value = kind.expressions
     present = [v for v in values if v is not None]
-    keys = _map_keys(list(chain.from_iterable(present)), key)
-    items = json_array(list(chain.from_iterable(v.values() for v in present)), value)
-    return pa.MapArray.from_arrays(_offsets(values), keys, items, type=arrow_type(kind))
+    keys = _build_map_keys(list(chain.from_iterable(present)), key)
+    items = to_arrow_array(list(chain.from_iterable(v.values() for v in present)), value)
+    return pa.MapArray.from_arrays(_compute_offsets(values), keys, items, type=to_arrow_type(kind))
 
 
-def _map_keys(texts: list[str], kind: exp.DataType) -> pa.Array:
+def _build_map_keys(texts: list[str], kind: exp.DataType) -> pa.Array:
     if not is_nested(kind):
         return from_text(pa.array(texts, pa.string()), kind)
     if texts:
-        raise Unfit("JSON cannot hold maps with such keys; use Parquet")
-    return pa.array([], arrow_type(kind))
+        raise InvalidCell("JSON cannot hold maps with such keys; use Parquet")
+    return pa.array([], to_arrow_type(kind))
 
 
-def _structs(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
+def _build_structs(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
     """A field that an object lacks is NULL, as a column is."""
-    _demand(values, (dict,), "an object")
-    fields = list(struct_fields(kind))
-    _refuse_unknown(values, {f.name for f in fields})
-    children = [json_array([None if v is None else v.get(f.name) for v in values], f.parsed) for f in fields]
+    _check_types(values, (dict,), "an object")
+    fields = list(list_struct_fields(kind))
+    _check_fields(values, {f.name for f in fields})
+    children = [to_arrow_array([None if v is None else v.get(f.name) for v in values], f.data_type) for f in fields]
     mask = pa.array([v is None for v in values], pa.bool_())
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(to_arrow_type(kind)), mask=mask)
 
 
-def _refuse_unknown(values: Iterable[Any], known: set[str]) -> None:
+def _check_fields(values: Iterable[Any], known: set[str]) -> None:
     for value in values:
         if value is not None and not value.keys() <= known:
             extra = next(name for name in value if name not in known)
-            raise Unfit(f"it has the unknown field {extra!r}")
+            raise InvalidCell(f"it has the unknown field {extra!r}")
 
 
-def _offsets(values: Sequence[Any]) -> pa.Array:
+def _compute_offsets(values: Sequence[Any]) -> pa.Array:
     """Where each list begins; NULL marks a NULL list."""
     ends = list(accumulate((len(v or ()) for v in values), initial=0))
     begins = [None if v is None else begin for v, begin in zip(values, ends, strict=False)]
     return pa.array([*begins, ends[-1]], pa.int32())
 
 
-def _demand(values: Iterable[Any], wanted: tuple[type, ...], what: str) -> None:
+def _check_types(values: Iterable[Any], wanted: tuple[type, ...], what: str) -> None:
     """Exactly these types: a `Number` is no text, though it is a str."""
     if not {type(v) for v in values} <= {*wanted, type(None)}:
-        raise Unfit(f"it is not {what}")
+        raise InvalidCell(f"it is not {what}")
 
 
 _BUILDERS: dict[exp.DType, Callable[[Sequence[Any], exp.DataType], pa.Array]] = {
-    exp.DType.BOOLEAN: _booleans,
-    exp.DType.ARRAY: _arrays,
-    exp.DType.MAP: _maps,
-    exp.DType.STRUCT: _structs,
+    exp.DType.BOOLEAN: _build_booleans,
+    exp.DType.ARRAY: _build_lists,
+    exp.DType.MAP: _build_maps,
+    exp.DType.STRUCT: _build_structs,
 }

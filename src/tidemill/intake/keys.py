@@ -10,67 +10,67 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemill.intake.input_file import Source
+from tidemill.intake.input_file import InputFile
 from tidemill.model.change import Increment, Updates, Upsert
 
 
-class Keys:
+class DuplicateKeyDetector:
     """Remembers a hash of eight bytes per row; only rows with equal hashes are read again and compared."""
 
     def __init__(self, updates: Updates) -> None:
         self._names = updates.key if isinstance(updates, Upsert | Increment) else ()
         self._hashes: list[pa.Array] = []
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         if self._names:
-            self._hashes.append(pa.array(map(hash, keys_of(batch, self._names)), pa.int64()))
+            self._hashes.append(pa.array(map(hash, extract_keys(batch, self._names)), pa.int64()))
 
-    def check(self, source: Source, written: Sequence[Path]) -> None:
+    def check_duplicates(self, source: InputFile, written: Sequence[Path]) -> None:
         """Raise `BadInput` if two rows of the written files have the same key."""
-        suspects = self._suspects()
+        suspects = self._find_suspects()
         if suspects:
-            self._compare(source, written, suspects)
+            self._compare_keys(source, written, suspects)
 
-    def _suspects(self) -> set[int]:
+    def _find_suspects(self) -> set[int]:
         counts = pc.value_counts(pa.chunked_array(self._hashes, pa.int64()))
         return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
 
-    def _compare(self, source: Source, written: Sequence[Path], suspects: set[int]) -> None:
+    def _compare_keys(self, source: InputFile, written: Sequence[Path], suspects: set[int]) -> None:
         seen: dict[tuple[Any, ...], int] = {}
-        for row, key in enumerate(_written_keys(written, self._names), start=1):
+        for row, key in enumerate(_read_keys(written, self._names), start=1):
             if hash(key) in suspects:
                 first = seen.setdefault(key, row)
                 if first != row:
                     names = ", ".join(self._names)
-                    raise source.bad_row(
+                    raise source.build_row_error(
                         row, f"has the same key as row {first} ({names}); a file may hold each key once"
                     )
 
 
-def _written_keys(written: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _read_keys(written: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     for path in written:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=list(names)):
-                yield from keys_of(batch, names)
+                yield from extract_keys(batch, names)
 
 
-def keys_of(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(_comparable(batch.column(name)) for name in names), strict=True)
+def extract_keys(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(_to_comparable(batch.column(name)) for name in names), strict=True)
 
 
-def _comparable(column: pa.Array) -> list[Any]:
+def _to_comparable(column: pa.Array) -> list[Any]:
     """Values that are equal in Python exactly when they are in Spark, for which NaN equals itself."""
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
     values: list[Any] = column.to_pylist()
     if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
-        return [_frozen(value) for value in values]
+        return [_freeze_value(value) for value in values]
     return values
 
 
-def _frozen(value: Any) -> Any:
+def _freeze_value(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_frozen(v) for v in value)
+        return tuple(_freeze_value(v) for v in value)
     if isinstance(value, dict):
-        return tuple(_frozen(v) for v in value.values())
+        return tuple(_freeze_value(v) for v in value.values())
     return "NaN" if value != value else value

@@ -12,28 +12,28 @@ import pyarrow as pa
 
 from tidemill.errors import BadInput
 from tidemill.intake import csv_file, json_lines, parquet_file
-from tidemill.intake.block_files import Parts
-from tidemill.intake.delta_layout import Layout
-from tidemill.intake.input_file import Format, Source
-from tidemill.intake.keys import Keys
-from tidemill.intake.row_rules import ruled
-from tidemill.model.block import Kind
+from tidemill.intake.block_files import BlockFileWriter
+from tidemill.intake.delta_layout import DeltaLayout
+from tidemill.intake.input_file import Format, InputFile
+from tidemill.intake.keys import DuplicateKeyDetector
+from tidemill.intake.row_rules import validate_rows
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment, Updates
 from tidemill.model.schema import Schema
 from tidemill.ports.engine import Progress
 
-Reader = Callable[[Source, Layout], Generator[tuple[pa.RecordBatch, float], None, None]]
+Reader = Callable[[InputFile, DeltaLayout], Generator[tuple[pa.RecordBatch, float], None, None]]
 """Yields the rows in order, with the fraction of the file that has been read."""
 
 READERS: Mapping[Format, Reader] = {
-    Format.CSV: csv_file.read,
-    Format.JSON_LINES: json_lines.read,
-    Format.PARQUET: parquet_file.read,
+    Format.CSV: csv_file.read_csv,
+    Format.JSON_LINES: json_lines.read_json_lines,
+    Format.PARQUET: parquet_file.read_parquet,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class FileLoadResult:
     """What was read: how many rows, and the SHA-256 of the file's bytes."""
 
     rows: int
@@ -46,51 +46,67 @@ def load_file(
     format: str | None,
     schema: Schema,
     updates: Updates,
-    kind: Kind = Kind.DELTA,
+    kind: BlockKind = BlockKind.DELTA,
     directory: Path,
     progress: Progress | None = None,
-) -> Loaded:
+) -> FileLoadResult:
     """Write the rows of a file into `directory` as a block of a channel with this schema and way of merging.
 
     Raises `BadInput`, and leaves nothing behind, if any row does not fit. No rows make no files.
     """
-    source = Source.at(path, format)
-    digest = source.digest()
-    layout = Layout.of(schema, updates) if kind is Kind.DELTA else Layout.of(_content(schema, updates), Append())
-    parts = Parts(directory, layout.arrow)
+    source = InputFile.from_path(path, format)
+    digest = source.compute_digest()
+    layout = (
+        DeltaLayout.from_schema(schema, updates)
+        if kind is BlockKind.DELTA
+        else DeltaLayout.from_schema(_build_content_schema(schema, updates), Append())
+    )
+    parts = BlockFileWriter(directory, layout.arrow_schema)
     try:
-        rows = _copy(source, layout, Keys(updates), parts, partial(progress or _silent, f"reading {path.name}"))
+        rows = _copy_rows(
+            source,
+            layout,
+            DuplicateKeyDetector(updates),
+            parts,
+            partial(progress or _ignore_progress, f"reading {path.name}"),
+        )
         source.check_unchanged()
     except BadInput:
-        parts.discard()
+        parts.delete_files()
         source.check_unchanged()  # if it changed, that is what is wrong with it
         raise
     except BaseException:
-        parts.discard()
+        parts.delete_files()
         raise
-    return Loaded(rows, digest)
+    return FileLoadResult(rows, digest)
 
 
-def _content(schema: Schema, updates: Updates) -> Schema:
+def _build_content_schema(schema: Schema, updates: Updates) -> Schema:
     """The columns of a whole content; what amounts are added to is never NULL in it."""
     added = updates.columns if isinstance(updates, Increment) else ()
     return Schema(tuple(replace(f, nullable=f.nullable and f.name not in added) for f in schema))
 
 
-def _copy(source: Source, layout: Layout, keys: Keys, parts: Parts, progress: Callable[[float], None]) -> int:
+def _copy_rows(
+    source: InputFile,
+    layout: DeltaLayout,
+    keys: DuplicateKeyDetector,
+    parts: BlockFileWriter,
+    progress: Callable[[float], None],
+) -> int:
     rows = 0
     with closing(READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:
-            good = ruled(source, layout, batch, rows + 1)
-            keys.add(good)
-            parts.add(good)
+            good = validate_rows(source, layout, batch, rows + 1)
+            keys.add_batch(good)
+            parts.add_batch(good)
             rows += good.num_rows
             progress(min(fraction, 1.0))
-    parts.finish()
-    keys.check(source, parts.written)
+    parts.flush_rows()
+    keys.check_duplicates(source, parts.written)
     progress(1.0)
     return rows
 
 
-def _silent(_: str, __: float) -> None:
+def _ignore_progress(_: str, __: float) -> None:
     pass

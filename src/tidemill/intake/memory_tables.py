@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from tidemill.encoding.arrow_types import arrow_type
+from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import BadInput
-from tidemill.intake.loader import Loaded, load_file
-from tidemill.model.block import Kind
+from tidemill.intake.loader import FileLoadResult, load_file
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 from tidemill.ports.engine import Progress
@@ -37,16 +37,16 @@ def load_table(
     format: str | None,
     schema: Schema,
     updates: Updates,
-    kind: Kind,
+    kind: BlockKind,
     directory: Path,
     progress: Progress | None,
-) -> Loaded:
+) -> FileLoadResult:
     """Write the rows of a table into `directory`, by the rules for Parquet files.
 
     Whole numbers may have a wider type than the channel's if the values fit: pandas has no other by default, and
     makes floats of them where one is missing.
     """
-    wanted = schema if kind is Kind.BASE else updates.delta_schema(schema)
+    wanted = schema if kind is BlockKind.BASE else updates.build_delta_schema(schema)
     with tempfile.TemporaryDirectory(prefix="tidemill-insert-") as made:
         path = Path(made, "rows.parquet")
         pq.write_table(_to_arrow(data, wanted), path)
@@ -71,27 +71,27 @@ def _to_arrow(data: Any, wanted: Schema) -> pa.Table:
         if isinstance(data, pd.DataFrame):
             data = pa.Table.from_pandas(data, preserve_index=False)
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        return table.cast(pa.schema([_narrowed(f, wanted) for f in table.schema]))
+        return table.cast(pa.schema([_narrow_field(f, wanted) for f in table.schema]))
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise _bad(type(error).__name__) from error
+        raise _build_error(type(error).__name__) from error
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], wanted: Schema) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row)) or list(wanted.names)
-    types = {f.name: arrow_type(f.parsed) for f in wanted}
+    types = {f.name: to_arrow_type(f.data_type) for f in wanted}
     columns = [pa.array([row.get(name) for row in rows], types.get(name)) for name in names]
     return pa.Table.from_arrays(columns, names=names)
 
 
-def _narrowed(field: pa.Field, wanted: Schema) -> pa.Field:
+def _narrow_field(field: pa.Field, wanted: Schema) -> pa.Field:
     if field.name in wanted:
-        kind = arrow_type(wanted.field(field.name).parsed)
+        kind = to_arrow_type(wanted.get_field(field.name).data_type)
         if pt.is_integer(kind) and (pt.is_integer(field.type) or pt.is_floating(field.type)):
             return field.with_type(kind)
     return field
 
 
-def _bad(why: str) -> BadInput:
+def _build_error(why: str) -> BadInput:
     return BadInput(
         f"{_NAME} does not fit the channel: a column has values of mixed types, or that its type there cannot hold "
         f"({why}); give each column one type, e.g. with astype. Nothing was inserted"

@@ -12,49 +12,49 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from tidemill.encoding.arrow_types import arrow_type
-from tidemill.intake.cell_columns import Column
-from tidemill.intake.delta_layout import Layout
-from tidemill.intake.input_file import Source
-from tidemill.intake.type_widening import widens
-from tidemill.intake.value_ranges import sound
+from tidemill.encoding.arrow_types import to_arrow_type
+from tidemill.intake.cell_columns import ColumnConverter
+from tidemill.intake.delta_layout import DeltaLayout
+from tidemill.intake.input_file import InputFile
+from tidemill.intake.type_widening import can_widen
+from tidemill.intake.value_ranges import validate_ranges
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
 
 
-def read(source: Source, layout: Layout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    with _intact(source), _opened(source) as file:
+def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+    with _translate_errors(source), _open_parquet(source) as file:
         found = file.schema_arrow
         layout.check_names(source, found.names)
-        columns = [_column(source, layout.schema.field(f.name), f.type) for f in found]
+        columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in found]
         first = 1
         for cells in file.iter_batches(batch_size=_BATCH_ROWS):
-            arrays = {c.field.name: c.converted(source, cells.column(i), first) for i, c in enumerate(columns)}
+            arrays = {c.field.name: c.convert_cells(source, cells.column(i), first) for i, c in enumerate(columns)}
             first += cells.num_rows
-            yield layout.batch(arrays, cells.num_rows), (first - 1) / file.metadata.num_rows
+            yield layout.build_batch(arrays, cells.num_rows), (first - 1) / file.metadata.num_rows
 
 
-def _opened(source: Source) -> pq.ParquetFile:
+def _open_parquet(source: InputFile) -> pq.ParquetFile:
     return pq.ParquetFile(source.data, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 
 
 @contextmanager
-def _intact(source: Source) -> Iterator[None]:
+def _translate_errors(source: InputFile) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        raise source.bad(f"it cannot be read as Parquet ({error}); write the file again") from error
+        raise source.build_error(f"it cannot be read as Parquet ({error}); write the file again") from error
 
 
-def _column(source: Source, field: Field, found: pa.DataType) -> Column:
-    kind = field.parsed
-    if not widens(found, kind):
-        raise source.bad(f"column {field.name!r} is {found}, expected {field.type} or a type that widens to it")
-    return Column(field, lambda cells: _typed(cells, kind))
+def _build_column(source: InputFile, field: Field, found: pa.DataType) -> ColumnConverter:
+    kind = field.data_type
+    if not can_widen(found, kind):
+        raise source.build_error(f"column {field.name!r} is {found}, expected {field.type} or a type that widens to it")
+    return ColumnConverter(field, lambda cells: _convert_cells(cells, kind))
 
 
-def _typed(cells: pa.Array, kind: exp.DataType) -> pa.Array:
-    values = cells.cast(arrow_type(kind))
+def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
+    values = cells.cast(to_arrow_type(kind))
     values.validate(full=True)
-    return sound(values, kind)
+    return validate_ranges(values, kind)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.intake.delta_layout import Layout
-from tidemill.intake.input_file import Source
+from tidemill.intake.delta_layout import DeltaLayout
+from tidemill.intake.input_file import InputFile
 from tidemill.model.change import COUNT, DELETED, Increment, Signed
 
 
-def ruled(source: Source, layout: Layout, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+def validate_rows(source: InputFile, layout: DeltaLayout, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     """The batch as it is stored, or `BadInput` about its first row that breaks a rule."""
     if DELETED in layout.defaults:
         at = batch.schema.get_field_index(DELETED)
@@ -20,36 +20,36 @@ def ruled(source: Source, layout: Layout, batch: pa.RecordBatch, first_row: int)
         _check_counts(source, batch, first_row)
     if isinstance(layout.updates, Increment):
         _check_amounts(source, layout.updates, batch, first_row)
-    return batch.cast(layout.arrow)
+    return batch.cast(layout.arrow_schema)
 
 
-def _check_not_null(source: Source, layout: Layout, batch: pa.RecordBatch, first_row: int) -> None:
+def _check_not_null(source: InputFile, layout: DeltaLayout, batch: pa.RecordBatch, first_row: int) -> None:
     for field in layout.schema:
         if not field.nullable:
             wrong = batch.column(field.name).is_null()
-            if layout.may_lack(field):
+            if layout.can_lack(field):
                 wrong = pc.and_(wrong, pc.invert(batch.column(DELETED)))
-            _refuse_first(source, wrong, first_row, f"has NULL in column {field.name!r}, which is NOT NULL")
+            _raise_first(source, wrong, first_row, f"has NULL in column {field.name!r}, which is NOT NULL")
 
 
-def _check_counts(source: Source, batch: pa.RecordBatch, first_row: int) -> None:
+def _check_counts(source: InputFile, batch: pa.RecordBatch, first_row: int) -> None:
     wrong = pc.equal(batch.column(COUNT), 0)
-    _refuse_first(
+    _raise_first(
         source, wrong, first_row, f"has 0 in column {COUNT!r}; expected how often the row is added or, below 0, deleted"
     )
 
 
-def _check_amounts(source: Source, updates: Increment, batch: pa.RecordBatch, first_row: int) -> None:
+def _check_amounts(source: InputFile, updates: Increment, batch: pa.RecordBatch, first_row: int) -> None:
     """All amounts are given, or none on a pure deletion."""
     given = [batch.column(name).is_valid() for name in updates.columns]
     deleted = batch.column(DELETED)
     for name, one in zip(updates.columns, given, strict=True):
         wrong = pc.invert(pc.or_(one, deleted))
-        _refuse_first(
+        _raise_first(
             source, wrong, first_row, f"has NULL in column {name!r}; only a deletion may lack the amount to add"
         )
         differs = pc.and_(deleted, pc.xor(one, given[0]))
-        _refuse_first(
+        _raise_first(
             source,
             differs,
             first_row,
@@ -57,7 +57,7 @@ def _check_amounts(source: Source, updates: Increment, batch: pa.RecordBatch, fi
         )
 
 
-def _refuse_first(source: Source, wrong: pa.Array, first_row: int, problem: str) -> None:
+def _raise_first(source: InputFile, wrong: pa.Array, first_row: int, problem: str) -> None:
     at = pc.index(wrong, True).as_py()
     if at >= 0:
-        raise source.bad_row(first_row + at, problem)
+        raise source.build_row_error(first_row + at, problem)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from tidemill.encoding.arrow_types import INSTANTS, arrow_type, decimal_shape
-from tidemill.intake.cell_columns import Unfit
+from tidemill.encoding.arrow_types import INSTANTS, parse_decimal_shape, to_arrow_type
+from tidemill.intake.cell_columns import InvalidCell
 
 _INTEGER = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -30,56 +30,56 @@ def from_text(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     return _READERS[kind.this](strings, kind)
 
 
-def _plain(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    return strings.cast(arrow_type(kind))
+def _cast_plain(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+    return strings.cast(to_arrow_type(kind))
 
 
-def _integer(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    _demand(pc.match_substring_regex(strings, _INTEGER), "it is no whole number")
-    return pc.replace_substring_regex(strings, r"^\+", "").cast(arrow_type(kind))
+def _parse_integers(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+    _check_all(pc.match_substring_regex(strings, _INTEGER), "it is no whole number")
+    return pc.replace_substring_regex(strings, r"^\+", "").cast(to_arrow_type(kind))
 
 
-def _floating(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+def _parse_floats(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     finite = pc.match_substring_regex(strings, _NUMBER)
-    _demand(pc.or_(finite, pc.match_substring_regex(strings, _NO_NUMBER)), "it is no number")
-    values = strings.cast(arrow_type(kind))
-    _demand(pc.or_(pc.is_finite(values), pc.invert(finite)), "it is out of range")
+    _check_all(pc.or_(finite, pc.match_substring_regex(strings, _NO_NUMBER)), "it is no number")
+    values = strings.cast(to_arrow_type(kind))
+    _check_all(pc.or_(pc.is_finite(values), pc.invert(finite)), "it is out of range")
     return values
 
 
-def _decimal(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    _demand(pc.match_substring_regex(strings, _NUMBER), "it is no number")
-    precision, scale = decimal_shape(kind)
-    written_out = _without_exponents(strings)
+def _parse_decimals(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+    _check_all(pc.match_substring_regex(strings, _NUMBER), "it is no number")
+    precision, scale = parse_decimal_shape(kind)
+    written_out = _expand_exponents(strings)
     fits = rf"^[+-]?0*[0-9]{{0,{precision - scale}}}(\.[0-9]{{0,{scale}}}0*)?$"
-    _demand(pc.match_substring_regex(written_out, fits), "it does not fit")
+    _check_all(pc.match_substring_regex(written_out, fits), "it does not fit")
     short = pc.replace_substring_regex(written_out, r"^([+-]?)0+([0-9])", r"\1\2")
     short = pc.replace_substring_regex(short, rf"(\.[0-9]{{{scale}}})0+$", r"\1")
-    return short.cast(arrow_type(kind))
+    return short.cast(to_arrow_type(kind))
 
 
-def _without_exponents(strings: pa.Array) -> pa.Array:
+def _expand_exponents(strings: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring(strings, "e", ignore_case=True)).as_py():
         return strings
-    _demand(
+    _check_all(
         pc.or_(pc.match_substring_regex(strings, _EXPONENT), pc.match_substring_regex(strings, r"^[^eE]*$")),
         "it does not fit",
     )
     return pa.array([None if s is None else format(Decimal(s), "f") for s in strings.to_pylist()], pa.string())
 
 
-def _instant(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+def _parse_instants(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     """Without a zone, a text is read as UTC."""
     exact = _to_microseconds(strings)
     zoned = pc.match_substring_regex(exact, _ZONE)
     nothing = pa.scalar(None, pa.string())
-    with_zone = pc.if_else(zoned, exact, nothing).cast(arrow_type(kind))
+    with_zone = pc.if_else(zoned, exact, nothing).cast(to_arrow_type(kind))
     without = pc.if_else(zoned, nothing, exact).cast(pa.timestamp("us"))
-    return pc.coalesce(with_zone, without.view(arrow_type(kind)))
+    return pc.coalesce(with_zone, without.view(to_arrow_type(kind)))
 
 
-def _wall_clock(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    return _to_microseconds(strings).cast(arrow_type(kind))
+def _parse_wall_clocks(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+    return _to_microseconds(strings).cast(to_arrow_type(kind))
 
 
 def _to_microseconds(strings: pa.Array) -> pa.Array:
@@ -87,28 +87,28 @@ def _to_microseconds(strings: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(strings, r"(\.[0-9]{6})0+", r"\1")
 
 
-def _binary(strings: pa.Array, kind: exp.DataType) -> pa.Array:
+def _decode_base64(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     decoded = [None if s is None else b64decode(s, validate=True) for s in strings.to_pylist()]
-    return pa.array(decoded, arrow_type(kind))
+    return pa.array(decoded, to_arrow_type(kind))
 
 
-def _demand(holds: pa.Array, otherwise: str) -> None:
+def _check_all(holds: pa.Array, otherwise: str) -> None:
     if pc.all(holds).as_py() is False:
-        raise Unfit(otherwise)
+        raise InvalidCell(otherwise)
 
 
 _READERS: dict[exp.DType, Callable[[pa.Array, exp.DataType], pa.Array]] = {
-    exp.DType.BOOLEAN: _plain,
-    exp.DType.TINYINT: _integer,
-    exp.DType.SMALLINT: _integer,
-    exp.DType.INT: _integer,
-    exp.DType.BIGINT: _integer,
-    exp.DType.FLOAT: _floating,
-    exp.DType.DOUBLE: _floating,
-    exp.DType.DECIMAL: _decimal,
-    exp.DType.TEXT: _plain,
-    exp.DType.BINARY: _binary,
-    exp.DType.DATE: _plain,
-    exp.DType.TIMESTAMPNTZ: _wall_clock,
-    **dict.fromkeys(INSTANTS, _instant),
+    exp.DType.BOOLEAN: _cast_plain,
+    exp.DType.TINYINT: _parse_integers,
+    exp.DType.SMALLINT: _parse_integers,
+    exp.DType.INT: _parse_integers,
+    exp.DType.BIGINT: _parse_integers,
+    exp.DType.FLOAT: _parse_floats,
+    exp.DType.DOUBLE: _parse_floats,
+    exp.DType.DECIMAL: _parse_decimals,
+    exp.DType.TEXT: _cast_plain,
+    exp.DType.BINARY: _decode_base64,
+    exp.DType.DATE: _cast_plain,
+    exp.DType.TIMESTAMPNTZ: _parse_wall_clocks,
+    **dict.fromkeys(INSTANTS, _parse_instants),
 }

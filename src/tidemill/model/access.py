@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Role(StrEnum):
+class UserRole(StrEnum):
     """Each may do what those before it may."""
 
     VIEWER = "viewer"  # look at everything
     OPERATOR = "operator"  # run, kill and insert in workflows that are theirs, or nobody's
     ADMIN = "admin"
 
-    def covers(self, other: Role) -> bool:
+    def covers_role(self, other: UserRole) -> bool:
         """
-        >>> Role.OPERATOR.covers(Role.VIEWER), Role.OPERATOR.covers(Role.ADMIN)
+        >>> UserRole.OPERATOR.covers_role(UserRole.VIEWER), UserRole.OPERATOR.covers_role(UserRole.ADMIN)
         (True, False)
         """
-        ranks = tuple(Role)
+        ranks = tuple(UserRole)
         return ranks.index(self) >= ranks.index(other)
 
 
@@ -27,7 +27,7 @@ class User:
     """Somebody, or some program, that calls the API. One that was removed stays known, as the record names it."""
 
     name: str
-    role: Role
+    role: UserRole
     created: float
     active: bool = True
 
@@ -43,12 +43,12 @@ class Token:
     expires: float | None = None
     revoked: float | None = None
 
-    def usable(self, now: float) -> bool:
+    def is_usable(self, now: float) -> bool:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One change that somebody asked for over the API; `outcome` is the status of the answer, if there was one."""
 
     id: int

@@ -34,17 +34,17 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A Python function `module:name` from DataFrames, one an argument, to a DataFrame."""
 
     function: str
 
 
-Work = CommandLine | Script | Query | Call
+Work = CommandLine | Script | Query | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ActionParent:
     """What an action reads, and under which name."""
 
     id: ActionId
@@ -56,7 +56,7 @@ class Action:
     id: ActionId
     name: str  # for people; several actions may have the same
     work: Work
-    parents: tuple[Parent, ...] = ()  # in port order
+    parents: tuple[ActionParent, ...] = ()  # in port order
     force: bool = False  # compute it even if the same was computed before
     path: str | None = None  # where the user wants the output; None: Tidemill manages it
     pinned: bool = False  # the output is never evicted
@@ -68,7 +68,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class OneShot:
+class OneShotWorkflow:
     """A checked workflow: ids are unique, all that is named is there, and nothing depends on itself."""
 
     name: str
@@ -76,7 +76,7 @@ class OneShot:
     end: ActionId
     actions: tuple[Action, ...]
 
-    def in_order(self) -> Iterator[Action]:
+    def sort_actions(self) -> Iterator[Action]:
         """Parents before their children."""
         by_id = {a.id: a for a in self.actions}
         done: set[ActionId] = set()
@@ -92,7 +92,7 @@ class OneShot:
             else:
                 ahead += missing
 
-    def kept(self) -> frozenset[ActionId]:
+    def list_permanent_actions(self) -> frozenset[ActionId]:
         """What stays until its user deletes it: the end, what nothing follows from, and outputs at the user's paths."""
         inner = {p.id for a in self.actions for p in a.parents}
         return frozenset(a.id for a in self.actions if a.id == self.end or a.id not in inner or a.path is not None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tidemill.model.identity import Identity, identity
+from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 
@@ -18,7 +18,7 @@ class QueryRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class QueryToAnalyse:
+class AnalysisRequest:
     """A query over tables of known columns, and the operators that its incremental variants would be made of."""
 
     text: str
@@ -27,10 +27,10 @@ class QueryToAnalyse:
     channels: Mapping[str, str] = field(default_factory=dict)  # by the names that the query gives them
     description: str = ""  # of the operators
 
-    def key(self) -> Identity:
+    def compute_key(self) -> Identity:
         """Equal keys have equal analyses."""
         tables = {name: str(schema) for name, schema in self.tables.items()}
-        return identity("query analysis", {"sql": self.text, "tables": tables, "operators": self.description})
+        return compute_identity("query analysis", {"sql": self.text, "tables": tables, "operators": self.description})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Analysis:
 class Analyser(Protocol):
     """Answers from what was analysed before, or by asking Spark; None where neither is possible."""
 
-    def analyse(self, query: QueryToAnalyse) -> Analysis | None:
+    def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
         """Raises `QueryRefused` if Spark does not accept the query."""
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
@@ -54,7 +54,7 @@ class Analyser(Protocol):
 class NoAnalyser:
     """Knows nothing."""
 
-    def analyse(self, query: QueryToAnalyse) -> Analysis | None:
+    def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
         return None
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
@@ -62,7 +62,7 @@ class NoAnalyser:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class ObservedSchema:
     """The columns of a channel as a block has shown them, and the identity of the task that wrote it."""
 
     schema: Schema
@@ -70,17 +70,17 @@ class Learnt:
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class SchemaKnowledge:
     """What is known beside a workflow's declarations when it is resolved."""
 
     analyser: Analyser = NoAnalyser()
-    learnt: Mapping[str, Learnt] = field(default_factory=dict)  # by channel
+    learnt: Mapping[str, ObservedSchema] = field(default_factory=dict)  # by channel
 
 
-NOTHING_KNOWN = Knowledge()
+NOTHING_KNOWN = SchemaKnowledge()
 
 
-def inference_key(task: Task, inputs: Schemas) -> Identity:
+def compute_inference_key(task: Task, inputs: Schemas) -> Identity:
     """Equal keys have equal inferred outputs."""
     columns = {argument: str(schema) for argument, schema in inputs.items()}
-    return identity("inferred outputs", {"task": task.identity(), "inputs": columns})
+    return compute_identity("inferred outputs", {"task": task.compute_identity(), "inputs": columns})

@@ -13,28 +13,28 @@ from enum import StrEnum
 
 from tidemill.errors import BadInput
 from tidemill.model.change import Append, Updates
-from tidemill.model.identity import EMPTY, Identity, identity
-from tidemill.model.provenance import NOTHING, Provenance, applied
+from tidemill.model.identity import EMPTY, Identity, compute_identity
+from tidemill.model.provenance import NOTHING, Provenance, apply_delta
 from tidemill.model.schema import Schema
 from tidemill.model.time import Version
 
 
-class Kind(StrEnum):
+class BlockKind(StrEnum):
     BASE = "base"
     DELTA = "delta"
 
 
-def to_kind(name: str) -> Kind:
+def parse_block_kind(name: str) -> BlockKind:
     """
-    >>> to_kind("base")
+    >>> parse_block_kind("base")
     <Kind.BASE: 'base'>
     """
-    if name not in list(Kind):
+    if name not in list(BlockKind):
         raise BadInput(f"a block is a 'base', the whole content, or a 'delta', a change to it; not {name!r}")
-    return Kind(name)
+    return BlockKind(name)
 
 
-class Origin(StrEnum):
+class BlockOrigin(StrEnum):
     """Who made a block."""
 
     FIRST = "first"  # the empty base every channel starts with
@@ -51,7 +51,7 @@ class BlockState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class DataFile:
     """One Parquet file of a block."""
 
     path: str  # relative to the block store's root
@@ -66,15 +66,15 @@ class Block:
     id: int
     channel: str
     seq: int
-    kind: Kind
+    kind: BlockKind
     schema: Schema
     since: int | None = None  # deltas only
     updates: Updates = Append()  # how a delta merges
-    files: tuple[File, ...] = ()
+    files: tuple[DataFile, ...] = ()
     source: Provenance = NOTHING  # deltas only
     target: Provenance = NOTHING
     identity: Identity = EMPTY
-    origin: Origin = Origin.RUN
+    origin: BlockOrigin = BlockOrigin.RUN
     state: BlockState = BlockState.FILLED
     run: int | None = None
     task: str | None = None
@@ -94,7 +94,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ChannelPosition:
     """A readable point of a channel: everything up to `seq`, what it reflects, and its identity."""
 
     seq: int = 0
@@ -102,25 +102,25 @@ class Position:
     content: Identity = EMPTY
 
 
-BEGINNING = Position()
+BEGINNING = ChannelPosition()
 
 
-def advance(position: Position, block: Block) -> Position:
+def advance_position(position: ChannelPosition, block: Block) -> ChannelPosition:
     """The position after `block`, which follows `position` on its channel."""
-    if block.kind is Kind.BASE:
-        return Position(block.seq, block.target, block.identity)
-    reached = applied(position.reached, block.source, block.target)
-    return Position(block.seq, reached, identity(position.content, block.identity))
+    if block.kind is BlockKind.BASE:
+        return ChannelPosition(block.seq, block.target, block.identity)
+    reached = apply_delta(position.reached, block.source, block.target)
+    return ChannelPosition(block.seq, reached, compute_identity(position.content, block.identity))
 
 
-def arrive(position: Position, block: Block, version: Version) -> Block:
+def assign_version(position: ChannelPosition, block: Block, version: Version) -> Block:
     """Date an inserted block: it becomes visible as `version` of its input channel, after `position`."""
-    target = Provenance.of({(block.channel,): [version]})
+    target = Provenance.from_pathways({(block.channel,): [version]})
     return replace(block, version=version, source=position.reached, target=target)
 
 
-def place(position: Position, block: Block) -> Block:
+def link_block(position: ChannelPosition, block: Block) -> Block:
     """Link a filled slot to the one before it and record what the channel holds once it is visible."""
-    after = advance(position, block)
-    since = position.seq if block.kind is Kind.DELTA else None
+    after = advance_position(position, block)
+    since = position.seq if block.kind is BlockKind.DELTA else None
     return replace(block, since=since, reached=after.reached, content=after.content)

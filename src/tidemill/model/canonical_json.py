@@ -13,30 +13,32 @@ from pathlib import PurePath
 from typing import Any
 
 
-class NotPlain(TypeError):
+class NotSerializable(TypeError):
     """A value whose content cannot be seen, such as a connection or an open file."""
 
 
-def plain(value: Any) -> Any:
+def to_canonical_json(value: Any) -> Any:
     """JSON that differs wherever values do; raises `NotPlain` for what cannot be written down.
 
-    >>> plain({"b": (1, 2.0), "a": {"y", "x"}})
+    >>> to_canonical_json({"b": (1, 2.0), "a": {"y", "x"}})
     {'dict': [['a', {'set': ['x', 'y']}], ['b', [1, 2.0]]]}
-    >>> plain(1) == plain("1") or plain({1: 2}) == plain({"1": 2})
+    >>> to_canonical_json(1) == to_canonical_json("1") or to_canonical_json({1: 2}) == to_canonical_json({"1": 2})
     False
     """
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [to_canonical_json(v) for v in value]
     if isinstance(value, dict):
-        return {"dict": sorted(([plain(k), plain(v)] for k, v in value.items()), key=_text)}
+        return {
+            "dict": sorted(([to_canonical_json(k), to_canonical_json(v)] for k, v in value.items()), key=_dump_json)
+        }
     if isinstance(value, set | frozenset):
-        return {"set": sorted(map(plain, value), key=_text)}
-    return {_type_name(value): _inside(value)}
+        return {"set": sorted(map(to_canonical_json, value), key=_dump_json)}
+    return {_get_type_name(value): _to_json_content(value)}
 
 
-def _inside(value: Any) -> Any:
+def _to_json_content(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, bytes | bytearray):
@@ -44,10 +46,12 @@ def _inside(value: Any) -> Any:
     if isinstance(value, datetime | date | time | timedelta | Decimal | PurePath):
         return str(value)
     if isinstance(value, re.Pattern):
-        return [plain(value.pattern), value.flags]
+        return [to_canonical_json(value.pattern), value.flags]
     if is_dataclass(value) and not isinstance(value, type):
-        return [[f.name, plain(getattr(value, f.name))] for f in fields(value)]
-    raise NotPlain(f"what a {_type_name(value)} holds cannot be told; pass numbers, strings, lists, dicts or dates")
+        return [[f.name, to_canonical_json(getattr(value, f.name))] for f in fields(value)]
+    raise NotSerializable(
+        f"what a {_get_type_name(value)} holds cannot be told; pass numbers, strings, lists, dicts or dates"
+    )
 
 
 MOST = 100_000
@@ -68,11 +72,11 @@ def is_small(value: Any) -> bool:
             waiting.pop()
             continue
         left -= 1 + (len(one) if isinstance(one, str | bytes | bytearray) else 0)
-        waiting.append(_held(one))
+        waiting.append(_iterate_members(one))
     return left > 0
 
 
-def _held(value: Any) -> Iterator[Any]:
+def _iterate_members(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple | set | frozenset):
         return iter(value)
     if isinstance(value, dict):
@@ -82,25 +86,25 @@ def _held(value: Any) -> Iterator[Any]:
     return iter(())
 
 
-def types_in(value: Any) -> Iterator[type]:
+def list_types(value: Any) -> Iterator[type]:
     """The types of a plain value and of all that it holds."""
     yield type(value)
     held: Iterable[Any] = ()
     if isinstance(value, list | tuple):
         held = value
     elif isinstance(value, set | frozenset):
-        held = sorted(value, key=lambda v: _text(plain(v)))
+        held = sorted(value, key=lambda v: _dump_json(to_canonical_json(v)))
     elif isinstance(value, dict):
-        held = [part for pair in sorted(value.items(), key=lambda p: _text(plain(p))) for part in pair]
+        held = [part for pair in sorted(value.items(), key=lambda p: _dump_json(to_canonical_json(p))) for part in pair]
     elif is_dataclass(value) and not isinstance(value, type):
         held = [getattr(value, f.name) for f in fields(value)]
     for part in held:
-        yield from types_in(part)
+        yield from list_types(part)
 
 
-def _type_name(value: Any) -> str:
+def _get_type_name(value: Any) -> str:
     return type(value).__qualname__
 
 
-def _text(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)

@@ -42,10 +42,10 @@ class Append:
     name: ClassVar[str] = "append"
     key: tuple[str, ...] = field(default=(), init=False)
 
-    def delta_schema(self, schema: Schema) -> Schema:
+    def build_delta_schema(self, schema: Schema) -> Schema:
         return schema
 
-    def problems(self, schema: Schema) -> Iterator[str]:
+    def find_problems(self, schema: Schema) -> Iterator[str]:
         return iter(())
 
 
@@ -56,12 +56,12 @@ class Signed:
     name: ClassVar[str] = "signed"
     key: tuple[str, ...] = field(default=(), init=False)
 
-    def delta_schema(self, schema: Schema) -> Schema:
-        return schema.plus(Field(COUNT, "BIGINT", nullable=False))
+    def build_delta_schema(self, schema: Schema) -> Schema:
+        return schema.add_fields(Field(COUNT, "BIGINT", nullable=False))
 
-    def problems(self, schema: Schema) -> Iterator[str]:
+    def find_problems(self, schema: Schema) -> Iterator[str]:
         for f in schema:
-            if not f.groupable:
+            if not f.is_groupable:
                 yield f"column {f.name!r} holds a map, which Spark cannot compare; signed rows must be comparable"
 
 
@@ -75,11 +75,11 @@ class Upsert:
     name: ClassVar[str] = "upsert"
     key: tuple[str, ...]
 
-    def delta_schema(self, schema: Schema) -> Schema:
-        return schema.plus(Field(DELETED, "BOOLEAN"))
+    def build_delta_schema(self, schema: Schema) -> Schema:
+        return schema.add_fields(Field(DELETED, "BOOLEAN"))
 
-    def problems(self, schema: Schema) -> Iterator[str]:
-        yield from _key_problems(self.key, schema)
+    def find_problems(self, schema: Schema) -> Iterator[str]:
+        yield from _find_key_problems(self.key, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +94,18 @@ class Increment:
     key: tuple[str, ...]
     columns: tuple[str, ...]
 
-    def delta_schema(self, schema: Schema) -> Schema:
-        return schema.plus(Field(DELETED, "BOOLEAN"))
+    def build_delta_schema(self, schema: Schema) -> Schema:
+        return schema.add_fields(Field(DELETED, "BOOLEAN"))
 
-    def problems(self, schema: Schema) -> Iterator[str]:
-        yield from _key_problems(self.key, schema)
+    def find_problems(self, schema: Schema) -> Iterator[str]:
+        yield from _find_key_problems(self.key, schema)
         if not self.columns:
             yield "an increment channel needs at least one column to add to"
         for column in self.columns:
             if column not in schema:
                 yield f"increment column {column!r} is not a column of it (it has {', '.join(schema.names)})"
-            elif not _numeric(schema.field(column)):
-                yield f"increment column {column!r} is {schema.field(column).type}; only numbers can be added"
+            elif not _is_numeric(schema.get_field(column)):
+                yield f"increment column {column!r} is {schema.get_field(column).type}; only numbers can be added"
         for name in schema.names:
             if (name in self.key) == (name in self.columns):
                 yield f"column {name!r} must be either in the key or among the increment columns"
@@ -124,12 +124,12 @@ class Patch:
     by: tuple[str, ...]
     columns: tuple[str, ...]
 
-    def delta_schema(self, schema: Schema) -> Schema:
-        return schema.plus(Field(DELETED, "BOOLEAN"), Field(PATCH, "BOOLEAN"))
+    def build_delta_schema(self, schema: Schema) -> Schema:
+        return schema.add_fields(Field(DELETED, "BOOLEAN"), Field(PATCH, "BOOLEAN"))
 
-    def problems(self, schema: Schema) -> Iterator[str]:
-        yield from _key_problems(self.key, schema)
-        yield from _key_problems(self.by, schema)
+    def find_problems(self, schema: Schema) -> Iterator[str]:
+        yield from _find_key_problems(self.key, schema)
+        yield from _find_key_problems(self.by, schema)
         for column in self.columns:
             if column not in schema or column in self.key or column in self.by:
                 yield f"a patch cannot set {column!r}: it must be a column outside the key and what patches go by"
@@ -152,11 +152,11 @@ class Custom:
     expand: PerKey | None = field(default=None, compare=False)  # (base, delta) to signed rows, if there is a short way
     contract: Callable[[Rows], Rows] | None = field(default=None, compare=False)  # signed rows to a delta, likewise
 
-    def delta_schema(self, schema: Schema) -> Schema:
+    def build_delta_schema(self, schema: Schema) -> Schema:
         return self.delta or schema
 
-    def problems(self, schema: Schema) -> Iterator[str]:
-        yield from _key_problems(self.key, schema)
+    def find_problems(self, schema: Schema) -> Iterator[str]:
+        yield from _find_key_problems(self.key, schema)
         if self.delta is not None:
             yield from (f"key column {k!r} is missing from the delta" for k in self.key if k not in self.delta)
 
@@ -166,17 +166,17 @@ Updates = Append | Signed | Upsert | Increment | Patch | Custom
 MERGE_KINDS: tuple[type[Updates], ...] = (Append, Signed, Upsert, Increment, Patch, Custom)
 
 
-def _key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:
+def _find_key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:
     if not key:
         yield "a key needs at least one column"
     for column in key:
         if column not in schema:
             yield f"key column {column!r} is not a column of it (it has {', '.join(schema.names)})"
-        elif not schema.field(column).groupable:
+        elif not schema.get_field(column).is_groupable:
             yield f"key column {column!r} holds a map, which Spark cannot compare; choose another key"
     if len(set(key)) < len(key):
         yield f"the key names a column twice: {', '.join(key)}"
 
 
-def _numeric(f: Field) -> bool:
+def _is_numeric(f: Field) -> bool:
     return f.type.startswith(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"))

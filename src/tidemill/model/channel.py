@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.change import INTERNAL_PREFIX, RESERVED, Append, Updates
-from tidemill.model.freshness_target import NONE, Promise
-from tidemill.model.location import UNKNOWN, Location
+from tidemill.model.freshness_target import NONE, FreshnessTarget
+from tidemill.model.location import UNKNOWN, SourceLocation
 from tidemill.model.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
-def valid_name(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Names are identifiers, with dots between them where flows nest.
 
-    >>> valid_name("news.tagged"), valid_name("../etc"), valid_name("1st")
+    >>> is_valid_name("news.tagged"), is_valid_name("../etc"), is_valid_name("1st")
     (True, False, False)
     """
     return len(name) <= 200 and _NAME.match(name) is not None
 
 
-class Role(StrEnum):
+class ChannelRole(StrEnum):
     INPUT = "input"  # fed from outside
     DERIVED = "derived"  # written by tasks
     STATE = "state"  # what a declared table keeps for itself, so that it need not look at everything again
@@ -35,17 +35,17 @@ class Channel:
     """A channel as declared. A derived channel without a schema takes that of the first block written."""
 
     name: str
-    role: Role
+    role: ChannelRole
     schema: Schema | None = None
     updates: Updates = Append()
-    location: Location = UNKNOWN
-    promise: Promise = NONE
+    location: SourceLocation = UNKNOWN
+    promise: FreshnessTarget = NONE
 
-    def problems(self) -> Iterator[str]:
-        if not valid_name(self.name):
+    def find_problems(self) -> Iterator[str]:
+        if not is_valid_name(self.name):
             yield f"{self.name!r} is not a name: use letters, digits and underscores, not starting with a digit"
         if self.schema is None:
-            if self.role is Role.INPUT:
+            if self.role is ChannelRole.INPUT:
                 yield f"input channel {self.name!r} needs a schema, e.g. 'url string, hits bigint'"
             if self.updates.key:
                 yield f"channel {self.name!r} has a key, so it needs a schema"
@@ -53,7 +53,7 @@ class Channel:
         for name in self.schema.names:
             if name.lower() in RESERVED or name.lower().startswith(INTERNAL_PREFIX):
                 yield f"channel {self.name!r}: column {name!r} is reserved for deltas; choose another name"
-        if self.role is Role.INPUT:
+        if self.role is ChannelRole.INPUT:
             for field in (f for f in self.schema if not f.is_exchangeable):
                 yield f"channel {self.name!r}: column {field.name!r}: unsupported type {field.type.lower()!r}"
-        yield from (f"channel {self.name!r}: {p}" for p in self.updates.problems(self.schema))
+        yield from (f"channel {self.name!r}: {p}" for p in self.updates.find_problems(self.schema))

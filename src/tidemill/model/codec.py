@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemill.model import trigger
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
-from tidemill.model.flow import Binding
-from tidemill.model.freshness_target import Form, Promise
+from tidemill.model.flow import BoundFlow
+from tidemill.model.freshness_target import DeliveryForm, FreshnessTarget
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Task
+from tidemill.model.task import ReadMode, Task
 
 Json = dict[str, Any]
 
@@ -43,44 +43,48 @@ def updates_from_json(data: Mapping[str, Any]) -> Updates:
         case "patch":
             return Patch(key, tuple(data["by"]), tuple(data["columns"]))
         case "custom":
-            delta = Schema.parse(data["delta"]) if "delta" in data else None
-            return Custom(key, _unloaded, _unloaded, _unloaded, delta)
+            delta = Schema.from_ddl(data["delta"]) if "delta" in data else None
+            return Custom(key, _raise_unloaded, _raise_unloaded, _raise_unloaded, delta)
         case other:
             raise ValueError(f"unknown merge kind {other!r}")
 
 
-def _unloaded(_first: Rows, _second: Rows) -> Rows:
+def _raise_unloaded(_first: Rows, _second: Rows) -> Rows:
     """Stands for a user's function, which lives in the workflow file and not in the catalog."""
     raise LookupError("a custom merge needs its workflow file; none was loaded")
 
 
-def promise_to_json(promise: Promise) -> Json:
+def target_to_json(promise: FreshnessTarget) -> Json:
     data: Json = {"lag": dict(sorted(promise.lag.items()))} if promise.lag else {}
     if promise.consistency is not None:
         data["consistency"] = promise.consistency
     return data | ({"accepts": [str(form) for form in promise.accepts]} if promise.accepts else {})
 
 
-def promise_from_json(data: Mapping[str, Any]) -> Promise:
-    accepts = tuple(Form(form) for form in data.get("accepts", ()))
-    return Promise(dict(data.get("lag", {})), data.get("consistency"), accepts)
+def target_from_json(data: Mapping[str, Any]) -> FreshnessTarget:
+    accepts = tuple(DeliveryForm(form) for form in data.get("accepts", ()))
+    return FreshnessTarget(dict(data.get("lag", {})), data.get("consistency"), accepts)
 
 
 def task_to_json(task: Task) -> Json:
     """A task's signature, as `status`, `plan` and the page show it."""
     return {
         "name": task.name,
-        "identity": task.identity(),
+        "identity": task.compute_identity(),
         "code": type(task.variant.code).__name__.lower(),
-        "reads": _once({"channel": r.port, "mode": Mode(r.mode).value} for v in task.variants for r in v.reads),
-        "writes": _once({"channel": w.port, "kind": Kind(w.kind).value} for v in task.variants for w in v.writes),
+        "reads": _dedupe_items(
+            {"channel": r.port, "mode": ReadMode(r.mode).value} for v in task.variants for r in v.reads
+        ),
+        "writes": _dedupe_items(
+            {"channel": w.port, "kind": BlockKind(w.kind).value} for v in task.variants for w in v.writes
+        ),
         "variants": [v.name for v in task.variants],
-        "settles": task.edge is not None,
+        "settles": task.watermark_output is not None,
         "location": str(task.location),
     }
 
 
-def _once(items: Iterable[Json]) -> list[Json]:
+def _dedupe_items(items: Iterable[Json]) -> list[Json]:
     found: list[Json] = []
     for item in items:
         if item not in found:
@@ -88,10 +92,10 @@ def _once(items: Iterable[Json]) -> list[Json]:
     return found
 
 
-def binding_to_json(binding: Binding) -> Json:
+def binding_to_json(binding: BoundFlow) -> Json:
     return {
         "name": binding.name,
-        "identity": binding.identity(),
+        "identity": binding.compute_identity(),
         "tasks": [task_to_json(t) for t in binding.tasks],
         "attempts": max((t.retry.attempts for t in binding.tasks), default=1),
         "triggers": [trigger.to_json(t) for t in binding.triggers],

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.model.code import NOTHING, Json
-from tidemill.model.identity import Identity, identity
+from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.task import Task
 
 
-def described(
+def describe_output(
     task: Task,
     output: str,
     inputs: Sequence[Sequence[Identity]],
@@ -28,9 +28,9 @@ def described(
     Of environment variables only a hash is kept, since they may hold secrets. The generation tells apart results that
     nothing else does: of tasks that were forced to run, or give another result each time.
     """
-    environment = {name: _hidden(surroundings.get(name)) for name in sorted(task.environment)}
+    environment = {name: _hash_secret(surroundings.get(name)) for name in sorted(task.environment)}
     return {
-        **task.described(),
+        **task.describe_task(),
         "environment": environment,
         "output": output,
         "inputs": [list(i) for i in inputs],
@@ -38,16 +38,16 @@ def described(
     }
 
 
-def _hidden(value: str | None) -> Identity | None:
-    return None if value is None else identity("environment", value)
+def _hash_secret(value: str | None) -> Identity | None:
+    return None if value is None else compute_identity("environment", value)
 
 
-def identity_of(description: Json) -> Identity:
-    return identity("dataset", description)
+def compute_dataset_identity(description: Json) -> Identity:
+    return compute_identity("dataset", description)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DescriptionChange:
     """A part in which two descriptions differ: what it is called, and how it was and is."""
 
     part: str
@@ -55,13 +55,15 @@ class Difference:
     after: Any
 
     def __str__(self) -> str:
-        return f"{self.part} changed:\n{_lines(self.before, self.after)}" if self._is_text else self._short()
+        return (
+            f"{self.part} changed:\n{_diff_lines(self.before, self.after)}" if self._is_text else self._format_short()
+        )
 
     @property
     def _is_text(self) -> bool:
         return isinstance(self.before, str) and isinstance(self.after, str) and "\n" in self.before + self.after
 
-    def _short(self) -> str:
+    def _format_short(self) -> str:
         if self.before is None:
             return f"{self.part} is new: {self.after!r}"
         if self.after is None:
@@ -69,23 +71,23 @@ class Difference:
         return f"{self.part} was {self.before!r} and is {self.after!r}"
 
 
-def _lines(before: str, after: str) -> str:
+def _diff_lines(before: str, after: str) -> str:
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "now", lineterm="", n=1)
     return "\n".join(list(diff)[2:])
 
 
-def differences(before: Json, after: Json) -> tuple[Difference, ...]:
+def diff_descriptions(before: Json, after: Json) -> tuple[DescriptionChange, ...]:
     """Every part in which two descriptions differ, code by the name of the function that it belongs to."""
-    one, other = dict(_parts(before)), dict(_parts(after))
+    one, other = dict(_list_parts(before)), dict(_list_parts(after))
     names = [*one, *(n for n in other if n not in one)]
-    return tuple(Difference(n, one.get(n), other.get(n)) for n in names if one.get(n) != other.get(n))
+    return tuple(DescriptionChange(n, one.get(n), other.get(n)) for n in names if one.get(n) != other.get(n))
 
 
-def _parts(description: Json) -> Iterator[tuple[str, Any]]:
+def _list_parts(description: Json) -> Iterator[tuple[str, Any]]:
     for part, value in description.items():
         if part == "code":
             for number, code in enumerate(value):
-                yield from _code_parts(code, f"variant {number} " if len(value) > 1 else "")
+                yield from _list_code_parts(code, f"variant {number} " if len(value) > 1 else "")
         elif part == "inputs":
             yield from ((f"input {number}", given) for number, given in enumerate(value))
         elif part == "environment":
@@ -96,18 +98,18 @@ def _parts(description: Json) -> Iterator[tuple[str, Any]]:
             yield part, value
 
 
-def _code_parts(code: Json, prefix: str) -> Iterator[tuple[str, Any]]:
+def _list_code_parts(code: Json, prefix: str) -> Iterator[tuple[str, Any]]:
     """Pieces are told apart by name; the second of one name has its number beside it."""
     seen: dict[str, int] = {}
     for piece in code.get("function", ()):
         seen[piece["name"]] = seen.get(piece["name"], 0) + 1
         name = piece["name"] if seen[piece["name"]] == 1 else f"{piece['name']} ({seen[piece['name']]})"
         yield f"{prefix}code of {name}", piece["text"]
-        yield from ((f"{prefix}{used} in {name}", _use(use, code)) for used, use in piece["uses"].items())
+        yield from ((f"{prefix}{used} in {name}", _format_use(use, code)) for used, use in piece["uses"].items())
     yield from ((f"{prefix}{part}", value) for part, value in code.items() if part != "function")
 
 
-def _use(use: list[Any], code: Json) -> Any:
+def _format_use(use: list[Any], code: Json) -> Any:
     """Pieces are numbered as they are met, which is nothing to tell anybody."""
     if use[0] == "piece":
         return code["function"][use[1]]["name"]

@@ -19,10 +19,10 @@ _WIDENS = {
 }
 
 
-def widens(have: str, want: str) -> bool:
+def can_widen(have: str, want: str) -> bool:
     """Does every value of the one type fit into the other without loss?
 
-    >>> widens("INT", "BIGINT"), widens("BIGINT", "INT"), widens("INT", "INT")
+    >>> can_widen("INT", "BIGINT"), can_widen("BIGINT", "INT"), can_widen("INT", "INT")
     (True, False, False)
     """
     return want in _WIDENS.get(have, ())
@@ -30,13 +30,13 @@ def widens(have: str, want: str) -> bool:
 
 def can_read(have: Schema, want: Schema, key: Collection[str] = ()) -> bool:
     """Can rows that were written with one schema be read with the other?"""
-    return not any(unreadable(have, want, key))
+    return not any(find_unreadable_changes(have, want, key))
 
 
-def unreadable(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterator[str]:
+def find_unreadable_changes(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterator[str]:
     """What would have to change in rows that were written with the schema `have`, and cannot.
 
-    >>> list(unreadable(Schema.parse("a string, b int"), Schema.parse("a int, b bigint, c date")))
+    >>> list(find_unreadable_changes(Schema.parse("a string, b int"), Schema.parse("a int, b bigint, c date")))
     ['column a from STRING to INT']
     """
     if have == want:
@@ -46,15 +46,15 @@ def unreadable(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterato
     for field in want:
         before = old.get(field.name)
         if before is not None:
-            yield from _changed(before, field, "key column" if field.name in key else "column")
+            yield from _find_field_changes(before, field, "key column" if field.name in key else "column")
         elif field.name.lower() in spelt:
             yield f"the spelling of column {spelt[field.name.lower()]} to {field.name}"
         elif not field.nullable:
             yield f"column {field.name} to NOT NULL"
 
 
-def _changed(before: Field, after: Field, what: str) -> Iterator[str]:
-    if before.type != after.type and (what == "key column" or not widens(before.type, after.type)):
+def _find_field_changes(before: Field, after: Field, what: str) -> Iterator[str]:
+    if before.type != after.type and (what == "key column" or not can_widen(before.type, after.type)):
         yield f"{what} {after.name} from {before.type} to {after.type}"
     if before.nullable and not after.nullable:
         yield f"{what} {after.name} to NOT NULL"

@@ -17,7 +17,7 @@ EVERY = "*"
 """In a promise, all pathways that it does not name."""
 
 
-class Form(StrEnum):
+class DeliveryForm(StrEnum):
     """In which form somebody outside takes what is new."""
 
     BASE = "base"  # the whole content
@@ -26,35 +26,35 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class FreshnessTarget:
     """What is promised of a channel; nothing, unless said."""
 
     lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by way (see `goes`), or for EVERY other one
     consistency: float | None = None  # seconds; 0: all that is reflected was there at one moment; None: any
-    accepts: tuple[Form, ...] = ()  # none: any
+    accepts: tuple[DeliveryForm, ...] = ()  # none: any
 
-    def lag_of(self, pathway: Pathway) -> float | None:
+    def find_lag(self, pathway: Pathway) -> float | None:
         """How stale the channel may be by a pathway; None: as stale as it may happen. All that is promised holds.
 
-        >>> promise = Promise({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
-        >>> [promise.lag_of(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
+        >>> promise = FreshnessTarget({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
+        >>> [promise.find_lag(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
         [60.0, 0.0, 3600.0]
         """
-        named = [lag for way, lag in self.lag.items() if goes(pathway, way)]
+        named = [lag for way, lag in self.lag.items() if is_routed_via(pathway, way)]
         return min(named, default=self.lag.get(EVERY))
 
     def __bool__(self) -> bool:
         return bool(self.lag) or self.consistency is not None or bool(self.accepts)
 
 
-def goes(pathway: Pathway, way: str) -> bool:
+def is_routed_via(pathway: Pathway, way: str) -> bool:
     """Does a pathway go by way of these channels, in this order?
 
-    >>> [goes(("fetched", "successful", "top"), way) for way in ("fetched", "successful > top", "top > successful")]
+    >>> [is_routed_via(("fetched", "successful", "top"), way) for way in ("fetched", "successful > top", "top > successful")]
     [True, True, False]
     """
     rest = iter(pathway)
     return all(channel.strip() in rest for channel in way.split(">"))
 
 
-NONE = Promise()
+NONE = FreshnessTarget()

@@ -10,7 +10,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class SourceLocation:
     """A file and line of the user's, as error messages print it."""
 
     file: str
@@ -20,12 +20,12 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
-UNKNOWN = Location("<unknown>", 0)
+UNKNOWN = SourceLocation("<unknown>", 0)
 
 
-def caller() -> Location:
+def find_caller() -> SourceLocation:
     """The nearest frame outside this package: the line on which the user declared something."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno)
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno)

@@ -9,24 +9,24 @@ from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from tidemill.model.source_code import known_module
+from tidemill.model.source_code import resolve_module
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class LibraryName:
     """A module of a library that a function imports itself, or a name in one."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingModule:
     """A module that a function imports itself, and that cannot be found or imported here."""
 
     name: str
 
 
-def cells_of(function: FunctionType) -> dict[str, Any]:
+def read_closure_cells(function: FunctionType) -> dict[str, Any]:
     names, cells = function.__code__.co_freevars, function.__closure__ or ()
     return {n: c.cell_contents for n, c in zip(names, cells, strict=True) if _is_filled(c)}
 
@@ -39,73 +39,73 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def names_in(code: CodeType) -> Iterator[str]:
+def list_names(code: CodeType) -> Iterator[str]:
     """Names that code takes from outside, or that are attributes; nested functions included."""
     yield from code.co_names
     yield from code.co_freevars
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from names_in(constant)
+            yield from list_names(constant)
 
 
 @lru_cache(maxsize=4096)
-def chains_in(node: ast.AST) -> tuple[tuple[str, ...], ...]:
+def list_attribute_chains(node: ast.AST) -> tuple[tuple[str, ...], ...]:
     """Each name, with the attributes asked of it: `a.b.c` once, as a whole."""
-    return tuple(dict.fromkeys(_all_chains(node)))
+    return tuple(dict.fromkeys(_find_chains(node)))
 
 
-def _all_chains(node: ast.AST) -> Iterator[tuple[str, ...]]:
+def _find_chains(node: ast.AST) -> Iterator[tuple[str, ...]]:
     if isinstance(node, ast.Attribute):
-        chain = _dotted(node)
+        chain = _to_dotted_chain(node)
         if chain:
             yield chain
             return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield (node.id,)
     for child in ast.iter_child_nodes(node):
-        yield from _all_chains(child)
+        yield from _find_chains(child)
 
 
-def _dotted(node: ast.expr) -> tuple[str, ...]:
+def _to_dotted_chain(node: ast.expr) -> tuple[str, ...]:
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
-        before = _dotted(node.value)
+        before = _to_dotted_chain(node.value)
         return (*before, node.attr) if before else ()
     return ()
 
 
 @lru_cache(maxsize=4096)
-def _import_statements(node: ast.AST) -> tuple[ast.Import | ast.ImportFrom, ...]:
+def _list_imports(node: ast.AST) -> tuple[ast.Import | ast.ImportFrom, ...]:
     return tuple(n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
 
 
-def imports_in(node: ast.AST, package: str) -> Iterator[tuple[str, Any]]:
+def resolve_imports(node: ast.AST, package: str) -> Iterator[tuple[str, Any]]:
     """Names that a piece imports itself, with what they stand for."""
-    for found in _import_statements(node):
+    for found in _list_imports(node):
         if isinstance(found, ast.Import):
             for a in found.names:
                 name = a.name if a.asname else a.name.partition(".")[0]
-                yield a.asname or name, module_named(name)
+                yield a.asname or name, find_module(name)
         else:
             for a in found.names:
-                yield a.asname or a.name, _member(source_of(found, package), a.name)
+                yield a.asname or a.name, _find_member(resolve_import_source(found, package), a.name)
 
 
-def source_of(statement: ast.ImportFrom, package: str) -> str:
+def resolve_import_source(statement: ast.ImportFrom, package: str) -> str:
     """The module that it imports from, written out if it is relative."""
     above = package.split(".")
     parts = above[: len(above) - statement.level + 1] if statement.level else []
     return ".".join([*parts, statement.module] if statement.module else parts)
 
 
-def module_named(name: str) -> ModuleType | Library | Missing:
-    found = known_module(name)
-    return Library(found) if isinstance(found, str) else found or Missing(name)
+def find_module(name: str) -> ModuleType | LibraryName | MissingModule:
+    found = resolve_module(name)
+    return LibraryName(found) if isinstance(found, str) else found or MissingModule(name)
 
 
-def _member(module: str, name: str) -> Any:
-    found = module_named(module)
+def _find_member(module: str, name: str) -> Any:
+    found = find_module(module)
     if not isinstance(found, ModuleType):
-        return Library(f"{module}:{name}") if isinstance(found, Library) else found
-    return getattr(found, name) if hasattr(found, name) else module_named(f"{module}.{name}")
+        return LibraryName(f"{module}:{name}") if isinstance(found, LibraryName) else found
+    return getattr(found, name) if hasattr(found, name) else find_module(f"{module}.{name}")

@@ -30,7 +30,7 @@ class Notice:
     id: int = 0
     attempts: int = 0
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "kind": str(self.kind),
@@ -41,10 +41,10 @@ class Notice:
         }
 
 
-def told(kind: str, subject: str, detail: Mapping[str, Any], at: float, *, failing: bool) -> Notice | None:
+def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, *, failing: bool) -> Notice | None:
     """What an event is to be told as, if at all; `failing` if the last run of the same flow had failed.
 
-    >>> told("run.finished", "totals", {}, 5.0, failing=True).text
+    >>> build_notice("run.finished", "totals", {}, 5.0, failing=True).text
     'totals runs again'
     """
     match kind:
@@ -63,10 +63,10 @@ RETRIES = 8
 """How often somebody who does not take a notice is tried; about an hour in all."""
 
 
-def pause_after(attempts: int) -> float:
+def compute_pause(attempts: int) -> float:
     """Seconds to wait before the next try.
 
-    >>> [pause_after(n) for n in (1, 2, 8)]
+    >>> [compute_pause(n) for n in (1, 2, 8)]
     [10.0, 20.0, 1280.0]
     """
     return 10.0 * 2.0 ** (attempts - 1)

@@ -31,18 +31,18 @@ class Provenance:
     pathways: Mapping[Pathway, frozenset[Version]]
 
     @classmethod
-    def of(cls, pathways: Mapping[Pathway, Iterable[Version]]) -> Provenance:
+    def from_pathways(cls, pathways: Mapping[Pathway, Iterable[Version]]) -> Provenance:
         """Build one, leaving out pathways that reflect nothing.
 
-        >>> print(Provenance.of({("clicks",): [3], ("pages",): []}))
+        >>> print(Provenance.from_pathways({("clicks",): [3], ("pages",): []}))
         clicks: 3
         """
-        kept = {p: _extremes(frozenset(v)) for p, v in sorted(pathways.items())}
+        kept = {p: _keep_extremes(frozenset(v)) for p, v in sorted(pathways.items())}
         return cls(MappingProxyType({p: v for p, v in kept.items() if v}))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Iterable[Version]]) -> Provenance:
-        return cls.of({tuple(p.split(_ARROW)): v for p, v in data.items()})
+        return cls.from_pathways({tuple(p.split(_ARROW)): v for p, v in data.items()})
 
     def to_json(self) -> dict[str, list[Version]]:
         return {_ARROW.join(p): sorted(v) for p, v in self.pathways.items()}
@@ -60,38 +60,38 @@ class Provenance:
     def __bool__(self) -> bool:
         return bool(self.pathways)
 
-    def through(self, channel: str) -> Provenance:
+    def append_channel(self, channel: str) -> Provenance:
         """The same versions as seen by whoever reads them from the derived channel `channel`."""
-        return Provenance.of({(*p, channel): v for p, v in self.pathways.items()})
+        return Provenance.from_pathways({(*p, channel): v for p, v in self.pathways.items()})
 
-    def start(self) -> Version | None:
+    def find_start(self) -> Version | None:
         """The largest version reflected anywhere; None if nothing is."""
         return max((t for v in self.pathways.values() for t in v), default=None)
 
-    def end(self, time: Timeline) -> Version | None:
+    def find_end(self, time: Timeline) -> Version | None:
         """The smallest end of any version reflected; None if nothing is."""
-        return min((e for p in self.pathways for e in self._ends(p, time)), default=None)
+        return min((e for p in self.pathways for e in self._list_ends(p, time)), default=None)
 
-    def end_of(self, pathway: Pathway, time: Timeline) -> Version | None:
-        return min(self._ends(pathway, time), default=None)
+    def find_pathway_end(self, pathway: Pathway, time: Timeline) -> Version | None:
+        return min(self._list_ends(pathway, time), default=None)
 
-    def _ends(self, pathway: Pathway, time: Timeline) -> Iterator[Version]:
-        return (time.end(pathway[0], t) for t in self[pathway])
+    def _list_ends(self, pathway: Pathway, time: Timeline) -> Iterator[Version]:
+        return (time.find_end(pathway[0], t) for t in self[pathway])
 
-    def consistent(self, time: Timeline) -> bool:
+    def is_consistent(self, time: Timeline) -> bool:
         """True iff there was a moment at which everything reflected was the latest: `start < end`."""
-        start, end = self.start(), self.end(time)
+        start, end = self.find_start(), self.find_end(time)
         return start is None or end is None or start < end
 
-    def precedes(self, later: Provenance, time: Timeline) -> bool:
+    def is_before(self, later: Provenance, time: Timeline) -> bool:
         """True iff no pathway's end goes back and at least one advances; both reflect the same pathways."""
         if self.pathways.keys() != later.pathways.keys():
             return False
-        pairs = [(min(self._ends(p, time)), min(later._ends(p, time))) for p in self.pathways]
+        pairs = [(min(self._list_ends(p, time)), min(later._list_ends(p, time))) for p in self.pathways]
         return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
-def _extremes(versions: frozenset[Version]) -> frozenset[Version]:
+def _keep_extremes(versions: frozenset[Version]) -> frozenset[Version]:
     """The oldest and the newest, half of each, if they are too many to be named."""
     if len(versions) <= NAMED:
         return versions
@@ -99,19 +99,19 @@ def _extremes(versions: frozenset[Version]) -> frozenset[Version]:
     return frozenset([*ordered[: NAMED // 2], *ordered[-NAMED // 2 :]])
 
 
-NOTHING = Provenance.of({})
+NOTHING = Provenance.from_pathways({})
 
 
-def union(parts: Iterable[Provenance]) -> Provenance:
+def merge_provenances(parts: Iterable[Provenance]) -> Provenance:
     """All pathways of all parts; where two parts share a pathway, the versions of both."""
     merged: dict[Pathway, frozenset[Version]] = {}
     for part in parts:
         for pathway, versions in part.pathways.items():
             merged[pathway] = merged.get(pathway, frozenset()) | versions
-    return Provenance.of(merged)
+    return Provenance.from_pathways(merged)
 
 
-def applicable(base: Provenance, source: Provenance, target: Provenance) -> bool:
+def is_applicable(base: Provenance, source: Provenance, target: Provenance) -> bool:
     """May a delta from `source` to `target` be applied to `base`?
 
     On each pathway the base must be where the delta starts, or the delta must not move, or the base must
@@ -121,7 +121,7 @@ def applicable(base: Provenance, source: Provenance, target: Provenance) -> bool
     return all(base[p] == source[p] or source[p] == target[p] or not base[p] for p in pathways)
 
 
-def applied(base: Provenance, source: Provenance, target: Provenance) -> Provenance:
+def apply_delta(base: Provenance, source: Provenance, target: Provenance) -> Provenance:
     """What `base` reflects once a delta from `source` to `target` is applied to it."""
     pathways = base.pathways.keys() | target.pathways.keys()
-    return Provenance.of({p: (base[p] - source[p]) | target[p] for p in pathways})
+    return Provenance.from_pathways({p: (base[p] - source[p]) | target[p] for p in pathways})

@@ -19,25 +19,25 @@ VARYING = frozenset(
 """Functions whose result is another one each time, at least if their arguments say nothing else."""
 
 
-def normalised(query: str) -> str:
+def normalise_query(query: str) -> str:
     """The query without comments, and with spacing and the case of keywords and functions made uniform.
 
     Names and strings stay as they are written: the case of a column's name is part of the result.
 
-    >>> normalised("select  count( x ) as N -- all of them\\nfrom t")
+    >>> normalise_query("select  count( x ) as N -- all of them\\nfrom t")
     'SELECT COUNT ( x ) AS N FROM t'
     """
-    tokens = _tokens(query)
-    return " ".join(query.split()) if tokens is None else "".join(_spelled(query, tokens)).lstrip()
+    tokens = _tokenize_query(query)
+    return " ".join(query.split()) if tokens is None else "".join(_format_tokens(query, tokens)).lstrip()
 
 
-def varies(query: str) -> bool:
+def is_nondeterministic(query: str) -> bool:
     """Does it use something that gives another result each time?
 
-    >>> varies("SELECT rand() FROM t"), varies("SELECT 'rand()' FROM t")
+    >>> is_nondeterministic("SELECT rand() FROM t"), is_nondeterministic("SELECT 'rand()' FROM t")
     (True, False)
     """
-    return any(t.text.upper() in VARYING for t in _tokens(query) or () if t.token_type is not TokenType.STRING)
+    return any(t.text.upper() in VARYING for t in _tokenize_query(query) or () if t.token_type is not TokenType.STRING)
 
 
 def can_rename_table(query: str, name: str) -> bool:
@@ -53,7 +53,7 @@ def can_rename_table(query: str, name: str) -> bool:
     except SqlglotError:
         return False
     found = [i for i in tree.find_all(exp.Identifier) if i.name.lower() == name.lower()]
-    spelled = [t for t in _tokens(query) or () if _is_name(t, name)]
+    spelled = [t for t in _tokenize_query(query) or () if _is_name(t, name)]
     return len(found) == len(spelled) and all(_is_table(i) or _is_qualifier(i) for i in found)
 
 
@@ -64,7 +64,7 @@ def rename_tables(query: str, names: Mapping[str, str]) -> str:
     'SELECT u.x FROM u'
     """
     lower = {name.lower(): to for name, to in names.items()}
-    tokens = [t for t in _tokens(query) or () if any(_is_name(t, name) for name in names)]
+    tokens = [t for t in _tokenize_query(query) or () if any(_is_name(t, name) for name in names)]
     for token in reversed(tokens):
         query = f"{query[: token.start]}{lower[token.text.lower()]}{query[token.end + 1 :]}"
     return query
@@ -93,14 +93,14 @@ def _is_qualifier(name: exp.Expression) -> bool:
     return any(isinstance(t, exp.Table) and _is_table(t.this) and t.name.lower() == name.name.lower() for t in sources)
 
 
-def _tokens(query: str) -> list[Token] | None:
+def _tokenize_query(query: str) -> list[Token] | None:
     try:
         return tokenize(query, dialect="spark")
     except SqlglotError:
         return None
 
 
-def _spelled(query: str, tokens: list[Token]) -> Iterator[str]:
+def _format_tokens(query: str, tokens: list[Token]) -> Iterator[str]:
     """Two strings side by side are another one than two with a space between: the first is a quote inside one."""
     end = -1
     for at, token in enumerate(tokens):

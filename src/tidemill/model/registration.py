@@ -7,66 +7,66 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.channel import Channel
-from tidemill.model.codec import promise_to_json, updates_to_json
+from tidemill.model.codec import target_to_json, updates_to_json
 from tidemill.model.task import Task
-from tidemill.model.workflow import Workflow
+from tidemill.model.workflow import WorkflowSpec
 
 
-class Action(StrEnum):
+class ChangeKind(StrEnum):
     ADD = "add"
     CHANGE = "change"
     REMOVE = "remove"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RegistrationChange:
     """One thing that `apply` would do."""
 
-    action: Action
+    action: ChangeKind
     what: str  # "channel" or "flow"
     name: str
     detail: str = ""
 
 
-def difference(
-    declared: Workflow, channels: Iterable[Channel], bindings: Mapping[str, tuple[str, str]]
-) -> tuple[Step, ...]:
+def diff_registration(
+    declared: WorkflowSpec, channels: Iterable[Channel], bindings: Mapping[str, tuple[str, str]]
+) -> tuple[RegistrationChange, ...]:
     """What registering `declared` would change.
 
     `channels` are the registered ones of this workflow; `bindings` gives, for each registered bound flow of
     it, its identity and the code of its tasks in one line.
     """
     registered = {c.name: c for c in channels}
-    return (*_channels(declared, registered), *_bindings(declared, bindings))
+    return (*_diff_channels(declared, registered), *_diff_bindings(declared, bindings))
 
 
-def _channels(declared: Workflow, registered: Mapping[str, Channel]) -> Iterator[Step]:
+def _diff_channels(declared: WorkflowSpec, registered: Mapping[str, Channel]) -> Iterator[RegistrationChange]:
     for channel in declared.channels:
         old = registered.get(channel.name)
         if old is None:
-            yield Step(Action.ADD, "channel", channel.name, _described(channel))
-        elif changes := _changes(old, channel):
-            yield Step(Action.CHANGE, "channel", channel.name, "; ".join(changes))
+            yield RegistrationChange(ChangeKind.ADD, "channel", channel.name, _describe_channel(channel))
+        elif changes := _list_channel_changes(old, channel):
+            yield RegistrationChange(ChangeKind.CHANGE, "channel", channel.name, "; ".join(changes))
     names = {c.name for c in declared.channels}
     for name in registered:
         if name not in names:
-            yield Step(Action.REMOVE, "channel", name, "its data stays")
+            yield RegistrationChange(ChangeKind.REMOVE, "channel", name, "its data stays")
 
 
-def _bindings(declared: Workflow, registered: Mapping[str, tuple[str, str]]) -> Iterator[Step]:
+def _diff_bindings(declared: WorkflowSpec, registered: Mapping[str, tuple[str, str]]) -> Iterator[RegistrationChange]:
     for binding in declared.bindings:
-        tasks = ", ".join(map(_task, binding.tasks))
+        tasks = ", ".join(map(_format_task, binding.tasks))
         if binding.name not in registered:
-            yield Step(Action.ADD, "flow", binding.name, f"tasks {tasks}")
-        elif registered[binding.name][0] != binding.identity():
-            yield Step(Action.CHANGE, "flow", binding.name, f"tasks {tasks}")
+            yield RegistrationChange(ChangeKind.ADD, "flow", binding.name, f"tasks {tasks}")
+        elif registered[binding.name][0] != binding.compute_identity():
+            yield RegistrationChange(ChangeKind.CHANGE, "flow", binding.name, f"tasks {tasks}")
     names = {b.name for b in declared.bindings}
     for name, (_, tasks) in registered.items():
         if name not in names:
-            yield Step(Action.REMOVE, "flow", name, f"tasks {tasks}")
+            yield RegistrationChange(ChangeKind.REMOVE, "flow", name, f"tasks {tasks}")
 
 
-def _task(task: Task) -> str:
+def _format_task(task: Task) -> str:
     """A task by its name; a declared table also by how it is refreshed."""
     if task.refresh is None:
         return task.name
@@ -74,20 +74,20 @@ def _task(task: Task) -> str:
     return f"{task.name} (refresh {task.refresh}{batch})"
 
 
-def _described(channel: Channel) -> str:
+def _describe_channel(channel: Channel) -> str:
     schema = str(channel.schema).replace("`", "").lower() if channel.schema else "schema of the first block"
     key = f", key {', '.join(channel.updates.key)}" if channel.updates.key else ""
     return f"{channel.role}, {channel.updates.name}{key}: {schema}"
 
 
-def _changes(old: Channel, new: Channel) -> list[str]:
+def _list_channel_changes(old: Channel, new: Channel) -> list[str]:
     changes = []
     if old.role != new.role:
         changes.append(f"role {old.role} -> {new.role}")
     if updates_to_json(old.updates) != updates_to_json(new.updates):
         changes.append(f"updates {updates_to_json(old.updates)} -> {updates_to_json(new.updates)}")
     if new.schema is not None and old.schema is not None and str(old.schema) != str(new.schema):
-        changes.append(old.schema.difference(new.schema) or "nullability or order of columns")
-    if promise_to_json(old.promise) != promise_to_json(new.promise):
-        changes.append(f"promise {promise_to_json(old.promise)} -> {promise_to_json(new.promise)}")
+        changes.append(old.schema.describe_difference(new.schema) or "nullability or order of columns")
+    if target_to_json(old.promise) != target_to_json(new.promise):
+        changes.append(f"promise {target_to_json(old.promise)} -> {target_to_json(new.promise)}")
     return changes

@@ -8,15 +8,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from tidemill.model.block import Block, File, Kind, Position
+from tidemill.model.block import Block, BlockKind, ChannelPosition, DataFile
 from tidemill.model.change import Updates
 from tidemill.model.channel import Channel
-from tidemill.model.description import described, identity_of
-from tidemill.model.flow import Binding
-from tidemill.model.identity import Identity, identity
-from tidemill.model.provenance import NOTHING, Provenance, union
+from tidemill.model.description import compute_dataset_identity, describe_output
+from tidemill.model.flow import BoundFlow
+from tidemill.model.identity import Identity, compute_identity
+from tidemill.model.provenance import NOTHING, Provenance, merge_provenances
 from tidemill.model.schema import Schema
-from tidemill.model.task import Mode, Task
+from tidemill.model.task import ReadMode, Task
 from tidemill.model.time import Version
 
 
@@ -80,7 +80,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class WantRead:
+class ReadRequest:
     """A task of the run wants to consume a channel; `cursor` if it goes on from where it last ended."""
 
     task: str
@@ -91,19 +91,19 @@ class WantRead:
 
 
 @dataclass(frozen=True, slots=True)
-class WantSlot:
+class ReservationRequest:
     """A task of the run, or an insert, wants a place on a channel. A repeated key finds the first insert."""
 
     task: str | None
     channel: str
-    kind: Kind
+    kind: BlockKind
     keys: tuple[str, ...] = ()  # of the inserts that share it
     updates: Updates | None = None  # how a delta is encoded, if not as its channel gives changes to readers
     made_for: Channel | None = None  # the channel as it was when its rows were read, if that was before the claim
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ClaimRequest:
     """What a run needs when it is claimed.
 
     `through` are channels that the run both writes and reads: no other run may hold an earlier slot there.
@@ -111,13 +111,13 @@ class Demand:
     is refused, and what the run consumes counts for these alone.
     """
 
-    slots: tuple[WantSlot, ...] = ()
-    reads: tuple[WantRead, ...] = ()
+    slots: tuple[ReservationRequest, ...] = ()
+    reads: tuple[ReadRequest, ...] = ()
     through: frozenset[str] = frozenset()
     versions: Mapping[str, Identity] = field(default_factory=dict)
 
 
-def demand_of(binding: Binding, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Demand:
+def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> ClaimRequest:
     """What a run of a bound flow needs. One read a task and channel, with a cursor if any mode needs one.
 
     `upto` says, by task and channel, how far it reads; else it reads all that is there.
@@ -127,39 +127,41 @@ def demand_of(binding: Binding, upto: Mapping[tuple[str, str], int] = MappingPro
     for task in binding.tasks:
         for read in task.reads:
             at = (task.name, read.port)
-            reads[at] = reads.get(at, False) or read.mode is not Mode.ALL or read.advance
-            if task.refresh is not None and read.mode is not Mode.ALL:
+            reads[at] = reads.get(at, False) or read.mode is not ReadMode.ALL or read.advance
+            if task.refresh is not None and read.mode is not ReadMode.ALL:
                 goes_on.add(at)
-    return Demand(
-        slots=tuple(WantSlot(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes),
-        reads=tuple(WantRead(*at, cursor, upto.get(at), at in goes_on) for at, cursor in reads.items()),
-        through=binding.read_through,
-        versions={t.name: t.identity() for t in binding.tasks},
+    return ClaimRequest(
+        slots=tuple(
+            ReservationRequest(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes
+        ),
+        reads=tuple(ReadRequest(*at, cursor, upto.get(at), at in goes_on) for at, cursor in reads.items()),
+        through=binding.intermediate_channels,
+        versions={t.name: t.compute_identity() for t in binding.tasks},
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Reservation:
     """A reserved place on a channel, held by a run for one output of one task."""
 
     block: int
     channel: str
     seq: int
-    kind: Kind
+    kind: BlockKind
     task: str | None = None
     updates: Updates | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReadSpan:
     """What a task consumes of a channel: everything up to `upto`; `since` is where its last run ended."""
 
-    since: Position
-    upto: Position
+    since: ChannelPosition
+    upto: ChannelPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RunClaim:
     """The right to execute a run: its fence, its slots, and the spans it shall consume.
 
     `slots` and `spans` are keyed by (task name, channel name). On a channel that the run itself writes
@@ -168,18 +170,18 @@ class Claim:
 
     run: Run
     directory: str  # relative to the store's root; no other attempt ever uses it
-    slots: Mapping[tuple[str | None, str], Slot]
-    spans: Mapping[tuple[str, str], Span]
+    slots: Mapping[tuple[str | None, str], Reservation]
+    spans: Mapping[tuple[str, str], ReadSpan]
     versions: Mapping[str, Identity] = field(default_factory=dict)  # identities of the tasks it was claimed for
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class WrittenBlock:
     """What a run puts into a slot."""
 
-    slot: Slot
+    slot: Reservation
     schema: Schema
-    files: tuple[File, ...]
+    files: tuple[DataFile, ...]
     identity: Identity
     source: Provenance = NOTHING
     target: Provenance = NOTHING
@@ -196,7 +198,7 @@ class Consumption:
     task: str
     channel: str
     since: int | None
-    upto: Position
+    upto: ChannelPosition
 
 
 CONTENT = "file:"
@@ -204,7 +206,7 @@ CONTENT = "file:"
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class ProducerAdvance:
     """A producer's messages on a channel, from the one after `since` up to `upto`, are in the run's blocks.
 
     The producer's number moves from `since` to `upto`, provided that nobody moved it meanwhile.
@@ -217,69 +219,69 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """Everything that becomes visible when a run commits, or not at all."""
 
-    filled: tuple[Filled, ...]
+    filled: tuple[WrittenBlock, ...]
     consumed: tuple[Consumption, ...] = ()
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
     costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
-    advanced: tuple[Advance, ...] = ()
+    advanced: tuple[ProducerAdvance, ...] = ()
     merged: Mapping[str, float] = field(default_factory=dict)  # by channel read, the seconds that merging took
     rest: float | None = None  # more waits for the flow than this run loaded, and the oldest of it came then
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumedInput:
     """One read of one invocation: the span, and whether the channel is fed from outside."""
 
     port: str
-    mode: Mode
-    span: Span
+    mode: ReadMode
+    span: ReadSpan
     input: bool
     advance: bool = False
 
-    def before(self) -> Provenance:
+    def compute_provenance_before(self) -> Provenance:
         """What the read reflected at the start of the change: for ALL, the same as at its end."""
-        return self._seen(self.span.upto if self.mode is Mode.ALL else self.span.since)
+        return self._compute_provenance(self.span.upto if self.mode is ReadMode.ALL else self.span.since)
 
-    def after(self) -> Provenance:
-        return self._seen(self.span.since if self.mode is Mode.OLD else self.span.upto)
+    def compute_provenance_after(self) -> Provenance:
+        return self._compute_provenance(self.span.since if self.mode is ReadMode.OLD else self.span.upto)
 
-    def _seen(self, position: Position) -> Provenance:
-        return position.reached if self.input else position.reached.through(self.port)
+    def _compute_provenance(self, position: ChannelPosition) -> Provenance:
+        return position.reached if self.input else position.reached.append_channel(self.port)
 
-    def described(self) -> list[Identity]:
+    def describe_content(self) -> list[Identity]:
         """What was read: the content, or those between which the change lies."""
         before, now = self.span.since.content, self.span.upto.content
-        return {Mode.ALL: [now], Mode.NEW: [before, now], Mode.OLD: [before]}[self.mode]
+        return {ReadMode.ALL: [now], ReadMode.NEW: [before, now], ReadMode.OLD: [before]}[self.mode]
 
 
-def provenance(task: Task, kind: Kind, reads: tuple[Consumed, ...]) -> tuple[Provenance, Provenance]:
+def compute_provenance(task: Task, kind: BlockKind, reads: tuple[ConsumedInput, ...]) -> tuple[Provenance, Provenance]:
     """Source and target provenance of an output of `task`.
 
     The task's own state says nothing new: what it reflects came in through the other inputs. Where a
     channel is read as NEW, its OLD and ALL say nothing that NEW does not.
     """
-    new = {r.port for r in reads if r.mode is Mode.NEW}
-    telling = [r for r in reads if r.port not in task.states and (r.mode is Mode.NEW or r.port not in new)]
-    target = union(r.after() for r in telling)
-    if kind is Kind.BASE:
+    new = {r.port for r in reads if r.mode is ReadMode.NEW}
+    telling = [r for r in reads if r.port not in task.state_ports and (r.mode is ReadMode.NEW or r.port not in new)]
+    target = merge_provenances(r.compute_provenance_after() for r in telling)
+    if kind is BlockKind.BASE:
         return NOTHING, target
-    return union(r.before() for r in telling), target
+    return merge_provenances(r.compute_provenance_before() for r in telling), target
 
 
-VOID = identity("void")
+VOID = compute_identity("void")
 """The identity of a base that stands for nothing: what was there was dropped, and must be made anew."""
 
 
-def output_identity(task: Task, argument: str, reads: tuple[Consumed, ...]) -> Identity:
+def compute_output_identity(task: Task, argument: str, reads: tuple[ConsumedInput, ...]) -> Identity:
     """Identity of a block that `task` writes as `argument` from `reads`, in port order."""
-    return identity_of(described(task, argument, [r.described() for r in reads]))
+    return compute_dataset_identity(describe_output(task, argument, [r.describe_content() for r in reads]))
 
 
-def pending(filled: Filled, updates: Updates, since: int) -> Block:
+def build_pending_block(filled: WrittenBlock, updates: Updates, since: int) -> Block:
     """A block of this very run, as later tasks of the run see it."""
     return Block(
         id=filled.slot.block,
@@ -287,7 +289,7 @@ def pending(filled: Filled, updates: Updates, since: int) -> Block:
         seq=filled.slot.seq,
         kind=filled.slot.kind,
         schema=filled.schema,
-        since=since if filled.slot.kind is Kind.DELTA else None,
+        since=since if filled.slot.kind is BlockKind.DELTA else None,
         updates=filled.slot.updates or updates,
         files=filled.files,
         source=filled.source,

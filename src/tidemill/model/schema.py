@@ -51,18 +51,18 @@ class Field:
     nullable: bool = True
 
     @property
-    def parsed(self) -> exp.DataType:
+    def data_type(self) -> exp.DataType:
         return _parse_type(self.type)
 
     @property
-    def groupable(self) -> bool:
+    def is_groupable(self) -> bool:
         """Spark can group by and compare everything but maps and variants."""
-        return not any(d.this in (exp.DType.MAP, exp.DType.VARIANT) for d in self.parsed.find_all(exp.DataType))
+        return not any(d.this in (exp.DType.MAP, exp.DType.VARIANT) for d in self.data_type.find_all(exp.DataType))
 
     @property
     def is_exchangeable(self) -> bool:
         """Can values of this type be read from files and shown without Spark? Intervals, for example, cannot."""
-        known = all(d.this in _KNOWN for d in self.parsed.find_all(exp.DataType))
+        known = all(d.this in _KNOWN for d in self.data_type.find_all(exp.DataType))
         return known and _COLLATE not in self.type
 
     def __str__(self) -> str:
@@ -77,10 +77,10 @@ class Schema:
     fields: tuple[Field, ...]
 
     @classmethod
-    def parse(cls, ddl: str) -> Schema:
+    def from_ddl(cls, ddl: str) -> Schema:
         """Read Spark DDL.
 
-        >>> str(Schema.parse("url string, hits int not null"))
+        >>> str(Schema.from_ddl("url string, hits int not null"))
         '`url` STRING, `hits` INT NOT NULL'
         """
         fields = tuple(_parse_fields(ddl))
@@ -103,29 +103,29 @@ class Schema:
     def __contains__(self, name: object) -> bool:
         return any(f.name == name for f in self.fields)
 
-    def field(self, name: str) -> Field:
+    def get_field(self, name: str) -> Field:
         return next(f for f in self.fields if f.name == name)
 
-    def select(self, names: Iterable[str]) -> Schema:
-        return Schema(tuple(self.field(n) for n in names))
+    def select_fields(self, names: Iterable[str]) -> Schema:
+        return Schema(tuple(self.get_field(n) for n in names))
 
-    def plus(self, *fields: Field) -> Schema:
+    def add_fields(self, *fields: Field) -> Schema:
         return Schema(self.fields + fields)
 
-    def same_shape(self, other: Schema) -> bool:
+    def has_same_shape(self, other: Schema) -> bool:
         """Equal names and types in the same order; nullability may differ."""
         return [(f.name, f.type) for f in self] == [(f.name, f.type) for f in other]
 
-    def difference(self, other: Schema) -> str:
+    def describe_difference(self, other: Schema) -> str:
         """What one would have to change here to get `other`, for people.
 
-        >>> Schema.parse("a int, b int").difference(Schema.parse("a string, c int"))
+        >>> Schema.from_ddl("a int, b int").describe_difference(Schema.from_ddl("a string, c int"))
         'column a is INT, not STRING; column b is not in it; column c is missing'
         """
-        return "; ".join(_differences(self.fields, other.fields))
+        return "; ".join(_list_differences(self.fields, other.fields))
 
 
-def _differences(mine: Sequence[Field], theirs: Sequence[Field]) -> Iterator[str]:
+def _list_differences(mine: Sequence[Field], theirs: Sequence[Field]) -> Iterator[str]:
     by_name = {f.name: f for f in theirs}
     here = {f.name for f in mine}
     for field in mine:
@@ -151,7 +151,7 @@ def _parse_fields(ddl: str) -> Iterator[Field]:
             raise ValueError(f"column {column.name!r}: unsupported type {unknown[0].sql('spark').lower()!r}")
         collations = (c.kind.this.name for c in column.constraints if isinstance(c.kind, exp.CollateColumnConstraint))
         collation = next((f" {_COLLATE} {name}" for name in collations), "")
-        yield Field(column.name, _canonical(column.kind) + collation, nullable=not _not_null(column))
+        yield Field(column.name, _format_type(column.kind) + collation, nullable=not _is_not_null(column))
 
 
 def _is_known(kind: exp.DataType) -> bool:
@@ -159,11 +159,11 @@ def _is_known(kind: exp.DataType) -> bool:
     return interval or kind.this in _KNOWN or kind.this in _SPARK_ONLY
 
 
-def _not_null(column: exp.ColumnDef) -> bool:
+def _is_not_null(column: exp.ColumnDef) -> bool:
     return any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
 
 
-def _canonical(kind: exp.DataType) -> str:
+def _format_type(kind: exp.DataType) -> str:
     """One spelling for equal types: DECIMAL is DECIMAL(10, 0), wherever it stands; comments are left out."""
     kind = kind.copy()
     for decimal in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.DECIMAL]:

@@ -32,32 +32,32 @@ def is_project_module(module: ModuleType) -> bool:
     return is_project(getattr(module, "__file__", None))
 
 
-def known_module(name: str) -> ModuleType | str | None:
+def resolve_module(name: str) -> ModuleType | str | None:
     """The module of the project, imported if need be; of a library only its name; None if there is none such."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded if is_project_module(loaded) else name
-    top = _spec(name.partition(".")[0])
+    top = _find_module_spec(name.partition(".")[0])
     if top is None:
         return None
-    return _imported(name) if is_project(_file_of(top)) else name
+    return _import_module(name) if is_project(_find_file(top)) else name
 
 
-def _file_of(spec: ModuleSpec) -> str | None:
+def _find_file(spec: ModuleSpec) -> str | None:
     """A file, or a directory if the package is one without a file of its own; None for what is built in."""
     if spec.has_location:
         return spec.origin
     return next(iter(spec.submodule_search_locations or ()), None)
 
 
-def _spec(name: str) -> ModuleSpec | None:
+def _find_module_spec(name: str) -> ModuleSpec | None:
     try:
         return find_spec(name)
     except (ImportError, ValueError):
         return None
 
 
-def _imported(name: str) -> ModuleType | None:
+def _import_module(name: str) -> ModuleType | None:
     """What the task would import when it runs, imported now."""
     try:
         __import__(name)
@@ -66,15 +66,15 @@ def _imported(name: str) -> ModuleType | None:
     return sys.modules[name]
 
 
-def tree_of(file: str, names: Mapping[str, Any] | None = None) -> ast.Module | None:
+def read_tree(file: str, names: Mapping[str, Any] | None = None) -> ast.Module | None:
     """A file's code as it stands now; None if it cannot be read."""
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file, dict(names or {})))
-    return parsed(text) if text else None
+    return parse_source(text) if text else None
 
 
 @lru_cache(maxsize=256)
-def parsed(text: str) -> ast.Module | None:
+def parse_source(text: str) -> ast.Module | None:
     """Code without comments and docstrings; nobody may change it."""
     try:
         tree = ast.parse(text)
@@ -92,31 +92,31 @@ def _drop_docstring(node: ast.Module | Defined) -> None:
 
 
 @lru_cache(maxsize=4096)
-def text_of(node: ast.AST) -> str:
+def unparse_node(node: ast.AST) -> str:
     """Code as text, however it was formatted. That it is declared as a task, and with which options, is no part."""
-    if not isinstance(node, Defined) or not any(map(_declares, node.decorator_list)):
+    if not isinstance(node, Defined) or not any(map(_is_task_decorator, node.decorator_list)):
         return ast.unparse(node)
     bare = copy(node)
-    bare.decorator_list = decorators_of(node)
+    bare.decorator_list = list_decorators(node)
     return ast.unparse(bare)
 
 
-def decorators_of(node: ast.AST) -> list[ast.expr]:
-    return [d for d in node.decorator_list if not _declares(d)] if isinstance(node, Defined) else []
+def list_decorators(node: ast.AST) -> list[ast.expr]:
+    return [d for d in node.decorator_list if not _is_task_decorator(d)] if isinstance(node, Defined) else []
 
 
-def _declares(decorator: ast.expr) -> bool:
+def _is_task_decorator(decorator: ast.expr) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(called, ast.Attribute) and called.attr == "task"
 
 
-def definitions(tree: ast.Module, code: CodeType) -> list[ast.AST]:
+def find_definitions(tree: ast.Module, code: CodeType) -> list[ast.AST]:
     """What a function's code was made from: one definition, or all lambdas that begin on its line."""
-    return _by_line(tree).get((code.co_name, code.co_firstlineno), [])
+    return _index_by_line(tree).get((code.co_name, code.co_firstlineno), [])
 
 
 @lru_cache(maxsize=256)
-def _by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
+def _index_by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
     found: dict[tuple[str, int], list[ast.AST]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
@@ -127,17 +127,17 @@ def _by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
     return found
 
 
-def class_definition(tree: ast.Module, qualname: str) -> ast.AST | None:
+def find_class_definition(tree: ast.Module, qualname: str) -> ast.AST | None:
     """The last one under this name counts, as it does in Python."""
-    return _classes(tree).get(qualname)
+    return _index_classes(tree).get(qualname)
 
 
 @lru_cache(maxsize=256)
-def _classes(tree: ast.Module) -> dict[str, ast.AST]:
-    return dict(_named_classes(tree, ""))
+def _index_classes(tree: ast.Module) -> dict[str, ast.AST]:
+    return dict(_list_classes(tree, ""))
 
 
-def _named_classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+def _list_classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
     for child in ast.iter_child_nodes(node):
         inner = prefix
         if isinstance(child, ast.ClassDef):
@@ -145,15 +145,15 @@ def _named_classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
             inner = f"{prefix}{child.name}."
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             inner = f"{prefix}{child.name}.<locals>."
-        yield from _named_classes(child, inner)
+        yield from _list_classes(child, inner)
 
 
-def bindings(tree: ast.Module, name: str) -> list[ast.stmt]:
+def find_assignments(tree: ast.Module, name: str) -> list[ast.stmt]:
     """The statements of a module that give a name its value."""
-    return [s for s in tree.body if not isinstance(s, Defined) and name in set(_bound(s))]
+    return [s for s in tree.body if not isinstance(s, Defined) and name in set(_list_assigned_names(s))]
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def _list_assigned_names(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

@@ -11,33 +11,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.model.change import RESERVED
-from tidemill.model.code import Json, walked
+from tidemill.model.code import Json, trace_code
 from tidemill.model.schema import Field, Schema
 from tidemill.model.wave_steps import WAVE, Waved
 from tidemill.model.window import Unit, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StateSchema:
     """Rows of state: their columns, and the key by which a later row takes the place of an earlier one."""
 
     schema: Schema
     key: tuple[str, ...]
 
     @classmethod
-    def parse(cls, ddl: str, key: str | tuple[str, ...]) -> Kept:
-        return cls(Schema.parse(ddl), (key,) if isinstance(key, str) else key)
+    def from_ddl(cls, ddl: str, key: str | tuple[str, ...]) -> StateSchema:
+        return cls(Schema.from_ddl(ddl), (key,) if isinstance(key, str) else key)
 
-    def problems(self) -> Iterator[str]:
+    def find_problems(self) -> Iterator[str]:
         for name in self.key:
             if name not in self.schema:
                 yield f"its key {name!r} is not a column of it (it has {', '.join(self.schema.names)})"
 
 
-def widened(schema: Schema, ddl: str) -> Schema:
+def widen_schema(schema: Schema, ddl: str) -> Schema:
     """Columns, and others after them. Any may be NULL: of what left a queue nothing is kept but its number."""
     own = tuple(Field(f.name, f.type) for f in schema)
-    return Schema((*own, *Schema.parse(ddl)))
+    return Schema((*own, *Schema.from_ddl(ddl)))
 
 
 EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"
@@ -53,26 +53,26 @@ _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedTaskSpec:
     """A vectorised function over the rows of state that a batch's keys lead to, and the batch."""
 
     call: Callable[..., Any]
-    kept: Kept
+    kept: StateSchema
     shapes: Mapping[str, Schema]  # of the outputs, by argument
     partitions: int = 1  # of the state, when Spark's workers run it
 
     STATE = "state"
 
     @property
-    def states(self) -> Mapping[str, Kept]:
+    def states(self) -> Mapping[str, StateSchema]:
         return {self.STATE: self.kept}
 
-    def described(self) -> Json:
-        found = walked(self.call)
+    def describe_code(self) -> Json:
+        found = trace_code(self.call)
         return {"function": list(found.pieces), "unseen": list(found.unseen), "state": str(self.kept.schema)}
 
-    def problems(self) -> Iterator[str]:
-        yield from self.kept.problems()
+    def find_problems(self) -> Iterator[str]:
+        yield from self.kept.find_problems()
         if self.STATE in self.shapes:
             yield f"no output of it can be called {self.STATE!r}; give it another name"
         for column in self.kept.schema:
@@ -86,27 +86,27 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Operated:
+class OperatorTaskSpec:
     """An operator of the user's own, with as many kinds of state as it needs; `make` makes it from the parameters."""
 
     make: Callable[..., Any]
-    states: Mapping[str, Kept]
+    states: Mapping[str, StateSchema]
     shapes: Mapping[str, Schema]
 
-    def described(self) -> Json:
-        found = walked(self.make)
+    def describe_code(self) -> Json:
+        found = trace_code(self.make)
         states = {name: str(kept.schema) for name, kept in self.states.items()}
         return {"function": list(found.pieces), "unseen": list(found.unseen), "states": states}
 
-    def problems(self) -> Iterator[str]:
+    def find_problems(self) -> Iterator[str]:
         for name in sorted({*self.states} & {*self.shapes}):
             yield f"{name!r} is both a kind of its state and an output; give one of them another name"
         for name, kept in self.states.items():
-            yield from (f"state {name!r}: {problem}" for problem in kept.problems())
+            yield from (f"state {name!r}: {problem}" for problem in kept.find_problems())
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class WindowTaskSpec:
     """Windows over a channel of events: as rows, or summed up.
 
     `schema` and `fed` become known when the channels are: the columns of the events, and if they come from outside.
@@ -121,54 +121,62 @@ class Windowed:
     WINDOWS, EXPIRED, LATE = "windows", "expired", "late"
     QUEUE, GROUPS, WAVES = "queue", "groups", "waves"
 
-    def over(self, schema: Schema, *, fed: bool) -> Windowed:
+    def bind_schema(self, schema: Schema, *, fed: bool) -> WindowTaskSpec:
         return replace(self, schema=schema, fed=fed)
 
     @property
-    def by_waves(self) -> bool:
-        return self.window.form is not None and Unit.WAVES in self.window.form
+    def is_by_waves(self) -> bool:
+        return self.window.unit_pair is not None and Unit.WAVES in self.window.unit_pair
 
     @property
-    def states(self) -> Mapping[str, Kept]:
+    def states(self) -> Mapping[str, StateSchema]:
         """The events that wait, what is known of each group besides, and the tags of waves that are not complete."""
         kept = {
-            self.QUEUE: Kept(widened(self.schema, _ENTRY), (EVENT,)),
-            self.GROUPS: Kept(Schema.parse(f"{GROUP} string, {NUMBERS} array<bigint>"), (GROUP,)),
+            self.QUEUE: StateSchema(widen_schema(self.schema, _ENTRY), (EVENT,)),
+            self.GROUPS: StateSchema(Schema.from_ddl(f"{GROUP} string, {NUMBERS} array<bigint>"), (GROUP,)),
         }
-        return kept | ({self.WAVES: Kept(Schema.parse("tag string"), ("tag",))} if self.by_waves else {})
+        return kept | ({self.WAVES: StateSchema(Schema.from_ddl("tag string"), ("tag",))} if self.is_by_waves else {})
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
-        windows = widened(self.schema, _WINDOW) if self.sums is None else widened(Schema(()), self._totals())
-        return {self.WINDOWS: windows, self.EXPIRED: widened(self.schema, f"{USED} boolean"), self.LATE: self.schema}
+        windows = (
+            widen_schema(self.schema, _WINDOW)
+            if self.sums is None
+            else widen_schema(Schema(()), self._format_totals_ddl())
+        )
+        return {
+            self.WINDOWS: windows,
+            self.EXPIRED: widen_schema(self.schema, f"{USED} boolean"),
+            self.LATE: self.schema,
+        }
 
-    def _totals(self) -> str:
+    def _format_totals_ddl(self) -> str:
         sums = "".join(f", `{name}` bigint" for name in self.sums or ())
         return f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {EVENTS} bigint{sums}"
 
-    def described(self) -> Json:
+    def describe_code(self) -> Json:
         return {"window": repr(self.window), "sums": self.sums and list(self.sums), "of": str(self.schema)}
 
-    def problems(self) -> Iterator[str]:
-        yield from self.window.problems()
+    def find_problems(self) -> Iterator[str]:
+        yield from self.window.find_problems()
         for name in RESERVED:
             if name in self.schema:
                 yield f"windows are over channels that only add rows, and its events have {name!r}: some are taken back"
-        used = [*(key.column for key in self.window.by), *(self.sums or ()), *_given(self.window.time)]
+        used = [*(key.column_name for key in self.window.by), *(self.sums or ()), *_to_names(self.window.time)]
         for name in used:
             if name not in self.schema:
                 yield f"its events have no column {name!r} (they have {', '.join(self.schema.names)})"
-            elif name in (self.sums or ()) and self.schema.field(name).type not in _WHOLE:
-                yield f"column {name!r} is {self.schema.field(name).type}; only whole numbers can be taken out again"
+            elif name in (self.sums or ()) and self.schema.get_field(name).type not in _WHOLE:
+                yield f"column {name!r} is {self.schema.get_field(name).type}; only whole numbers can be taken out again"
         for name in sorted(
-            {*widened(Schema(()), _ENTRY).names, *widened(Schema(()), _WINDOW).names} & {*self.schema.names}
+            {*widen_schema(Schema(()), _ENTRY).names, *widen_schema(Schema(()), _WINDOW).names} & {*self.schema.names}
         ):
             yield f"its events have a column {name!r}, as windows do; give it another name first"
-        if self.by_waves and WAVE not in self.schema:
+        if self.is_by_waves and WAVE not in self.schema:
             yield f"windows by waves need the tag of each event in the column {WAVE!r}, a string such as '17.2!'"
 
 
-Stateful = Keyed | Operated | Windowed | Waved
+Stateful = KeyedTaskSpec | OperatorTaskSpec | WindowTaskSpec | Waved
 
 _ENTRY = (
     f"{EVENT} bigint, {GROUP} string, _time bigint, _arrived bigint, _wave bigint, _closes boolean, "
@@ -177,5 +185,5 @@ _ENTRY = (
 _WINDOW = f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {FORMED} timestamp"
 
 
-def _given(name: str | None) -> tuple[str, ...]:
+def _to_names(name: str | None) -> tuple[str, ...]:
     return () if name is None else (name,)

@@ -31,7 +31,7 @@ S = TypeVar("S", RunState, DatasetState)
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Generic[S]):
+class StateTransition(Generic[S]):
     """A legal move, and the one thing that may cause it."""
 
     before: S
@@ -40,21 +40,21 @@ class Move(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(Generic[S]):
+class StateMachine(Generic[S]):
     """All legal moves of one kind of thing."""
 
     noun: str
-    moves: tuple[Move[S], ...]
+    moves: tuple[StateTransition[S], ...]
 
-    def after(self, before: S) -> tuple[S, ...]:
+    def list_targets(self, before: S) -> tuple[S, ...]:
         """Where it can go from here."""
         return tuple(m.after for m in self.moves if m.before is before)
 
-    def check(self, before: S, after: S) -> None:
-        if after not in self.after(before):
-            raise IllegalMove(f"{self.noun} that is {before} cannot become {after}; {self._instead(before)}")
+    def check_transition(self, before: S, after: S) -> None:
+        if after not in self.list_targets(before):
+            raise IllegalMove(f"{self.noun} that is {before} cannot become {after}; {self._describe_options(before)}")
 
-    def _instead(self, before: S) -> str:
+    def _describe_options(self, before: S) -> str:
         causes = [f"{m.after} ({m.cause})" for m in self.moves if m.before is before]
         return f"from there it can become {', '.join(causes)}" if causes else "it stays as it is"
 
@@ -62,56 +62,58 @@ class Machine(Generic[S]):
 R, D = RunState, DatasetState
 
 
-def _from(states: Iterable[S], after: S, cause: str) -> tuple[Move[S], ...]:
-    return tuple(Move(before, after, cause) for before in states)
+def _build_transitions(states: Iterable[S], after: S, cause: str) -> tuple[StateTransition[S], ...]:
+    return tuple(StateTransition(before, after, cause) for before in states)
 
 
-ACTIONS = Machine(
+ACTIONS = StateMachine(
     "a run",
     (
-        Move(R.WAITING, R.READY, "nothing is awaited any more"),
-        Move(R.WAITING, R.FAILED, "what it waits for will never come"),
-        *_from((R.WAITING, R.READY), R.CLAIMED, "a server took it"),
-        *_from((R.WAITING, R.READY), R.SUBMITTED, "a server took it and hands it to the engine, in one step"),
-        Move(R.CLAIMED, R.READY, "the server shut down in order, or its claim expired"),
-        Move(R.CLAIMED, R.WAITING, "the server gave it back, to be looked at again later"),
-        Move(R.CLAIMED, R.SUBMITTED, "the server hands it to the engine"),
-        Move(R.SUBMITTED, R.RUNNING, "the engine began"),
-        Move(R.SUBMITTED, R.FINISHED, "it committed, and its start was missed"),
-        Move(R.RUNNING, R.FINISHED, "it committed"),
-        *_from((R.SUBMITTED, R.RUNNING), R.READY, "it failed or was lost, and tries remain"),
-        *_from((R.SUBMITTED, R.RUNNING), R.WAITING, "it failed, and is tried again later"),
-        *_from((R.CLAIMED, R.SUBMITTED, R.RUNNING), R.FAILED, "it failed or was lost, and no try remains"),
-        *_from((R.WAITING, R.READY, R.CLAIMED, R.SUBMITTED, R.RUNNING), R.KILLED, "somebody killed it"),
+        StateTransition(R.WAITING, R.READY, "nothing is awaited any more"),
+        StateTransition(R.WAITING, R.FAILED, "what it waits for will never come"),
+        *_build_transitions((R.WAITING, R.READY), R.CLAIMED, "a server took it"),
+        *_build_transitions(
+            (R.WAITING, R.READY), R.SUBMITTED, "a server took it and hands it to the engine, in one step"
+        ),
+        StateTransition(R.CLAIMED, R.READY, "the server shut down in order, or its claim expired"),
+        StateTransition(R.CLAIMED, R.WAITING, "the server gave it back, to be looked at again later"),
+        StateTransition(R.CLAIMED, R.SUBMITTED, "the server hands it to the engine"),
+        StateTransition(R.SUBMITTED, R.RUNNING, "the engine began"),
+        StateTransition(R.SUBMITTED, R.FINISHED, "it committed, and its start was missed"),
+        StateTransition(R.RUNNING, R.FINISHED, "it committed"),
+        *_build_transitions((R.SUBMITTED, R.RUNNING), R.READY, "it failed or was lost, and tries remain"),
+        *_build_transitions((R.SUBMITTED, R.RUNNING), R.WAITING, "it failed, and is tried again later"),
+        *_build_transitions((R.CLAIMED, R.SUBMITTED, R.RUNNING), R.FAILED, "it failed or was lost, and no try remains"),
+        *_build_transitions((R.WAITING, R.READY, R.CLAIMED, R.SUBMITTED, R.RUNNING), R.KILLED, "somebody killed it"),
     ),
 )
 """Moves of runs, those of actions among them. What has ended stays so: whoever submits again gets another run."""
 
-DATASETS = Machine(
+DATASETS = StateMachine(
     "a dataset",
     (
-        Move(D.TO_STORE, D.STORED, "its producer committed"),
-        Move(D.TO_LEAF, D.LEAF, "its producer committed"),
-        Move(D.TO_DELETE, D.STORED_TO_DELETE, "its producer committed"),
-        *_from((D.TO_STORE, D.TO_LEAF, D.TO_DELETE), D.DELETED, "its producer died"),
-        *_from((D.TO_STORE, D.TO_DELETE), D.TO_LEAF, "somebody wants it to stay"),
-        Move(D.TO_DELETE, D.TO_STORE, "it is wanted again"),
-        Move(D.STORED, D.LEAF, "somebody wants it to stay"),
-        Move(D.STORED, D.PROCESSING, "it was chosen to go, and nobody claims it"),
-        Move(D.STORED, D.STORED_TO_DELETE, "it was chosen to go, and somebody claims it"),
-        Move(D.STORED_TO_DELETE, D.PROCESSING, "the last claim was released"),
-        *_from((D.STORED_TO_DELETE, D.PROCESSING), D.STORED, "it is wanted again"),
-        *_from((D.STORED_TO_DELETE, D.PROCESSING), D.LEAF, "somebody wants it to stay"),
-        Move(D.PROCESSING, D.PROCESSING, "who was to delete it is gone, and another took over"),
-        Move(D.PROCESSING, D.DELETING, "nobody claims it, looked at again in the same transaction"),
-        Move(D.DELETING, D.DELETING, "deleting failed, or who did it is gone; it is tried again"),
-        Move(D.DELETING, D.DELETED, "all its files are gone"),
-        Move(D.LEAF, D.PROCESSING, "its user deletes it, and nobody claims it"),
-        Move(D.LEAF, D.STORED_TO_DELETE, "its user deletes it, and somebody claims it"),
-        *_from((D.STORED, D.LEAF, D.STORED_TO_DELETE, D.PROCESSING), D.DELETED, "its files were lost"),
-        *_from((D.DELETED,), D.TO_STORE, "it is made again"),
-        *_from((D.DELETED,), D.TO_LEAF, "it is made again, to stay"),
-        *_from((D.DELETED,), D.TO_DELETE, "it is made again, for those who wait for it alone"),
+        StateTransition(D.TO_STORE, D.STORED, "its producer committed"),
+        StateTransition(D.TO_LEAF, D.LEAF, "its producer committed"),
+        StateTransition(D.TO_DELETE, D.STORED_TO_DELETE, "its producer committed"),
+        *_build_transitions((D.TO_STORE, D.TO_LEAF, D.TO_DELETE), D.DELETED, "its producer died"),
+        *_build_transitions((D.TO_STORE, D.TO_DELETE), D.TO_LEAF, "somebody wants it to stay"),
+        StateTransition(D.TO_DELETE, D.TO_STORE, "it is wanted again"),
+        StateTransition(D.STORED, D.LEAF, "somebody wants it to stay"),
+        StateTransition(D.STORED, D.PROCESSING, "it was chosen to go, and nobody claims it"),
+        StateTransition(D.STORED, D.STORED_TO_DELETE, "it was chosen to go, and somebody claims it"),
+        StateTransition(D.STORED_TO_DELETE, D.PROCESSING, "the last claim was released"),
+        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.STORED, "it is wanted again"),
+        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.LEAF, "somebody wants it to stay"),
+        StateTransition(D.PROCESSING, D.PROCESSING, "who was to delete it is gone, and another took over"),
+        StateTransition(D.PROCESSING, D.DELETING, "nobody claims it, looked at again in the same transaction"),
+        StateTransition(D.DELETING, D.DELETING, "deleting failed, or who did it is gone; it is tried again"),
+        StateTransition(D.DELETING, D.DELETED, "all its files are gone"),
+        StateTransition(D.LEAF, D.PROCESSING, "its user deletes it, and nobody claims it"),
+        StateTransition(D.LEAF, D.STORED_TO_DELETE, "its user deletes it, and somebody claims it"),
+        *_build_transitions((D.STORED, D.LEAF, D.STORED_TO_DELETE, D.PROCESSING), D.DELETED, "its files were lost"),
+        *_build_transitions((D.DELETED,), D.TO_STORE, "it is made again"),
+        *_build_transitions((D.DELETED,), D.TO_LEAF, "it is made again, to stay"),
+        *_build_transitions((D.DELETED,), D.TO_DELETE, "it is made again, for those who wait for it alone"),
     ),
 )
 
@@ -132,8 +134,8 @@ class Dataset:
     claims: int = 0
     pinned: bool = False
 
-    def moved(self, after: DatasetState) -> Dataset:
-        DATASETS.check(self.state, after)
+    def transition_to(self, after: DatasetState) -> Dataset:
+        DATASETS.check_transition(self.state, after)
         if after in (D.PROCESSING, D.DELETING) and self.claims:
             raise IllegalMove(f"a dataset with {self.claims} claims cannot become {after}; wait for the last release")
         if after in (D.PROCESSING, D.STORED_TO_DELETE, D.TO_DELETE) and self.pinned:
@@ -141,42 +143,42 @@ class Dataset:
         claims = 0 if after is D.DELETED else self.claims
         return replace(self, state=after, version=self.version + 1, claims=claims)
 
-    def claimed(self) -> Dataset:
+    def add_claim(self) -> Dataset:
         """Somebody will read it; what is being made can be claimed beforehand."""
         if self.state not in READABLE | PRODUCED:
             raise IllegalMove(f"a dataset that is {self.state} cannot be claimed; rescue it or make it again first")
         return replace(self, version=self.version + 1, claims=self.claims + 1)
 
-    def released(self) -> Dataset:
+    def release_claim(self) -> Dataset:
         """Somebody has read it. What was only waiting for this goes on to be deleted."""
         if not self.claims:
             raise IllegalMove("a dataset that nobody claims cannot be released; each claim is released once")
         left = replace(self, version=self.version + 1, claims=self.claims - 1)
-        return left.moved(D.PROCESSING) if left.state is D.STORED_TO_DELETE and not left.claims else left
+        return left.transition_to(D.PROCESSING) if left.state is D.STORED_TO_DELETE and not left.claims else left
 
-    def evicted(self) -> Dataset:
+    def mark_for_eviction(self) -> Dataset:
         """Chosen to make room: at once, or when the last claim is released."""
         if self.state is not D.STORED:
             raise IllegalMove(f"only a stored dataset makes room, and this one is {self.state}; choose another")
-        return self.moved(D.STORED_TO_DELETE if self.claims else D.PROCESSING)
+        return self.transition_to(D.STORED_TO_DELETE if self.claims else D.PROCESSING)
 
-    def wanted(self, *, leaf: bool) -> Dataset:
+    def retain_dataset(self, *, leaf: bool) -> Dataset:
         """Somebody needs it to be there: rescued if it was about to go, and kept for good as a leaf."""
         if self.state in (D.DELETING, D.DELETED):
             raise IllegalMove(f"a dataset that is {self.state} cannot be rescued; make it again")
-        goal = _stays(self.state, leaf)
-        return self if goal is self.state else self.moved(goal)
+        goal = _find_retained_state(self.state, leaf)
+        return self if goal is self.state else self.transition_to(goal)
 
     def pin(self) -> Dataset:
         """No decision about space touches it from now on; rescued if it was about to go."""
-        stays = self.wanted(leaf=False)
+        stays = self.retain_dataset(leaf=False)
         return replace(stays, version=stays.version + 1, pinned=True)
 
     def unpin(self) -> Dataset:
         return replace(self, version=self.version + 1, pinned=False)
 
 
-def _stays(state: DatasetState, leaf: bool) -> DatasetState:
+def _find_retained_state(state: DatasetState, leaf: bool) -> DatasetState:
     if state in KEPT:
         return state
     if state in PRODUCED:

@@ -14,10 +14,10 @@ RUNS = "runs"
 FORMAT = 1
 
 
-def attempt_directory(run: int, fence: int) -> str:
+def format_attempt_directory(run: int, fence: int) -> str:
     """Where one attempt at a run writes; no other attempt ever does.
 
-    >>> attempt_directory(17, 1700000000000000)
+    >>> format_attempt_directory(17, 1700000000000000)
     'runs/17/1700000000000000'
     """
     return f"{RUNS}/{run}/{fence}"
@@ -76,7 +76,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Grace:
+class GracePeriods:
     """Seconds between marking and removal."""
 
     blocks: float = 120.0  # files of garbage-collected blocks: the catalog knows all about them

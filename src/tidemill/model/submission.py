@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from tidemill.model.block import Block, File, Kind
+from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.identity import Identity
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.model.schema import Schema
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ActionRequest:
     """An action as it is handed in, with the name of what it makes. `plain` is that name without any force."""
 
     key: str
@@ -36,13 +36,13 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class SubmissionRequest:
     """A workflow as it is handed in, parents before their children."""
 
     workflow: str
     user: str
     document: Json
-    wishes: tuple[Wish, ...]
+    wishes: tuple[ActionRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class StoredDataset:
     claims: int
     run: int | None
     schema: Schema | None
-    files: tuple[File, ...]
+    files: tuple[DataFile, ...]
     bytes: int
     seconds: float
     made: float | None
@@ -66,13 +66,13 @@ class StoredDataset:
     pinned: bool = False
 
     @property
-    def readable(self) -> bool:
+    def is_readable(self) -> bool:
         return self.state in READABLE
 
-    def view(self, name: str) -> Snapshot:
+    def to_snapshot(self, name: str) -> Snapshot:
         """Its content, as an engine reads it."""
         schema = self.schema or Schema(())
-        base = Block(0, name, 0, Kind.BASE, schema, files=self.files, identity=self.identity)
+        base = Block(0, name, 0, BlockKind.BASE, schema, files=self.files, identity=self.identity)
         return Snapshot(name, schema, 0, base)
 
 
@@ -111,17 +111,17 @@ class Submission:
     @property
     def state(self) -> RunState:
         """That of its worst action: one that came to nothing, else one that has not ended."""
-        return worst(a.state for a in self.actions)
+        return find_worst_state(a.state for a in self.actions)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Will nothing change any more by itself?"""
         return not any(a.state in (*TO_COME, *UNDER_WAY) for a in self.actions)
 
 
-def worst(states: Iterable[RunState]) -> RunState:
+def find_worst_state(states: Iterable[RunState]) -> RunState:
     """
-    >>> str(worst([RunState.FINISHED, RunState.WAITING, RunState.RUNNING]))
+    >>> str(find_worst_state([RunState.FINISHED, RunState.WAITING, RunState.RUNNING]))
     'running'
     """
     found = set(states)
@@ -130,7 +130,7 @@ def worst(states: Iterable[RunState]) -> RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ActionSpec:
     """What the run of an action is to do: which action of which workflow, and what it makes from what."""
 
     submission: int
@@ -142,17 +142,17 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ActionResult:
     """What the run of an action made."""
 
     schema: Schema
-    files: tuple[File, ...]
+    files: tuple[DataFile, ...]
     seconds: float
     log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class DatasetPlacement:
     """A copy of a dataset that somebody wants at a path of theirs."""
 
     submission: int
@@ -162,7 +162,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenPast:
+class ExpiredHistory:
     """How much of what was submitted, and of what happened, was forgotten."""
 
     submissions: int = 0
@@ -170,6 +170,6 @@ class ForgottenPast:
     runs: int = 0
     events: int = 0  # of no run
 
-    def __add__(self, other: ForgottenPast) -> ForgottenPast:
+    def __add__(self, other: ExpiredHistory) -> ExpiredHistory:
         mine, theirs = astuple(self), astuple(other)
-        return ForgottenPast(*(a + b for a, b in zip(mine, theirs, strict=True)))
+        return ExpiredHistory(*(a + b for a, b in zip(mine, theirs, strict=True)))

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 Version = int
 
 
-def next_version(last: Version, now: float) -> Version:
+def compute_next_version(last: Version, now: float) -> Version:
     """The clock's next reading: the time of day, or just after the last reading if that is later.
 
-    >>> next_version(last=0, now=1.5)
+    >>> compute_next_version(last=0, now=1.5)
     1500000
-    >>> next_version(last=2_000_000, now=1.5)
+    >>> compute_next_version(last=2_000_000, now=1.5)
     2000001
     """
     return max(last + 1, int(now * 1_000_000))
@@ -35,7 +35,7 @@ class Timeline:
     versions: Mapping[str, Sequence[Version]]  # per input channel, ascending
     now: Version
 
-    def end(self, channel: str, version: Version) -> Version:
+    def find_end(self, channel: str, version: Version) -> Version:
         later = self.versions.get(channel, ())
         at = bisect_right(later, version)
         return later[at] if at < len(later) else self.now

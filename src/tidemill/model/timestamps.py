@@ -6,10 +6,10 @@ import datetime as dt
 
 from tidemill.errors import BadInput
 from tidemill.model.time import Version
-from tidemill.model.units import seconds
+from tidemill.model.units import parse_duration
 
 
-def microseconds(moment: float) -> Version:
+def to_microseconds(moment: float) -> Version:
     """Seconds since the epoch as the catalog's clock counts them."""
     return int(moment * 1_000_000)
 
@@ -24,41 +24,41 @@ def parse_instant(text: str) -> Version:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(f"not a time: {text!r}; write it like '2026-05-01 12:00' or with a zone") from error
-    return microseconds((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
+    return to_microseconds((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
 
 
-def moment(said: str, now: float) -> float:
+def parse_moment(said: str, now: float) -> float:
     """A time, or one so long ago, in seconds since the epoch.
 
-    >>> moment("1 hour", 10_000.0), moment("1970-01-02", 0.0)
+    >>> parse_moment("1 hour", 10_000.0), parse_moment("1970-01-02", 0.0)
     (6400.0, 86400.0)
     """
     try:
-        return now - seconds(said)
+        return now - parse_duration(said)
     except ValueError:
-        return _told(said)
+        return _parse_instant_seconds(said)
 
 
-def _told(said: str) -> float:
+def _parse_instant_seconds(said: str) -> float:
     try:
         return parse_instant(said) / 1_000_000
     except ValueError as error:
         raise BadInput(f"{said!r} is neither a duration such as '7 days' nor a time: {error}") from error
 
 
-def shown(version: Version) -> str:
+def format_version(version: Version) -> str:
     """A reading of the catalog's clock, for people.
 
-    >>> shown(1500000)
+    >>> format_version(1500000)
     '1970-01-01 00:00:01.500000'
     """
     return f"{dt.datetime.fromtimestamp(version / 1_000_000, dt.UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
-def iso(moment: float | None) -> str | None:
+def format_iso(moment: float | None) -> str | None:
     """Seconds since the epoch as ISO 8601 in UTC.
 
-    >>> iso(1.5)
+    >>> format_iso(1.5)
     '1970-01-01T00:00:01.500000Z'
     """
     if moment is None:

@@ -21,7 +21,7 @@ Path = tuple[int, ...]
 """Where a leaf stands: the number of its trigger among those of the flow, then of each part within."""
 
 
-class Reached(StrEnum):
+class RunMilestone(StrEnum):
     """What a run of another flow may have come to."""
 
     LAUNCHED = "launched"
@@ -30,7 +30,7 @@ class Reached(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataTrigger:
     """New data on a channel; with a minimum, once so many rows or bytes came, or the first of them waited so long."""
 
     channel: str
@@ -46,7 +46,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class IntervalTrigger:
     """The passing of time, counted from when the trigger was registered."""
 
     seconds: float
@@ -54,10 +54,10 @@ class Every:
     def __str__(self) -> str:
         return f"every {self.seconds:g} s"
 
-    def next(self, due: float, now: float) -> tuple[float, int]:
+    def find_next(self, due: float, now: float) -> tuple[float, int]:
         """The first moment after `now` in the rhythm of `due`, and how many there were between.
 
-        >>> Every(10).next(due=100.0, now=134.0)
+        >>> IntervalTrigger(10).find_next(due=100.0, now=134.0)
         (140.0, 3)
         """
         missed = max(0, int((now - due) // self.seconds))
@@ -65,7 +65,7 @@ class Every:
 
 
 @dataclass(frozen=True, slots=True)
-class Cron:
+class CronTrigger:
     """Moments of the calendar of a time zone, as cron writes them."""
 
     expression: str
@@ -77,38 +77,38 @@ class Cron:
     def __str__(self) -> str:
         return f"cron {self.expression!r} ({self.zone})"
 
-    def next(self, due: float, now: float) -> tuple[float, int]:
+    def find_next(self, due: float, now: float) -> tuple[float, int]:
         """The first moment after `now`, and how many there were from `due` on that nobody handled.
 
-        >>> Cron("0 0 * * *").next(due=0.0, now=200_000.0)
+        >>> CronTrigger("0 0 * * *").find_next(due=0.0, now=200_000.0)
         (259200.0, 2)
         """
         missed = 0
-        moments = self.after(due)
+        moments = self.iterate_moments(due)
         while (moment := next(moments)) <= now:
             missed += 1
             if missed >= self.MOST:
-                return next(self.after(now)), missed
+                return next(self.iterate_moments(now)), missed
         return moment, missed
 
-    def after(self, moment: float) -> Iterator[float]:
+    def iterate_moments(self, moment: float) -> Iterator[float]:
         here = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(self.zone))
         return (found.timestamp() for found in CronSim(self.expression, here))
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class RunTrigger:
     """A run of another bound flow was launched, completed or failed."""
 
     flow: str
-    reached: Reached = Reached.COMPLETED
+    reached: RunMilestone = RunMilestone.COMPLETED
 
     def __str__(self) -> str:
         return f"{self.flow} {self.reached}"
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class LagTrigger:
     """Data came on an input that what the flow writes must reflect so soon: how a promise makes its flow run."""
 
     channel: str
@@ -119,7 +119,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOfTrigger:
     """Several triggers, all of which must have fired."""
 
     parts: tuple[Trigger, ...]
@@ -128,59 +128,59 @@ class AllOf:
         return "all of (" + "; ".join(map(str, self.parts)) + ")"
 
 
-Leaf = Data | Every | Cron | After | Lag
-Trigger = Leaf | AllOf
+Leaf = DataTrigger | IntervalTrigger | CronTrigger | RunTrigger | LagTrigger
+Trigger = Leaf | AllOfTrigger
 
 
-def leaves(trigger: Trigger, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
+def list_leaves(trigger: Trigger, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
     """The leaves of a trigger, each with where it stands in it."""
-    if isinstance(trigger, AllOf):
+    if isinstance(trigger, AllOfTrigger):
         for number, part in enumerate(trigger.parts):
-            yield from leaves(part, (*path, number))
+            yield from list_leaves(part, (*path, number))
     else:
         yield path, trigger
 
 
-def satisfied(trigger: Trigger, fired: Set[Path]) -> bool:
+def is_satisfied(trigger: Trigger, fired: Set[Path]) -> bool:
     """Has the whole trigger fired, given which of its leaves have?
 
-    >>> both = AllOf((Data("a"), AllOf((Data("b"), Data("c")))))
-    >>> satisfied(both, {(0,), (1, 0)}), satisfied(both, {(0,), (1, 0), (1, 1)})
+    >>> both = AllOfTrigger((DataTrigger("a"), AllOfTrigger((DataTrigger("b"), DataTrigger("c")))))
+    >>> is_satisfied(both, {(0,), (1, 0)}), is_satisfied(both, {(0,), (1, 0), (1, 1)})
     (False, True)
     """
-    return all(path in fired for path, _ in leaves(trigger))
+    return all(path in fired for path, _ in list_leaves(trigger))
 
 
-def first_due(leaf: Leaf, now: float) -> float | None:
+def find_first_due(leaf: Leaf, now: float) -> float | None:
     """When a leaf that is registered at `now` is due for the first time; None if that depends on what happens."""
     match leaf:
-        case Every():
+        case IntervalTrigger():
             return now + leaf.seconds
-        case Cron():
-            return next(leaf.after(now))
-        case Data() | After() | Lag():
+        case CronTrigger():
+            return next(leaf.iterate_moments(now))
+        case DataTrigger() | RunTrigger() | LagTrigger():
             return None
 
 
-def problems(trigger: Trigger) -> Iterator[str]:
+def find_problems(trigger: Trigger) -> Iterator[str]:
     """What is wrong with a trigger in itself."""
-    if isinstance(trigger, AllOf) and not trigger.parts:
+    if isinstance(trigger, AllOfTrigger) and not trigger.parts:
         yield "a compound trigger needs at least one part"
-    for _, leaf in leaves(trigger):
+    for _, leaf in list_leaves(trigger):
         match leaf:
-            case Every(seconds) if not seconds > 0:
+            case IntervalTrigger(seconds) if not seconds > 0:
                 yield f"an interval must be longer than nothing, not {seconds:g} s"
-            case Cron():
-                yield from _cron_problems(leaf)
-            case Data(_, rows, size, age):
+            case CronTrigger():
+                yield from _find_cron_problems(leaf)
+            case DataTrigger(_, rows, size, age):
                 for what, least in (("rows", rows), ("bytes", size), ("age", age)):
                     if least is not None and least <= 0:
                         yield f"{what} of a data trigger must be more than 0, not {least:g}"
 
 
-def _cron_problems(leaf: Cron) -> Iterator[str]:
+def _find_cron_problems(leaf: CronTrigger) -> Iterator[str]:
     try:
-        next(leaf.after(0.0))
+        next(leaf.iterate_moments(0.0))
     except (CronSimError, ValueError, StopIteration, OSError, LookupError) as error:
         shown = str(error) or "it never comes"
         yield f"{leaf.expression!r} in time zone {leaf.zone!r} is no moment that cron knows: {shown}"
@@ -188,38 +188,38 @@ def _cron_problems(leaf: Cron) -> Iterator[str]:
 
 def to_json(trigger: Trigger) -> dict[str, Any]:
     match trigger:
-        case Data():
+        case DataTrigger():
             limits = {"rows": trigger.rows, "bytes": trigger.bytes, "age": trigger.age}
             return {"kind": "data", "channel": trigger.channel} | {k: v for k, v in limits.items() if v is not None}
-        case Every():
+        case IntervalTrigger():
             return {"kind": "every", "seconds": trigger.seconds}
-        case Cron():
+        case CronTrigger():
             return {"kind": "cron", "expression": trigger.expression, "zone": trigger.zone}
-        case After():
+        case RunTrigger():
             return {"kind": "after", "flow": trigger.flow, "reached": str(trigger.reached)}
-        case Lag():
+        case LagTrigger():
             return {"kind": "lag", "channel": trigger.channel, "seconds": trigger.seconds}
-        case AllOf():
+        case AllOfTrigger():
             return {"kind": "all", "parts": [to_json(p) for p in trigger.parts]}
 
 
 def from_json(data: Mapping[str, Any]) -> Trigger:
     """
-    >>> from_json(to_json(AllOf((Every(5.0), Data("a", rows=3)))))
+    >>> from_json(to_json(AllOfTrigger((IntervalTrigger(5.0), DataTrigger("a", rows=3)))))
     AllOf(parts=(Every(seconds=5.0), Data(channel='a', rows=3, bytes=None, age=None)))
     """
     match data["kind"]:
         case "data":
-            return Data(data["channel"], data.get("rows"), data.get("bytes"), data.get("age"))
+            return DataTrigger(data["channel"], data.get("rows"), data.get("bytes"), data.get("age"))
         case "every":
-            return Every(data["seconds"])
+            return IntervalTrigger(data["seconds"])
         case "cron":
-            return Cron(data["expression"], data["zone"])
+            return CronTrigger(data["expression"], data["zone"])
         case "after":
-            return After(data["flow"], Reached(data["reached"]))
+            return RunTrigger(data["flow"], RunMilestone(data["reached"]))
         case "lag":
-            return Lag(data["channel"], data["seconds"])
+            return LagTrigger(data["channel"], data["seconds"])
         case "all":
-            return AllOf(tuple(map(from_json, data["parts"])))
+            return AllOfTrigger(tuple(map(from_json, data["parts"])))
         case other:
             raise ValueError(f"unknown kind of trigger {other!r}")

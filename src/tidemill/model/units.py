@@ -18,10 +18,10 @@ _NAMES = {
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
-def seconds(duration: str | float) -> float:
+def parse_duration(duration: str | float) -> float:
     """Seconds in a duration such as '90s', '7 days' or '1h 30m'; a plain number is seconds.
 
-    >>> seconds("7 days"), seconds("1h 30m"), seconds(2)
+    >>> parse_duration("7 days"), parse_duration("1h 30m"), parse_duration(2)
     (604800.0, 5400.0, 2.0)
     """
     if not isinstance(duration, str):
@@ -30,10 +30,10 @@ def seconds(duration: str | float) -> float:
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).strip(" ,"):
         raise ValueError(f"not a duration: {duration!r}; write it like '30s', '15 minutes' or '7 days'")
-    return sum(float(n) * _unit(unit, duration) for n, unit in parts)
+    return sum(float(n) * _find_unit(unit, duration) for n, unit in parts)
 
 
-def _unit(word: str, duration: str) -> float:
+def _find_unit(word: str, duration: str) -> float:
     unit = _NAMES.get(word.rstrip("s") if len(word) > 2 else word, word)
     if unit not in _UNITS:
         raise ValueError(f"not a duration: {duration!r}; its units are {', '.join(_UNITS)}")
@@ -55,10 +55,10 @@ _UNITS = {
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
-def bytes_in(size: str | int) -> int:
+def parse_size(size: str | int) -> int:
     """Bytes in a size such as '50 GB' or '1.5 GiB'; a plain number is bytes.
 
-    >>> bytes_in("50 GB"), bytes_in("1.5 KiB"), bytes_in(7)
+    >>> parse_size("50 GB"), parse_size("1.5 KiB"), parse_size(7)
     (50000000000, 1536, 7)
     """
     found = _SIZE.fullmatch(str(size).strip().lower())

@@ -8,7 +8,7 @@ from tidemill.model.run import RunState
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class UsageRecord:
     """One action of a submission; or one task of a refresh, which nobody submitted."""
 
     at: float  # when it was submitted, or began
@@ -25,7 +25,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class UsagePeriod:
     """From one moment to another, and of whom; None: of all."""
 
     since: float

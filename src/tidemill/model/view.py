@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.errors import Collected
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 
@@ -26,7 +26,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class DeltaChain:
     """The change `since -> upto` as a chain of deltas, all of one merge kind; no deltas is the empty change."""
 
     channel: str
@@ -38,7 +38,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SnapshotDiff:
     """The change between two snapshots, for want of deltas that lead from one to the other."""
 
     before: Snapshot
@@ -47,10 +47,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedDelta:
     """A change that is kept otherwise than its channel gives changes to readers: as signed rows, here."""
 
-    chain: Chain
+    chain: DeltaChain
     before: Snapshot
 
     @property
@@ -58,47 +58,49 @@ class Converted:
         return replace(self.before, at=self.chain.upto, deltas=(*self.before.deltas, *self.chain.deltas))
 
 
-View = Snapshot | Chain | Difference | Converted
+View = Snapshot | DeltaChain | SnapshotDiff | ConvertedDelta
 
 
-def snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: int) -> Snapshot:
+def build_snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: int) -> Snapshot:
     """The content of `channel` at sequence number `at`, made from `blocks` (others are not read)."""
     known = list(blocks)
-    bases = sorted((b for b in known if b.kind is Kind.BASE and b.seq <= at), key=lambda b: -b.seq)
+    bases = sorted((b for b in known if b.kind is BlockKind.BASE and b.seq <= at), key=lambda b: -b.seq)
     for base in bases:
-        path = _path(known, base.seq, at)
+        path = _find_path(known, base.seq, at)
         if path is not None:
             return Snapshot(channel, schema, at, base, path)
-    oldest = min((b.seq for b in known if b.kind is Kind.BASE), default=None)
+    oldest = min((b.seq for b in known if b.kind is BlockKind.BASE), default=None)
     hint = f"; the oldest readable point is {oldest}" if oldest is not None else ""
     raise Collected(f"channel {channel} can no longer be read at {at}: its blocks were collected{hint}")
 
 
-def chain(
+def build_chain(
     channel: str, schema: Schema, updates: Updates, blocks: Iterable[Block], since: int, upto: int
-) -> Chain | None:
+) -> DeltaChain | None:
     """The change after `since`, up to and including `upto`, as one chain of deltas; None if there is none."""
-    path = _path(list(blocks), since, upto)
+    path = _find_path(list(blocks), since, upto)
     if path is None or len({(b.updates, b.schema) for b in path}) > 1:
         return None
-    return Chain(channel, schema, path[0].updates if path else updates, since, upto, path)
+    return DeltaChain(channel, schema, path[0].updates if path else updates, since, upto, path)
 
 
-def _path(blocks: Iterable[Block], since: int, upto: int) -> tuple[Block, ...] | None:
+def _find_path(blocks: Iterable[Block], since: int, upto: int) -> tuple[Block, ...] | None:
     """The fewest deltas that lead from `since` to `upto`, in order; None if there is a gap.
 
     Deltas may overlap: folded ones stand beside those that they were made of, as far as these are kept.
     """
-    deltas = (b for b in blocks if b.kind is Kind.DELTA and b.since is not None and since <= b.since and b.seq <= upto)
+    deltas = (
+        b for b in blocks if b.kind is BlockKind.DELTA and b.since is not None and since <= b.since and b.seq <= upto
+    )
     fewest, last = {since: 0}, dict[int, Block]()
     for delta in sorted(deltas, key=lambda b: b.seq):
         steps = fewest.get(delta.since or 0)
         if steps is not None and steps + 1 < fewest.get(delta.seq, steps + 2):
             fewest[delta.seq], last[delta.seq] = steps + 1, delta
-    return _walked(last, since, upto) if upto in fewest else None
+    return _trace_path(last, since, upto) if upto in fewest else None
 
 
-def _walked(last: Mapping[int, Block], since: int, upto: int) -> tuple[Block, ...]:
+def _trace_path(last: Mapping[int, Block], since: int, upto: int) -> tuple[Block, ...]:
     path: list[Block] = []
     while upto > since:
         path.append(last[upto])
@@ -106,11 +108,11 @@ def _walked(last: Mapping[int, Block], since: int, upto: int) -> tuple[Block, ..
     return tuple(reversed(path))
 
 
-def blocks_of(view: View) -> tuple[Block, ...]:
+def list_blocks(view: View) -> tuple[Block, ...]:
     """The blocks whose files a view reads."""
-    if isinstance(view, Difference):
-        return (*blocks_of(view.before), *blocks_of(view.after))
-    if isinstance(view, Converted):
-        return blocks_of(view.after)
+    if isinstance(view, SnapshotDiff):
+        return (*list_blocks(view.before), *list_blocks(view.after))
+    if isinstance(view, ConvertedDelta):
+        return list_blocks(view.after)
     base = (view.base,) if isinstance(view, Snapshot) and view.base else ()
     return (*base, *view.deltas)

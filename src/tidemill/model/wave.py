@@ -17,7 +17,7 @@ from tidemill.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Step:
+class LineageStep:
     """One task's work: which of its results this is, and whether it is the last."""
 
     serial: int  # from 1
@@ -28,23 +28,23 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Tag:
+class LineageTag:
     """Where an event belongs in its wave. Tags of a wave sort as the events were made, results in their place."""
 
     root: int  # the time of the event from outside in microseconds, made unique
-    path: tuple[Step, ...] = ()
+    path: tuple[LineageStep, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Tag:
+    def from_text(cls, text: str) -> LineageTag:
         """Read a tag as it is written.
 
-        >>> str(Tag.parse("17.3!.1")), Tag.parse("17").path
+        >>> str(LineageTag.from_text("17.3!.1")), LineageTag.from_text("17").path
         ('17.3!.1', ())
         """
         if not _TAG.fullmatch(text):
             raise BadInput(f"not a wave tag: {text!r}; expected a root and serial numbers from 1 on, such as '17.3!.1'")
         root, *steps = text.split(".")
-        return cls(int(root), tuple(Step(int(s.rstrip("!")), s.endswith("!")) for s in steps))
+        return cls(int(root), tuple(LineageStep(int(s.rstrip("!")), s.endswith("!")) for s in steps))
 
     def __str__(self) -> str:
         return ".".join(map(str, (self.root, *self.path)))
@@ -53,35 +53,35 @@ class Tag:
     def serials(self) -> tuple[int, ...]:
         return tuple(step.serial for step in self.path)
 
-    def derived(self, count: int) -> list[Tag]:
+    def derive_tags(self, count: int) -> list[LineageTag]:
         """The tags of what a task makes of this event. If it makes nothing, the event ended.
 
-        >>> [str(t) for t in Tag(17).derived(2)]
+        >>> [str(t) for t in LineageTag(17).derive_tags(2)]
         ['17.1', '17.2!']
         """
-        return [Tag(self.root, (*self.path, Step(n, n == count))) for n in range(1, count + 1)]
+        return [LineageTag(self.root, (*self.path, LineageStep(n, n == count))) for n in range(1, count + 1)]
 
-    def lineage(self) -> list[Tag]:
+    def list_ancestors(self) -> list[LineageTag]:
         """The tags of the events that this one derives from, beginning with the one from outside.
 
-        >>> [str(t) for t in Tag.parse("17.3!.1").lineage()]
+        >>> [str(t) for t in LineageTag.from_text("17.3!.1").list_ancestors()]
         ['17', '17.3!']
         """
-        return [Tag(self.root, self.path[:depth]) for depth in range(len(self.path))]
+        return [LineageTag(self.root, self.path[:depth]) for depth in range(len(self.path))]
 
-    def derives_from(self, other: Tag) -> bool:
-        return other in self.lineage()
+    def is_derived_from(self, other: LineageTag) -> bool:
+        return other in self.list_ancestors()
 
 
 _TAG = re.compile(r"-?\d+(\.[1-9]\d*!?)*")
 
 
-def merged(tags: Iterable[Tag]) -> Tag:
+def merge_tags(tags: Iterable[LineageTag]) -> LineageTag:
     """The tag from which a result of several events derives: what they have in common, if they are of one wave.
 
     If they are of several waves, the result belongs to the newest event: that is the one that made it due.
 
-    >>> str(merged(map(Tag.parse, ["17.2.1", "17.2.3!"]))), str(merged(map(Tag.parse, ["17.2", "18.1", "18"])))
+    >>> str(merge_tags(map(LineageTag.from_text, ["17.2.1", "17.2.3!"]))), str(merge_tags(map(LineageTag.from_text, ["17.2", "18.1", "18"])))
     ('17.2', '18.1')
     """
     ordered = sorted(tags)
@@ -89,40 +89,40 @@ def merged(tags: Iterable[Tag]) -> Tag:
     if first.root != last.root:
         return last
     steps = zip(first.path, last.path, strict=False)
-    return Tag(first.root, tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps)))
+    return LineageTag(first.root, tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps)))
 
 
 @dataclass(slots=True)
-class _Node:
+class _EventNode:
     """An event that was worked on, as far as its results are known."""
 
     results: int | None = None  # so many there are, once the last is known
     complete: set[int] = field(default_factory=set)  # results that miss nothing
 
 
-class Progress:
+class WaveProgress:
     """What has come of one wave on one channel. It is complete when every event has come or its results have."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[int, ...], _Node] = {}
+        self._nodes: dict[tuple[int, ...], _EventNode] = {}
         self._done = False
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return self._done
 
-    def add(self, tag: Tag) -> bool:
+    def add_tag(self, tag: LineageTag) -> bool:
         """An event has come, or the word that it ended; is the wave complete with it, and was not before?"""
         if self._done:
             return False
         for depth, step in enumerate(tag.path):
-            node = self._nodes.setdefault(tag.serials[:depth], _Node())
+            node = self._nodes.setdefault(tag.serials[:depth], _EventNode())
             if step.last:
                 node.results = step.serial
-        self._done = self._finish(tag.serials)
+        self._done = self._complete_ancestors(tag.serials)
         return self._done
 
-    def _finish(self, serials: tuple[int, ...]) -> bool:
+    def _complete_ancestors(self, serials: tuple[int, ...]) -> bool:
         """An event misses nothing any more; go on with the one that it derives from as long as the same holds there."""
         while serials:
             *above, serial = serials
@@ -134,33 +134,33 @@ class Progress:
         return True
 
 
-class Synch:
+class WaveBarrier:
     """Brings branches together: tells when a wave is complete on all of them."""
 
     def __init__(self, branches: Iterable[str]) -> None:
         self._branches = tuple(branches)
-        self._waves: dict[int, dict[str, Progress]] = {}
+        self._waves: dict[int, dict[str, WaveProgress]] = {}
 
-    def add(self, branch: str, tag: Tag) -> bool:
+    def add_tag(self, branch: str, tag: LineageTag) -> bool:
         """An event has come on a branch, or the word that it ended; are now all branches complete?"""
-        waves = self._waves.setdefault(tag.root, {name: Progress() for name in self._branches})
-        if not waves[branch].add(tag) or not all(p.complete for p in waves.values()):
+        waves = self._waves.setdefault(tag.root, {name: WaveProgress() for name in self._branches})
+        if not waves[branch].add_tag(tag) or not all(p.is_complete for p in waves.values()):
             return False
         del self._waves[tag.root]
         return True
 
     @property
-    def waiting(self) -> frozenset[int]:
+    def incomplete_waves(self) -> frozenset[int]:
         """The waves of which something has come, and something is missing."""
         return frozenset(self._waves)
 
 
-class Roots:
+class RootGenerator:
     """Gives each event from outside a root of its own: its time, or the next that is free."""
 
     def __init__(self, last: int = -(2**62)) -> None:
         self.last = last
 
-    def next(self, time: int) -> Tag:
+    def generate_tag(self, time: int) -> LineageTag:
         self.last = max(time, self.last + 1)
-        return Tag(self.last)
+        return LineageTag(self.last)

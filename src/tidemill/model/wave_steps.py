@@ -11,73 +11,73 @@ from dataclasses import dataclass
 from tidemill.model.change import RESERVED
 from tidemill.model.code import Json
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import Kept, widened
+from tidemill.model.stateful import StateSchema, widen_schema
 
 WAVE = "wave"
 """The column in which events have their tags."""
 
-TAGS = Schema.parse(f"{WAVE} string")
+TAGS = Schema.from_ddl(f"{WAVE} string")
 
 
-def ended_of(channel: str) -> str:
+def format_ended_channel(channel: str) -> str:
     """The channel that says which events ended on the way to this one, as nothing was made of them."""
     return f"{channel}_ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class WaveStartSpec:
     """Each event from outside starts a wave. `schema`, the columns of the events, becomes known with the channels."""
 
     schema: Schema = Schema(())
 
     ARGUMENT, EVENTS, LAST = "events", "tagged", "last"
 
-    def over(self, schema: Schema, *, fed: bool) -> Started:
+    def bind_schema(self, schema: Schema, *, fed: bool) -> WaveStartSpec:
         """Events of derived channels may start waves as well: then all before is outside."""
-        return Started(schema)
+        return WaveStartSpec(schema)
 
     @property
-    def states(self) -> Mapping[str, Kept]:
+    def states(self) -> Mapping[str, StateSchema]:
         """The root that was given last: roots are never given twice."""
-        return {self.LAST: Kept.parse("what int, root bigint", "what")}
+        return {self.LAST: StateSchema.from_ddl("what int, root bigint", "what")}
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
-        return {self.EVENTS: widened(self.schema, f"{WAVE} string")}
+        return {self.EVENTS: widen_schema(self.schema, f"{WAVE} string")}
 
-    def described(self) -> Json:
+    def describe_code(self) -> Json:
         return {"waves": "started", "of": str(self.schema)}
 
-    def problems(self) -> Iterator[str]:
+    def find_problems(self) -> Iterator[str]:
         for name in (*RESERVED, WAVE):
             if name in self.schema:
                 yield f"waves start with events that are only added and have no tag yet; these have a column {name!r}"
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WaveEndSpec:
     """The tags of events of which a task made nothing, and of those that had ended before it."""
 
     EVENTS, RESULTS, BEFORE = "events", "results", "before"
     ENDED = "ended"
 
     @property
-    def states(self) -> Mapping[str, Kept]:
+    def states(self) -> Mapping[str, StateSchema]:
         return {}
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
         return {self.ENDED: TAGS}
 
-    def described(self) -> Json:
+    def describe_code(self) -> Json:
         return {"waves": "ended"}
 
-    def problems(self) -> Iterator[str]:
+    def find_problems(self) -> Iterator[str]:
         yield from ()
 
 
 @dataclass(frozen=True, slots=True)
-class Synched:
+class WaveBarrierSpec:
     """The waves that are complete on each of several branches. A branch may come with a channel of what ended on it."""
 
     branches: Mapping[str, str]  # of each argument, the branch to which its tags belong
@@ -85,20 +85,20 @@ class Synched:
     TAGS, WAVES = "tags", "waves"
 
     @property
-    def states(self) -> Mapping[str, Kept]:
+    def states(self) -> Mapping[str, StateSchema]:
         """The tags that came of waves that are not complete everywhere."""
-        return {self.TAGS: Kept.parse("branch string, tag string", ("branch", "tag"))}
+        return {self.TAGS: StateSchema.from_ddl("branch string, tag string", ("branch", "tag"))}
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
         return {self.WAVES: TAGS}
 
-    def described(self) -> Json:
+    def describe_code(self) -> Json:
         return {"waves": "synched", "branches": dict(self.branches)}
 
-    def problems(self) -> Iterator[str]:
+    def find_problems(self) -> Iterator[str]:
         if len(set(self.branches.values())) < 2:
             yield "branches come together where there are two or more; name them, e.g. ['billed', 'shipped']"
 
 
-Waved = Started | Ended | Synched
+Waved = WaveStartSpec | WaveEndSpec | WaveBarrierSpec

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tidemill.model.units import seconds
+from tidemill.model.units import parse_duration
 
 MICROSECONDS = 1_000_000
 
@@ -32,17 +32,17 @@ class Extent:
     amount: int
 
     @classmethod
-    def parse(cls, text: str) -> Extent:
+    def from_text(cls, text: str) -> Extent:
         """Read an extent as people write it.
 
-        >>> Extent.parse("5 tokens"), Extent.parse("1 wave").unit.value, Extent.parse("1.5 s").amount
+        >>> Extent.from_text("5 tokens"), Extent.from_text("1 wave").unit.value, Extent.from_text("1.5 s").amount
         (Extent(unit=<Unit.TOKENS: 'tokens'>, amount=5), 'waves', 1500000)
         """
         counted = _COUNTED.fullmatch(text.strip().lower())
         if counted:
             return cls(Unit(counted[2] + "s"), int(counted[1]))
         try:
-            return cls(Unit.TIME, round(seconds(text) * MICROSECONDS))
+            return cls(Unit.TIME, round(parse_duration(text) * MICROSECONDS))
         except ValueError as error:
             raise ValueError(f"not an extent: {text!r}; write it like '30s', '5 tokens' or '2 waves'") from error
 
@@ -51,13 +51,13 @@ _COUNTED = re.compile(r"(\d+) (token|wave)s?")
 ONE_TOKEN = Extent(Unit.TOKENS, 1)
 
 
-def _as_set(value: Any) -> Any:
+def _to_set(value: Any) -> Any:
     """What is in a list, whatever the order and however often."""
     return None if value is None else tuple(sorted(set(value), key=repr))
 
 
 FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "as-set": _as_set,
+    "as-set": _to_set,
     "length": lambda value: None if value is None else len(value),
     "lower": lambda value: None if value is None else str(value).lower(),
 }
@@ -72,10 +72,10 @@ class GroupKey:
     function: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> GroupKey:
+    def from_text(cls, text: str) -> GroupKey:
         """Read a path such as `/entities/hashtags`, `user.name` or `tags/0`, or a function of one.
 
-        >>> GroupKey.parse("as-set(/entities/hashtags)")
+        >>> GroupKey.from_text("as-set(/entities/hashtags)")
         GroupKey(path=('entities', 'hashtags'), function='as-set')
         """
         called = _CALLED.fullmatch(text.strip())
@@ -88,25 +88,25 @@ class GroupKey:
         return cls(path, function)
 
     @property
-    def column(self) -> str:
+    def column_name(self) -> str:
         return self.path[0]
 
-    def of(self, value: Any) -> Any:
+    def extract_value(self, value: Any) -> Any:
         """The value for an event whose column is this; None where the path leads nowhere.
 
-        >>> GroupKey.parse("as-set(e/tags)").of({"tags": ["b", "a", "b"]})
+        >>> GroupKey.from_text("as-set(e/tags)").from_text({"tags": ["b", "a", "b"]})
         ('a', 'b')
         """
         for step in self.path[1:]:
-            value = _inside(value, step)
-        return _hashable(value if self.function is None else FUNCTIONS[self.function](value))
+            value = _get_member(value, step)
+        return _to_hashable(value if self.function is None else FUNCTIONS[self.function](value))
 
 
 _CALLED = re.compile(r"([a-z-]+)\((.*)\)")
 _STEP = re.compile(r"\w+")
 
 
-def _inside(value: Any, step: str) -> Any:
+def _get_member(value: Any, step: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(step)
     if isinstance(value, Sequence) and not isinstance(value, str) and step.isdecimal():
@@ -114,10 +114,10 @@ def _inside(value: Any, step: str) -> Any:
     return None
 
 
-def _hashable(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return tuple((k, _hashable(v)) for k, v in sorted(value.items()))
-    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+        return tuple((k, _to_hashable(v)) for k, v in sorted(value.items()))
+    return tuple(map(_to_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Window:
     time: str | None = None  # the column with the event's time; None: events are timed when they arrive
 
     @classmethod
-    def of(
+    def from_text(
         cls,
         size: str | Between,
         step: str | None = None,
@@ -159,28 +159,28 @@ class Window:
     ) -> Window:
         """Declare a window in one line: `Window.of("30s", "1s", by=["user"])`; without a step, one for each event.
 
-        >>> Window.of("5 tokens", "3 tokens", by=["/user/id"]).problems()
+        >>> Window.from_text("5 tokens", "3 tokens", by=["/user/id"]).find_problems()
         []
         """
-        extent = size if isinstance(size, Between) else Extent.parse(size)
-        every = ONE_TOKEN if step is None else Extent.parse(step)
-        keys = tuple(map(GroupKey.parse, by))
+        extent = size if isinstance(size, Between) else Extent.from_text(size)
+        every = ONE_TOKEN if step is None else Extent.from_text(step)
+        keys = tuple(map(GroupKey.from_text, by))
         return cls(extent, every, keys, timeout, delete_used, at_least, time)
 
     @property
-    def form(self) -> tuple[Unit, Unit] | None:
+    def unit_pair(self) -> tuple[Unit, Unit] | None:
         """The units of step and size; None: by condition."""
         return None if isinstance(self.size, Between) else (self.step.unit, self.size.unit)
 
     @property
-    def patience(self) -> int | None:
+    def timeout_delay(self) -> int | None:
         """Microseconds after a window's time at which it is formed in any case."""
         return None if self.timeout is None else round((self.timeout - 1) * self.step.amount)
 
-    def problems(self) -> list[str]:
-        return list(self._problems())
+    def find_problems(self) -> list[str]:
+        return list(self._iterate_problems())
 
-    def _problems(self) -> Iterator[str]:
+    def _iterate_problems(self) -> Iterator[str]:
         if self.step.amount < 1:
             yield "the step of a window must be more than nothing"
         if isinstance(self.size, Extent) and self.size.amount < 1:
@@ -191,7 +191,7 @@ class Window:
             yield f"a timeout is a number of steps from 1 on, not {self.timeout}"
         if self.at_least < 1:
             yield f"a window has at least 1 event, not {self.at_least}"
-        if self.form in _COUNTED_SIZES and isinstance(self.size, Extent) and self.at_least > self.size.amount:
+        if self.unit_pair in _COUNTED_SIZES and isinstance(self.size, Extent) and self.at_least > self.size.amount:
             yield f"a window of {self.size.amount} tokens never has {self.at_least}"
 
 

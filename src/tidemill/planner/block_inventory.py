@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from operator import ge
 
-from tidemill.planner.graph import Block, Shape
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.search import ALL, Rules
-from tidemill.planner.vector import NEVER, Clock, Ends, Vector, applied, later_of
+from tidemill.planner.graph import BlockNode, BlockShape
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.search import ALL, SearchRules
+from tidemill.planner.vector import NEVER, Ends, PlanningClock, Vector, apply_delta, merge_later
 
-Shelf = dict[Block, Block]
+Shelf = dict[BlockNode, BlockNode]
 """The blocks of a channel, in the order in which they came; each under itself."""
 
 
@@ -29,114 +29,120 @@ PARTS = 64
 """Of so many deltas a chain is remembered to be made, for the case that no plan is found that takes it as a whole."""
 
 
-class Stock:
+class BlockInventory:
     """The blocks of a workflow, and what has been made of them."""
 
-    def __init__(self, layout: Layout, rules: Rules = ALL) -> None:
+    def __init__(self, layout: GraphIndex, rules: SearchRules = ALL) -> None:
         self.layout = layout
         self.rules = rules
         self._shelves: dict[str, Shelf] = {c: {} for c in layout.channels}
-        self._consumed = {c: layout.nothing(c) for c in layout.writer}
-        self._delivered = {c: layout.nothing(c) for c in layout.graph.outputs}
-        self._parts: dict[Block, deque[Block]] = {}
+        self._consumed = {c: layout.build_empty_vector(c) for c in layout.writer}
+        self._delivered = {c: layout.build_empty_vector(c) for c in layout.graph.outputs}
+        self._parts: dict[BlockNode, deque[BlockNode]] = {}
         self._points: dict[str, frozenset[Vector]] = {}
         self._pinned: dict[str, Counter[Vector]] = {c: Counter() for c in layout.channels}
 
-    def blocks(self, channel: str, *, chained: bool = True) -> Iterable[Block]:
+    def list_blocks(self, channel: str, *, chained: bool = True) -> Iterable[BlockNode]:
         """What is on a channel; chains as they are, or as what they were made of lately."""
         shelf = self._shelves[channel]
         return shelf if chained else [part for block in shelf for part in self._parts.get(block, (block,))]
 
-    def delivered(self, output: str) -> Vector:
+    def get_delivered(self, output: str) -> Vector:
         """What the consumer of an output has, all its blocks applied: what bounds and progress are judged by."""
         return self._delivered[output]
 
-    def add(self, block: Block) -> None:
+    def add_block(self, block: BlockNode) -> None:
         """A block arrived on an input channel, or was made on a derived one."""
         shelf = self._shelves[block.channel]
         shelf.pop(block, None)
         shelf[block] = block
         consumed = self._consumed.get(block.channel, block.target)
         if consumed != block.target:
-            self._consumed[block.channel] = later_of(consumed, block.target)
+            self._consumed[block.channel] = merge_later(consumed, block.target)
             self._points.clear()
         if self.rules.chains and block.source is not None:
-            self._chain(block.channel, (block.source, block.target))
+            self._chain_deltas(block.channel, (block.source, block.target))
 
-    def deliver(self, block: Block) -> None:
+    def deliver_block(self, block: BlockNode) -> None:
         """A block was handed to the consumer of its channel."""
         has = self._delivered[block.channel]
         if block.source is None:
             self._delivered[block.channel] = block.target
         else:
-            self._delivered[block.channel] = applied(has, block.source, block.target)
-            if self._ends_here(block.channel):
-                self._drop(block)
+            self._delivered[block.channel] = apply_delta(has, block.source, block.target)
+            if self._is_terminal(block.channel):
+                self._drop_block(block)
 
-    def pin(self, blocks: Iterable[Block]) -> None:
+    def pin_blocks(self, blocks: Iterable[BlockNode]) -> None:
         """These are being read: nothing may be chained across their targets until they are unpinned."""
         for block in blocks:
             self._pinned[block.channel][block.target] += 1
 
-    def unpin(self, blocks: Iterable[Block]) -> None:
+    def unpin_blocks(self, blocks: Iterable[BlockNode]) -> None:
         for block in blocks:
             pinned = self._pinned[block.channel]
             pinned[block.target] -= 1
             if not pinned[block.target]:
                 del pinned[block.target]
 
-    def settle(self, channels: Iterable[str], clock: Clock) -> None:
+    def trim_channels(self, channels: Iterable[str], clock: PlanningClock) -> None:
         """Let go of what is passed and chain what nobody tells apart any more, after readers of these went on."""
         for channel in channels:
-            if self.rules.old_blocks and not _is_tidy(self._shelves[channel]):
-                self._let_go(channel, clock)
+            if self.rules.old_blocks and not _is_trimmed(self._shelves[channel]):
+                self._drop_passed_blocks(channel, clock)
             if self.rules.chains and len(self._shelves[channel]) > 1:
                 met = {b.target for b in self._shelves[channel] if b.source is not None}
-                self._chain(channel, [b.source for b in self._shelves[channel] if b.source in met])
+                self._chain_deltas(channel, [b.source for b in self._shelves[channel] if b.source in met])
 
-    def points(self, channel: str) -> frozenset[Vector]:
+    def find_resume_points(self, channel: str) -> frozenset[Vector]:
         """Where somebody stands who will go on from there: makers of derived channels, and outputs."""
         known = self._points.get(channel)
         if known is None:
             readers = (*self.layout.children[channel], *self.layout.routes[channel])
-            parts = (self.layout.part(self._consumed[r.channel], channel, r.offset) for r in readers)
+            parts = (self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in readers)
             known = self._points[channel] = frozenset(parts)
         return known
 
-    def _ends_here(self, channel: str) -> bool:
+    def _is_terminal(self, channel: str) -> bool:
         """Is it an output of which nobody makes anything?"""
         made = self.layout.children[channel] or self.layout.channels[channel].conversions
         return channel in self._delivered and not made
 
-    def _drop(self, block: Block) -> None:
+    def _drop_block(self, block: BlockNode) -> None:
         self._shelves[block.channel].pop(block, None)
         self._parts.pop(block, None)
 
-    def _let_go(self, channel: str, clock: Clock) -> None:
+    def _drop_passed_blocks(self, channel: str, clock: PlanningClock) -> None:
         pinned = self._pinned[channel]
-        ends = {b: clock.ends(channel, b.target) for b in self._shelves[channel]}
-        bases = {b: at for b, at in ends.items() if b.shape is Shape.BASE}
+        ends = {b: clock.find_ends(channel, b.target) for b in self._shelves[channel]}
+        bases = {b: at for b, at in ends.items() if b.shape is BlockShape.BASE}
         if not bases:
             return
-        last = self._last_passed(channel, bases, clock)
-        needed = _maximal(bases)
-        for point in self.points(channel):
-            needed |= _maximal({b: at for b, at in bases.items() if _reaches(clock.ends(channel, point), at)})
+        last = self._find_passed_base(channel, bases, clock)
+        needed = _find_maximal(bases)
+        for point in self.find_resume_points(channel):
+            needed |= _find_maximal(
+                {b: at for b, at in bases.items() if _has_reached(clock.find_ends(channel, point), at)}
+            )
         for block, at in ends.items():
-            passed = last is not None and block is not last and _reaches(ends[last], at)
+            passed = last is not None and block is not last and _has_reached(ends[last], at)
             if (passed or (block in bases and block not in needed)) and block.target not in pinned:
-                self._drop(block)
+                self._drop_block(block)
 
-    def _last_passed(self, channel: str, bases: Mapping[Block, Ends], clock: Clock) -> Block | None:
+    def _find_passed_base(
+        self, channel: str, bases: Mapping[BlockNode, Ends], clock: PlanningClock
+    ) -> BlockNode | None:
         """The last base that all outputs have passed. Whoever needs something older can make it from there."""
-        parts = (self.layout.part(self._consumed[r.channel], channel, r.offset) for r in self.layout.routes[channel])
-        reached = [clock.ends(channel, p) for p in parts]
+        parts = (
+            self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in self.layout.routes[channel]
+        )
+        reached = [clock.find_ends(channel, p) for p in parts]
         if not reached or any(NEVER in r for r in reached):
             return None
-        behind = [b for b, at in bases.items() if all(_reaches(r, at) for r in reached)]
+        behind = [b for b, at in bases.items() if all(_has_reached(r, at) for r in reached)]
         return max(behind, key=bases.__getitem__, default=None)
 
-    def _chain(self, channel: str, joints: Iterable[Vector]) -> None:
+    def _chain_deltas(self, channel: str, joints: Iterable[Vector]) -> None:
         """Make one delta of two that meet, where nobody stands and nothing else meets them."""
         shelf = self._shelves[channel]
         for joint in joints:
@@ -144,45 +150,51 @@ class Stock:
             after = [b for b in shelf if b.source == joint]
             if len(before) != 1 or len(after) != 1 or before == after:
                 continue
-            whole = chained(before[0], after[0])
-            if whole is not None and joint not in self.points(channel) and joint not in self._pinned[channel]:
+            whole = chain_blocks(before[0], after[0])
+            if (
+                whole is not None
+                and joint not in self.find_resume_points(channel)
+                and joint not in self._pinned[channel]
+            ):
                 del shelf[before[0]], shelf[after[0]]
                 shelf[whole] = whole
-                self._parts[whole] = self._joined(before[0], after[0])
+                self._parts[whole] = self._join_parts(before[0], after[0])
 
-    def _joined(self, first: Block, second: Block) -> deque[Block]:
+    def _join_parts(self, first: BlockNode, second: BlockNode) -> deque[BlockNode]:
         parts = self._parts.pop(first, deque([first]))
         parts.extend(self._parts.pop(second, deque([second])))
-        while len(parts) > PARTS and (oldest := chained(parts[0], parts[1])) is not None:
+        while len(parts) > PARTS and (oldest := chain_blocks(parts[0], parts[1])) is not None:
             parts.popleft()
             parts[0] = oldest
         return parts
 
 
-def _is_tidy(shelf: Shelf) -> bool:
+def _is_trimmed(shelf: Shelf) -> bool:
     """Is there at most one base, and did all else come after it? Then there is nothing to let go of."""
-    return all(b.shape is not Shape.BASE for b in islice(shelf, 1, None))
+    return all(b.shape is not BlockShape.BASE for b in islice(shelf, 1, None))
 
 
-def _maximal(bases: Mapping[Block, Ends]) -> set[Block]:
+def _find_maximal(bases: Mapping[BlockNode, Ends]) -> set[BlockNode]:
     """Those that no other outdoes."""
     if len(bases) < 2:
         return set(bases)
-    return {b for b, at in bases.items() if not any(at != other and _reaches(other, at) for other in bases.values())}
+    return {
+        b for b, at in bases.items() if not any(at != other and _has_reached(other, at) for other in bases.values())
+    }
 
 
-def _reaches(later: Ends, earlier: Ends) -> bool:
+def _has_reached(later: Ends, earlier: Ends) -> bool:
     """Is nothing of the one beyond the other? What contributes nothing is beyond nothing."""
     return all(map(ge, later, earlier))
 
 
-def chained(first: Block, second: Block) -> Block | None:
+def chain_blocks(first: BlockNode, second: BlockNode) -> BlockNode | None:
     """Two deltas as one; None if they do not meet or cannot be read as one."""
     if first.source is None or first.target != second.source:
         return None
     shape = first.shape
     if shape is not second.shape:
-        if Shape.WEAK in (shape, second.shape):
+        if BlockShape.WEAK in (shape, second.shape):
             return None
-        shape = Shape.STRONG
-    return Block(first.channel, shape, first.source, second.target, first.size + second.size)
+        shape = BlockShape.STRONG
+    return BlockNode(first.channel, shape, first.source, second.target, first.size + second.size)

@@ -23,8 +23,8 @@ from statistics import mean
 from typing import Any
 
 from tidemill.algebra.program import COLLECTED
-from tidemill.planner.graph import EMPTY, Block, Shape, Size
-from tidemill.planner.steps import Estimate
+from tidemill.planner.graph import EMPTY, BlockNode, BlockShape, DataSize
+from tidemill.planner.steps import CostEstimate
 
 KEPT = 0.9
 """How much a run still counts after the next one."""
@@ -48,7 +48,7 @@ Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ScanVolume:
     """What a run looks at: rows that changed, rows of contents, and the bytes of both."""
 
     change: float = 0.0
@@ -61,25 +61,25 @@ class Looked:
         return self.times * self.change
 
     @property
-    def size(self) -> Size:
+    def size(self) -> DataSize:
         """What it makes something of: of what changed, if anything did."""
-        return Size(self.change or self.content, self.bytes)
+        return DataSize(self.change or self.content, self.bytes)
 
 
-def looked_at(reads: Iterable[Block]) -> Looked:
-    sizes = [(b.shape is Shape.BASE, b.size) for b in reads]
+def measure_reads(reads: Iterable[BlockNode]) -> ScanVolume:
+    sizes = [(b.shape is BlockShape.BASE, b.size) for b in reads]
     content = sum(size.rows for base, size in sizes if base)
     change = sum(size.rows for base, size in sizes if not base)
-    return Looked(change, content, sum(size.bytes for _, size in sizes), times(change))
+    return ScanVolume(change, content, sum(size.bytes for _, size in sizes), compute_spread_factor(change))
 
 
-def times(change: float) -> float:
+def compute_spread_factor(change: float) -> float:
     """How many times as long as usual a refresh takes for each of so many rows that changed."""
     return 1.0 if change <= COLLECTED else SPREAD
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CostTerms:
     """What a variant costs: to start, and for each row and byte that it looks at."""
 
     start: float
@@ -87,31 +87,32 @@ class Terms:
     content: float  # a row of a content
     byte: float
 
-    def cost(self, at: Looked) -> float:
+    def compute_cost(self, at: ScanVolume) -> float:
         return self.start + self.change * at.effort + self.content * at.content + self.byte * at.bytes
 
-    def parts(self, at: Looked) -> Numbers:
+    def split_cost(self, at: ScanVolume) -> Numbers:
         return self.start, self.change * at.effort, self.content * at.content, self.byte * at.bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Yield:
+class OutputRatio:
     """What is made on one channel of what is read, as sums that forget."""
 
-    read: Size = EMPTY
-    made: Size = EMPTY
+    read: DataSize = EMPTY
+    made: DataSize = EMPTY
 
-    def of(self, read: Size) -> Size:
-        return Size(
-            read.rows * _ratio(self.made.rows, self.read.rows), read.bytes * _ratio(self.made.bytes, self.read.bytes)
+    def estimate_output(self, read: DataSize) -> DataSize:
+        return DataSize(
+            read.rows * _compute_ratio(self.made.rows, self.read.rows),
+            read.bytes * _compute_ratio(self.made.bytes, self.read.bytes),
         )
 
-    def after(self, read: Size, made: Size) -> Yield:
-        return Yield(_faded(self.read) + read, _faded(self.made) + made)
+    def add_run(self, read: DataSize, made: DataSize) -> OutputRatio:
+        return OutputRatio(_decay_size(self.read) + read, _decay_size(self.made) + made)
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeCost:
     """What merging cost the runs of a variant, as sums that forget.
 
     Where guesses hardly differ, runs cannot say anything, and the guess stands: times vary for many reasons.
@@ -124,7 +125,7 @@ class Merged:
     products: float = 0.0  # of both
 
     @property
-    def times(self) -> float:
+    def cost_factor(self) -> float:
         """How many times the guess merging costs."""
         if not self.runs:
             return 1.0
@@ -132,33 +133,33 @@ class Merged:
         along = self.products - self.guessed * self.over / self.runs
         return min(10.0, max(0.0, (SURE + along) / (SURE + varied)))
 
-    def after(self, guess: float, over: float) -> Merged:
+    def add_run(self, guess: float, over: float) -> MergeCost:
         sums = (self.runs, self.guessed, self.over, self.squares, self.products)
         more = (1.0, guess, over, guess * guess, guess * over)
-        return Merged(*(KEPT * s + m for s, m in zip(sums, more, strict=True)))
+        return MergeCost(*(KEPT * s + m for s, m in zip(sums, more, strict=True)))
 
     def to_json(self) -> list[float]:
         return [self.runs, self.guessed, self.over, self.squares, self.products]
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class CostModel:
     """What is known of a variant. `moments` and `cross` are the normal equations of the fit, in units of the guess."""
 
-    guess: Terms  # none of them zero
-    terms: Terms  # the fit
-    yields: tuple[Yield, ...]  # for each channel that it writes
+    guess: CostTerms  # none of them zero
+    terms: CostTerms  # the fit
+    yields: tuple[OutputRatio, ...]  # for each channel that it writes
     moments: tuple[Numbers, ...] = ((0.0,) * 4,) * 4
     cross: Numbers = (0.0,) * 4
     weight: float = 1.0  # of the guess, above its least
     runs: int = 0
     usual: float = 0.0  # what a run cost lately
-    merged: Merged = Merged()
+    merged: MergeCost = MergeCost()
 
-    def after(self, at: Looked, cost: float, made: Sequence[Size], merging: float | None = None) -> Learnt:
+    def add_run(self, at: ScanVolume, cost: float, made: Sequence[DataSize], merging: float | None = None) -> CostModel:
         """What is known after another run; `merging`: the seconds guessed for that, of one that read contents."""
-        scale = self.guess.cost(at)  # a yardstick that does not move, so that errors of all runs compare
-        parts = [part / scale for part in self.guess.parts(at)]
+        scale = self.guess.compute_cost(at)  # a yardstick that does not move, so that errors of all runs compare
+        parts = [part / scale for part in self.guess.split_cost(at)]
         kept = KEPT if self.runs >= ENOUGH else DOUBTED
         moments = tuple(
             tuple(kept * m + a * b for m, b in zip(row, parts, strict=True))
@@ -168,27 +169,27 @@ class Learnt:
         weight = DOUBTED * self.weight
         return replace(
             self,
-            terms=_fitted(self.guess, moments, cross, weight + GUESS),
-            yields=tuple(y.after(at.size, m) for y, m in zip(self.yields, made, strict=True)),
+            terms=_fit_terms(self.guess, moments, cross, weight + GUESS),
+            yields=tuple(y.add_run(at.size, m) for y, m in zip(self.yields, made, strict=True)),
             moments=moments,
             cross=cross,
             weight=weight,
             runs=self.runs + 1,
             usual=KEPT * self.usual + (1 - KEPT) * cost if self.runs else cost,
-            merged=self.merged if merging is None else self.merged.after(merging, cost - self.terms.cost(at)),
+            merged=self.merged if merging is None else self.merged.add_run(merging, cost - self.terms.compute_cost(at)),
         )
 
-    def estimate(self, at: Looked) -> Estimate:
-        return Estimate(self.terms.cost(at), tuple(y.of(at.size) for y in self.yields))
+    def estimate_run(self, at: ScanVolume) -> CostEstimate:
+        return CostEstimate(self.terms.compute_cost(at), tuple(y.estimate_output(at.size) for y in self.yields))
 
-    def off(self, at: Looked) -> float:
+    def compute_error_factor(self, at: ScanVolume) -> float:
         """How many times the guess its runs cost."""
-        return self.terms.cost(at) / self.guess.cost(at)
+        return self.terms.compute_cost(at) / self.guess.compute_cost(at)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "guess": _numbers(self.guess),
-            "terms": _numbers(self.terms),
+            "guess": _to_numbers(self.guess),
+            "terms": _to_numbers(self.terms),
             "yields": [[y.read.rows, y.read.bytes, y.made.rows, y.made.bytes] for y in self.yields],
             "moments": [list(row) for row in self.moments],
             "cross": list(self.cross),
@@ -199,47 +200,47 @@ class Learnt:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Learnt:
-        yields = tuple(Yield(Size(y[0], y[1]), Size(y[2], y[3])) for y in data["yields"])
+    def from_json(cls, data: Mapping[str, Any]) -> CostModel:
+        yields = tuple(OutputRatio(DataSize(y[0], y[1]), DataSize(y[2], y[3])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
         fit = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
-        merged = Merged(*data.get("merged", ()))  # catalogs of older versions have none
-        return cls(Terms(*data["guess"]), Terms(*data["terms"]), yields, *fit, merged)
+        merged = MergeCost(*data.get("merged", ()))  # catalogs of older versions have none
+        return cls(CostTerms(*data["guess"]), CostTerms(*data["terms"]), yields, *fit, merged)
 
 
-def guessed(terms: Terms, *ratios: float) -> Learnt:
+def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
     """Before the first run: terms, and how much is made of what is read, for each channel written."""
-    return Learnt(terms, terms, tuple(Yield(Size(1.0, 1.0), Size(r, r)) for r in ratios))
+    return CostModel(terms, terms, tuple(OutputRatio(DataSize(1.0, 1.0), DataSize(r, r)) for r in ratios))
 
 
-def seconds(variant: str, known: Mapping[str, Learnt], at: Looked) -> float:
+def estimate_seconds(variant: str, known: Mapping[str, CostModel], at: ScanVolume) -> float:
     """What a variant of a task would cost. Of one that hardly ran, how far off the most similar was is believed."""
     own = known[variant]
     if own.runs >= ENOUGH:
-        return own.terms.cost(at)
-    guess = own.guess.cost(at)
+        return own.terms.compute_cost(at)
+    guess = own.guess.compute_cost(at)
     others = [learnt for name, learnt in known.items() if learnt.runs and name != variant]
-    similar = sorted(others, key=lambda learnt: abs(log(learnt.guess.cost(at) / guess)))[:1]
-    ratios = [learnt.off(at) for learnt in (*similar, own) if learnt.runs]
+    similar = sorted(others, key=lambda learnt: abs(log(learnt.guess.compute_cost(at) / guess)))[:1]
+    ratios = [learnt.compute_error_factor(at) for learnt in (*similar, own) if learnt.runs]
     return guess * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
 
 
-def _fitted(guess: Terms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> Terms:
+def _fit_terms(guess: CostTerms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> CostTerms:
     matrix = [[m + ridge * (i == j) for j, m in enumerate(row)] for i, row in enumerate(moments)]
-    start, change, content, byte = _not_negative(matrix, [c + ridge for c in cross])
+    start, change, content, byte = _solve_nonnegative(matrix, [c + ridge for c in cross])
     least = 1e-9 * guess.start  # something is paid even where all runs were free
     rows = (change * guess.change, content * guess.content)
-    return Terms(max(least, start * guess.start), *rows, byte * guess.byte)
+    return CostTerms(max(least, start * guess.start), *rows, byte * guess.byte)
 
 
-def _not_negative(matrix: list[list[float]], cross: list[float]) -> Numbers:
+def _solve_nonnegative(matrix: list[list[float]], cross: list[float]) -> Numbers:
     """The least squares none of which is negative: of four, all ways to leave some out can be tried."""
     size = len(cross)
     best: Numbers = (0.0,) * size
     least = 0.0
     for count in range(1, size + 1):
         for chosen in combinations(range(size), count):
-            solved = _solved([[matrix[i][j] for j in chosen] for i in chosen], [cross[i] for i in chosen])
+            solved = _solve_linear([[matrix[i][j] for j in chosen] for i in chosen], [cross[i] for i in chosen])
             if solved is None or min(solved) < 0:
                 continue
             error = -sum(s * cross[i] for s, i in zip(solved, chosen, strict=True))  # but for what all have in common
@@ -249,7 +250,7 @@ def _not_negative(matrix: list[list[float]], cross: list[float]) -> Numbers:
     return best
 
 
-def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None:
+def _solve_linear(matrix: list[list[float]], right: list[float]) -> list[float] | None:
     """Gaussian elimination of a symmetric, positive system; None if it is not quite."""
     size = len(right)
     rows = [[*row, r] for row, r in zip(matrix, right, strict=True)]
@@ -266,13 +267,13 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None
     return found
 
 
-def _numbers(terms: Terms) -> list[float]:
+def _to_numbers(terms: CostTerms) -> list[float]:
     return [terms.start, terms.change, terms.content, terms.byte]
 
 
-def _faded(size: Size) -> Size:
-    return Size(KEPT * size.rows, KEPT * size.bytes)
+def _decay_size(size: DataSize) -> DataSize:
+    return DataSize(KEPT * size.rows, KEPT * size.bytes)
 
 
-def _ratio(made: float, read: float) -> float:
+def _compute_ratio(made: float, read: float) -> float:
     return made / read if read > 0 else 0.0

@@ -16,7 +16,7 @@ from tidemill.model.time import Version
 from tidemill.planner.vector import Vector
 
 
-class Shape(StrEnum):
+class BlockShape(StrEnum):
     """How a block holds its data, as far as it decides who can read it."""
 
     BASE = "base"
@@ -27,18 +27,18 @@ class Shape(StrEnum):
     __hash__ = str.__hash__  # an enum's own is several times slower, and shapes are looked up all the time
 
 
-class Size(NamedTuple):
+class DataSize(NamedTuple):
     rows: float
     bytes: float
 
-    def __add__(self, other: Size) -> Size:  # type: ignore[override]
-        return Size(self.rows + other.rows, self.bytes + other.bytes)
+    def __add__(self, other: DataSize) -> DataSize:  # type: ignore[override]
+        return DataSize(self.rows + other.rows, self.bytes + other.bytes)
 
 
-EMPTY = Size(0.0, 0.0)
+EMPTY = DataSize(0.0, 0.0)
 
 
-class Block:
+class BlockNode:
     """A block that exists or could be made. A base has no source. Two are the same if they hold the same data.
 
     Its size is an estimate until it exists, and filled in once it is known; nothing else ever changes. The class is
@@ -48,7 +48,9 @@ class Block:
 
     __slots__ = ("_hash", "channel", "shape", "size", "source", "target")
 
-    def __init__(self, channel: str, shape: Shape, source: Vector | None, target: Vector, size: Size = EMPTY) -> None:
+    def __init__(
+        self, channel: str, shape: BlockShape, source: Vector | None, target: Vector, size: DataSize = EMPTY
+    ) -> None:
         self.channel = channel
         self.shape = shape
         self.source = source
@@ -56,11 +58,11 @@ class Block:
         self.size = size
         self._hash = hash((channel, shape, source, target))
 
-    def of_size(self, size: Size) -> Block:
-        return Block(self.channel, self.shape, self.source, self.target, size)
+    def resize_block(self, size: DataSize) -> BlockNode:
+        return BlockNode(self.channel, self.shape, self.source, self.target, size)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Block) and (self.target, self.source, self.shape, self.channel) == (
+        return isinstance(other, BlockNode) and (self.target, self.source, self.shape, self.channel) == (
             other.target,
             other.source,
             other.shape,
@@ -76,60 +78,60 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class PortRequirement:
     """What a variant takes from one of its channels."""
 
-    shape: Shape | None  # None: nothing, and what it makes reflects nothing of the channel
+    shape: BlockShape | None  # None: nothing, and what it makes reflects nothing of the channel
     old: bool = False  # together with the base that the delta starts from
 
-    def fits(self, shape: Shape) -> bool:
-        return shape is self.shape or (shape is Shape.MONOTONE and self.shape is Shape.STRONG)
+    def can_take(self, shape: BlockShape) -> bool:
+        return shape is self.shape or (shape is BlockShape.MONOTONE and self.shape is BlockShape.STRONG)
 
 
-NOTHING = Take(None)
+NOTHING = PortRequirement(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class VariantNode:
     """One way to run a task."""
 
     name: str
-    takes: tuple[Take, ...]  # for each channel that the task reads
-    makes: tuple[Shape, ...]  # for each channel that the task writes
+    takes: tuple[PortRequirement, ...]  # for each channel that the task reads
+    makes: tuple[BlockShape, ...]  # for each channel that the task writes
     strict: bool = False  # must what it takes be consistent, whatever the channel's own bound allows?
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskNode:
     name: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    variants: tuple[Variant, ...]
+    variants: tuple[VariantNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class ShapeConversion:
     """A block of one shape made into another, on the same channel, with the help of an old base."""
 
-    takes: Shape
-    makes: Shape
+    takes: BlockShape
+    makes: BlockShape
 
     @property
     def name(self) -> str:
         return f"{self.takes} to {self.makes}"
 
-    def fits(self, shape: Shape) -> bool:
-        return shape is self.takes or (shape is Shape.MONOTONE and self.takes is Shape.STRONG)
+    def can_take(self, shape: BlockShape) -> bool:
+        return shape is self.takes or (shape is BlockShape.MONOTONE and self.takes is BlockShape.STRONG)
 
 
-APPLY = Conversion(Shape.STRONG, Shape.BASE)
-APPLY_WEAK = Conversion(Shape.WEAK, Shape.BASE)
-STRENGTHEN = Conversion(Shape.WEAK, Shape.STRONG)
-DIFFERENCE = Conversion(Shape.BASE, Shape.STRONG)
+APPLY = ShapeConversion(BlockShape.STRONG, BlockShape.BASE)
+APPLY_WEAK = ShapeConversion(BlockShape.WEAK, BlockShape.BASE)
+STRENGTHEN = ShapeConversion(BlockShape.WEAK, BlockShape.STRONG)
+DIFFERENCE = ShapeConversion(BlockShape.BASE, BlockShape.STRONG)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChannelBounds:
     """What is promised of a channel, in units of versions.
 
     A pathway is stale by how long ago its oldest version ended, and may be so by at most `staleness`. Content is
@@ -141,22 +143,22 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class ChannelNode:
     name: str
-    bounds: Bounds = Bounds()
-    accepts: frozenset[Shape] = frozenset()  # by those who read it from outside; empty: nobody does
-    conversions: tuple[Conversion, ...] = ()
+    bounds: ChannelBounds = ChannelBounds()
+    accepts: frozenset[BlockShape] = frozenset()  # by those who read it from outside; empty: nobody does
+    conversions: tuple[ShapeConversion, ...] = ()
 
-    def is_accepted(self, shape: Shape) -> bool:
-        return shape in self.accepts or (shape is Shape.MONOTONE and Shape.STRONG in self.accepts)
+    def is_accepted(self, shape: BlockShape) -> bool:
+        return shape in self.accepts or (shape is BlockShape.MONOTONE and BlockShape.STRONG in self.accepts)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class PlanningGraph:
     """A workflow. Tasks come after those whose channels they read."""
 
-    channels: tuple[Channel, ...]
-    tasks: tuple[Task, ...]
+    channels: tuple[ChannelNode, ...]
+    tasks: tuple[TaskNode, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:

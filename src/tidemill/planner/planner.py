@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.bounds import Limit, declared, own, propagated
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.bounds import ChannelLimit, get_declared_limit, list_declared_limits, propagate_limits
 from tidemill.planner.expansion import Uses
-from tidemill.planner.graph_index import Layout
-from tidemill.planner.search import ALL, Rules, Search, ladder
-from tidemill.planner.steps import Answer, Costs, Plan
-from tidemill.planner.vector import Clock
+from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.search import ALL, PlanSearch, SearchRules, relax_rules
+from tidemill.planner.steps import CostFunction, Plan, PlanResult
+from tidemill.planner.vector import PlanningClock
 
 
 class Planner(Protocol):
@@ -24,63 +24,65 @@ class Planner(Protocol):
     The timeline fixes the moment and the input versions for the whole plan; the moment is later than all of them.
     """
 
-    def plan(self, stock: Stock, output: str, timeline: Timeline) -> Answer: ...
+    def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
 
 
-class Scope:
+class PlanningScope:
     """What planning for an output looks at, worked out once: channels with their limits, and who takes their blocks."""
 
-    def __init__(self, layout: Layout, output: str) -> None:
-        self.declared: Mapping[str, Limit] = declared(layout, output)
-        self.propagated: Mapping[str, Limit] = propagated(layout, output)
+    def __init__(self, layout: GraphIndex, output: str) -> None:
+        self.declared: Mapping[str, ChannelLimit] = list_declared_limits(layout, output)
+        self.propagated: Mapping[str, ChannelLimit] = propagate_limits(layout, output)
         self.uses: Uses = {
             key: tuple(u for u in uses if any(c in self.declared for c, _ in u.maker.writes))
             for key, uses in layout.uses.items()
             if key[0] in self.declared
         }
 
-    def search(self, stock: Stock, output: str, timeline: Timeline, costs: Costs, rules: Rules) -> Search:
+    def build_search(
+        self, stock: BlockInventory, output: str, timeline: Timeline, costs: CostFunction, rules: SearchRules
+    ) -> PlanSearch:
         limits = self.propagated if rules.propagation else self.declared
-        return Search(stock, output, limits, self.uses, Clock(timeline, stock.layout.inputs), costs, rules)
+        return PlanSearch(stock, output, limits, self.uses, PlanningClock(timeline, stock.layout.inputs), costs, rules)
 
 
-class Scopes:
+class ScopeCache:
     """The scopes of a layout's outputs."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: GraphIndex) -> None:
         self._layout = layout
-        self._known: dict[str, Scope] = {}
+        self._known: dict[str, PlanningScope] = {}
 
-    def __getitem__(self, output: str) -> Scope:
+    def __getitem__(self, output: str) -> PlanningScope:
         if output not in self._known:
-            self._known[output] = Scope(self._layout, output)
+            self._known[output] = PlanningScope(self._layout, output)
         return self._known[output]
 
 
-class DynamicProgram:
+class DynamicProgrammingPlanner:
     """The cheapest plan by dynamic programming; with fewer rules where there is none with all of them."""
 
-    def __init__(self, layout: Layout, costs: Costs, rules: Rules = ALL) -> None:
-        self._scopes, self._costs, self._rules = Scopes(layout), costs, rules
+    def __init__(self, layout: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
+        self._scopes, self._costs, self._rules = ScopeCache(layout), costs, rules
 
-    def plan(self, stock: Stock, output: str, timeline: Timeline) -> Answer:
-        with _uncollected():
-            return self._searched(stock, output, timeline)
+    def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
+        with _pause_gc():
+            return self._search_plan(stock, output, timeline)
 
-    def _searched(self, stock: Stock, output: str, timeline: Timeline) -> Answer:
+    def _search_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
         pruned: Counter[str] = Counter()
         plan: Plan | None = None
-        for fallbacks, rules in enumerate(ladder(self._rules)):  # noqa: B007 the last of them is the answer's
-            search = self._scopes[output].search(stock, output, timeline, self._costs, rules)
-            plan = search.plan()
-            pruned.update(search.pruned)
+        for fallbacks, rules in enumerate(relax_rules(self._rules)):  # noqa: B007 the last of them is the answer's
+            search = self._scopes[output].build_search(stock, output, timeline, self._costs, rules)
+            plan = search.find_plan()
+            pruned.update(search.pruned_counts)
             if plan is not None:
                 break
-        return Answer(plan, search.rejected, fallbacks, search.generated, pruned)
+        return PlanResult(plan, search.rejected_goals, fallbacks, search.generated, pruned)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_gc() -> Iterator[None]:
     """No looking for garbage until the search is gone: it makes many objects, no cycles, and few outlive it."""
     enabled = gc.isenabled()
     gc.disable()
@@ -91,16 +93,18 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def too_stale(stock: Stock, output: str, timeline: Timeline) -> bool:
+def is_too_stale(stock: BlockInventory, output: str, timeline: Timeline) -> bool:
     """Is a bound on an output's staleness violated?"""
-    at = due_at(stock, output, timeline)
+    at = find_due_time(stock, output, timeline)
     return at is not None and at <= timeline.now
 
 
-def due_at(stock: Stock, output: str, timeline: Timeline) -> int | None:
+def find_due_time(stock: BlockInventory, output: str, timeline: Timeline) -> int | None:
     """The moment from which on an output is too stale if nothing is done; None if that is not in sight."""
     layout = stock.layout
-    delivered = stock.delivered(output)
+    delivered = stock.get_delivered(output)
     if not any(delivered):
         return timeline.now
-    return own(layout, output).passed_at(Clock(timeline, layout.inputs).ends(output, delivered), timeline.now)
+    return get_declared_limit(layout, output).find_violation_time(
+        PlanningClock(timeline, layout.inputs).find_ends(output, delivered), timeline.now
+    )

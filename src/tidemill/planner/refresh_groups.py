@@ -13,7 +13,7 @@ from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupMember:
     """A flow that is due with others."""
 
     flow: str
@@ -23,7 +23,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class GroupProposal:
     """Flows that could be one, and what would come of that."""
 
     flows: tuple[str, ...]
@@ -33,21 +33,21 @@ class Together:
     lost: float  # by these; below zero if they gain as well
 
     @property
-    def pays(self) -> bool:
+    def is_worthwhile(self) -> bool:
         return self.gained > self.lost
 
     def __str__(self) -> str:
         """
-        >>> alike = [Part("a", 0.25, 0.05, 1.0), Part("b", 0.25, 0.05, 1.0)]
-        >>> print(together(alike, others=1.0))
+        >>> alike = [GroupMember("a", 0.25, 0.05, 1.0), GroupMember("b", 0.25, 0.05, 1.0)]
+        >>> print(propose_group(alike, others=1.0))
         one run for a, b would take 0.45 s instead of 0.50 s; others gain 0.05 and they lose 0.15: better apart
         """
         took = f"one run for {', '.join(self.flows)} would take {self.seconds:.2f} s instead of {self.apart:.2f} s"
-        verdict = "better together, so declare them with together=" if self.pays else "better apart"
+        verdict = "better together, so declare them with together=" if self.is_worthwhile else "better apart"
         return f"{took}; others gain {self.gained:.2f} and they lose {self.lost:.2f}: {verdict}"
 
 
-def together(parts: Sequence[Part], others: float) -> Together:
+def propose_group(parts: Sequence[GroupMember], others: float) -> GroupProposal:
     """`others`: the priorities of those who wait for the same track, added up."""
     starts = [p.start for p in parts]
     apart = sum(p.seconds for p in parts)
@@ -55,4 +55,4 @@ def together(parts: Sequence[Part], others: float) -> Together:
     order = sorted(parts, key=lambda p: p.seconds / p.priority)
     ends = accumulate(p.seconds for p in order)
     lost = sum(p.priority * (seconds - end) for p, end in zip(order, ends, strict=True))
-    return Together(tuple(p.flow for p in parts), apart, seconds, (apart - seconds) * others, lost)
+    return GroupProposal(tuple(p.flow for p in parts), apart, seconds, (apart - seconds) * others, lost)

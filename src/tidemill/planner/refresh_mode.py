@@ -9,12 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tidemill.algebra.program import Way
-from tidemill.planner.cost import Learnt, Looked, Terms, guessed, seconds, times
+from tidemill.algebra.program import RefreshMode
+from tidemill.planner.cost import (
+    CostModel,
+    CostTerms,
+    ScanVolume,
+    compute_spread_factor,
+    estimate_seconds,
+    guess_cost_model,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ChannelReading:
     """What a refresh would find on one of its channels."""
 
     channel: str
@@ -27,18 +34,18 @@ class Reading:
     grows: bool = False  # is the query entitled to think that rows are only added?
 
 
-PRIORS: Mapping[str, Terms] = {
-    Way.BATCH: Terms(start=0.3, change=1e-9, content=1.4e-6, byte=1e-11),
-    Way.RECOMPUTE: Terms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
-    Way.INCREMENTAL: Terms(start=0.2, change=1.2e-6, content=0.08e-6, byte=1e-11),
+PRIORS: Mapping[str, CostTerms] = {
+    RefreshMode.BATCH: CostTerms(start=0.3, change=1e-9, content=1.4e-6, byte=1e-11),
+    RefreshMode.RECOMPUTE: CostTerms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
+    RefreshMode.INCREMENTAL: CostTerms(start=0.2, change=1.2e-6, content=0.08e-6, byte=1e-11),
 }
 """Before a way was ever tried, by what was measured (docs/benchmarks.md); bytes hardly count until runs say so."""
 
 
-def prior(variant: str, outputs: int) -> Learnt:
+def build_prior(variant: str, outputs: int) -> CostModel:
     """What is known of a variant before its first run. Of one that is no way known here, what is known of all anew."""
     way = variant.split(":", 1)[0]
-    return guessed(PRIORS.get(way, PRIORS[Way.BATCH]), *([1.0] * outputs))
+    return guess_cost_model(PRIORS.get(way, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
 
 
 AFTERWARDS = 1.2e-8
@@ -52,7 +59,7 @@ WORTH = 0.25
 """Seconds that dropping the state must save: the next refresh may have to make it again."""
 
 
-class State(Enum):
+class StateStatus(Enum):
     """Of what a refresh keeps besides its result."""
 
     NONE = "none"  # it keeps nothing
@@ -61,7 +68,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class RefreshOption:
     """One way: the rows it looks at and what it would cost, or why it is impossible."""
 
     way: str
@@ -71,72 +78,80 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RefreshChoice:
     """The way chosen, why, and everything that was weighed."""
 
     way: str
     why: str
-    options: tuple[Option, ...]
+    options: tuple[RefreshOption, ...]
 
 
-def choose(
-    readings: Iterable[Reading],
-    learnt: Mapping[str, Learnt],
+def choose_mode(
+    readings: Iterable[ChannelReading],
+    learnt: Mapping[str, CostModel],
     *,
     wanted: str = "auto",
     only_batch: str | None = None,
-    state: State = State.NONE,
-) -> Choice:
+    state: StateStatus = StateStatus.NONE,
+) -> RefreshChoice:
     """The cheapest possible way; `wanted` is what the user chose, `only_batch` why there is no other way."""
     found = list(readings)
     content, change = sum(r.content for r in found), sum(r.change for r in found)
-    cost = estimates(found, learnt)
+    cost = estimate_modes(found, learnt)
     size = sum(r.bytes for r in found)
-    cost[Way.INCREMENTAL] += afterwards(learnt.get(Way.BATCH), Looked(change, content), size)
-    anew = [Way.BATCH] if state is State.NONE else [Way.BATCH, Way.RECOMPUTE]
-    options = tuple(Option(way, content, cost[way]) for way in anew)
-    obstacle = only_batch or _obstacle(found) or (_DROPPED if state is State.DROPPED else None)
+    cost[RefreshMode.INCREMENTAL] += estimate_compaction(
+        learnt.get(RefreshMode.BATCH), ScanVolume(change, content), size
+    )
+    anew = [RefreshMode.BATCH] if state is StateStatus.NONE else [RefreshMode.BATCH, RefreshMode.RECOMPUTE]
+    options = tuple(RefreshOption(way, content, cost[way]) for way in anew)
+    obstacle = only_batch or _find_obstacle(found) or (_DROPPED if state is StateStatus.DROPPED else None)
     if obstacle is not None:
-        impossible = (*options, Option(Way.INCREMENTAL, change, None, obstacle))
-        if wanted == Way.RECOMPUTE and Way.RECOMPUTE in anew:
-            return Choice(Way.RECOMPUTE, f"refresh is {wanted!r}", impossible)
-        again = obstacle is _DROPPED and wanted == "auto" and cost[Way.RECOMPUTE] + WORTH < cost[Way.INCREMENTAL]
-        return Choice(Way.RECOMPUTE if again else Way.BATCH, obstacle, impossible)
-    options = (*options, Option(Way.INCREMENTAL, change, cost[Way.INCREMENTAL]))
+        impossible = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, None, obstacle))
+        if wanted == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in anew:
+            return RefreshChoice(RefreshMode.RECOMPUTE, f"refresh is {wanted!r}", impossible)
+        again = (
+            obstacle is _DROPPED
+            and wanted == "auto"
+            and cost[RefreshMode.RECOMPUTE] + WORTH < cost[RefreshMode.INCREMENTAL]
+        )
+        return RefreshChoice(RefreshMode.RECOMPUTE if again else RefreshMode.BATCH, obstacle, impossible)
+    options = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, cost[RefreshMode.INCREMENTAL]))
     if wanted != "auto":
-        way = Way.INCREMENTAL if wanted == "incremental_strict" else wanted
-        return Choice(way, f"refresh is {wanted!r}", options)
-    paid = {Way.RECOMPUTE: WORTH}
-    cheapest = min(options, key=lambda o: ((o.seconds or 0.0) + paid.get(Way(o.way), 0.0), o.way == Way.BATCH))
-    return Choice(cheapest.way, f"{change} of {content} rows changed", options)
+        way = RefreshMode.INCREMENTAL if wanted == "incremental_strict" else wanted
+        return RefreshChoice(way, f"refresh is {wanted!r}", options)
+    paid = {RefreshMode.RECOMPUTE: WORTH}
+    cheapest = min(
+        options, key=lambda o: ((o.seconds or 0.0) + paid.get(RefreshMode(o.way), 0.0), o.way == RefreshMode.BATCH)
+    )
+    return RefreshChoice(cheapest.way, f"{change} of {content} rows changed", options)
 
 
-def estimates(readings: Iterable[Reading], learnt: Mapping[str, Learnt]) -> dict[str, float]:
+def estimate_modes(readings: Iterable[ChannelReading], learnt: Mapping[str, CostModel]) -> dict[str, float]:
     """Seconds of each way; `learnt` has what its runs have taught, of those that ever ran."""
     found = list(readings)
     content, size = sum(r.content for r in found), sum(r.bytes for r in found)
-    anew = Looked(0, content, size)
+    anew = ScanVolume(0, content, size)
     change = sum(r.change for r in found)
-    part = Looked(change, content, sum(r.changed for r in found), times(change))
-    known = {way: learnt.get(way) or prior(way, 1) for way in PRIORS}
-    return {way: seconds(way, known, part if way == Way.INCREMENTAL else anew) for way in PRIORS}
+    part = ScanVolume(change, content, sum(r.changed for r in found), compute_spread_factor(change))
+    known = {way: learnt.get(way) or build_prior(way, 1) for way in PRIORS}
+    return {way: estimate_seconds(way, known, part if way == RefreshMode.INCREMENTAL else anew) for way in PRIORS}
 
 
-def afterwards(batch: Learnt | None, looked: Looked, size: float) -> float:
+def estimate_compaction(batch: CostModel | None, looked: ScanVolume, size: float) -> float:
     """Seconds of compaction right after an incremental refresh that looks at so much of contents of so many bytes.
 
     How much of them the result is, runs in batch have taught.
     """
     if looked.change <= REBASED * looked.content:
         return 0.0
-    results = (batch or prior(Way.BATCH, 1)).estimate(Looked(0, looked.content, size)).sizes
+    results = (batch or build_prior(RefreshMode.BATCH, 1)).estimate_run(ScanVolume(0, looked.content, size)).sizes
     return AFTERWARDS * sum(result.bytes for result in results)
 
 
 _DROPPED = "its state was dropped when everything was last computed anew"
 
 
-def _obstacle(readings: list[Reading]) -> str | None:
+def _find_obstacle(readings: list[ChannelReading]) -> str | None:
     """Why a refresh cannot go on from the last."""
     for reading in readings:
         if not reading.consumed:

@@ -17,19 +17,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from tidemill.planner.block_inventory import Stock
-from tidemill.planner.bounds import Limit
-from tidemill.planner.candidates import Filling, Found, Steps
-from tidemill.planner.expansion import Expansion, Offer, Uses
-from tidemill.planner.graph import Block
-from tidemill.planner.graph_index import Maker
-from tidemill.planner.pruning import Judge
-from tidemill.planner.steps import Costs, Plan, Reason, Rejected, Step
-from tidemill.planner.vector import Clock, Ends
+from tidemill.planner.block_inventory import BlockInventory
+from tidemill.planner.bounds import ChannelLimit
+from tidemill.planner.candidates import Candidate, Filling, StepRegistry
+from tidemill.planner.expansion import CandidateExpansion, Offer, Uses
+from tidemill.planner.graph import BlockNode
+from tidemill.planner.graph_index import BlockProducer
+from tidemill.planner.pruning import BlockPruner
+from tidemill.planner.steps import CostFunction, Plan, PlanStep, RejectedBlock, RejectionReason
+from tidemill.planner.vector import Ends, PlanningClock
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SearchRules:
     """Which rules are in force."""
 
     old_blocks: bool = True  # what lies before the last base that everybody has passed is let go
@@ -40,11 +40,11 @@ class Rules:
     loose_ends: bool = True  # no delta is made that starts where nothing ends and nobody stands
 
 
-ALL = Rules()
-NONE = Rules(False, False, False, False, False, False)
+ALL = SearchRules()
+NONE = SearchRules(False, False, False, False, False, False)
 
 
-def ladder(rules: Rules) -> Iterator[Rules]:
+def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:
     """The rules, then fewer and fewer of those that can hide a plan that exists."""
     yield rules
     for name in ("overkill", "long_term", "propagation", "loose_ends", "chains"):
@@ -53,25 +53,32 @@ def ladder(rules: Rules) -> Iterator[Rules]:
             yield rules
 
 
-class Search:
+class PlanSearch:
     """One search for one goal; `limits` has the channels that are looked at, `uses` who can take their blocks."""
 
     def __init__(
-        self, stock: Stock, goal: str, limits: Mapping[str, Limit], uses: Uses, clock: Clock, costs: Costs, rules: Rules
+        self,
+        stock: BlockInventory,
+        goal: str,
+        limits: Mapping[str, ChannelLimit],
+        uses: Uses,
+        clock: PlanningClock,
+        costs: CostFunction,
+        rules: SearchRules,
     ) -> None:
         self._stock, self._goal, self._costs, self._chained = stock, goal, costs, rules.chains
         self._channels = limits.keys()
-        self._judge = Judge(stock, goal, limits, clock, rules)
-        self._expansion = Expansion(stock.layout, uses, limits)
-        self._best: dict[Block, Found] = {}
-        self._queue: list[tuple[float, int, Found]] = []
-        self._steps = Steps()
-        self._rejected: list[Rejected] = []
+        self._judge = BlockPruner(stock, goal, limits, clock, rules)
+        self._expansion = CandidateExpansion(stock.layout, uses, limits)
+        self._best: dict[BlockNode, Candidate] = {}
+        self._queue: list[tuple[float, int, Candidate]] = []
+        self._steps = StepRegistry()
+        self._rejected: list[RejectedBlock] = []
         self.generated = 0
 
-    def plan(self) -> Plan | None:
+    def find_plan(self) -> Plan | None:
         """The cheapest plan."""
-        chosen = self._existing()
+        chosen = self._load_existing()
         while chosen is None and self._queue:
             found = heappop(self._queue)[2]
             if found.dropped or (found.outdone and not self._is_still_support(found)):
@@ -79,98 +86,102 @@ class Search:
             if found.accepted:
                 chosen = found
             else:
-                self._expand(found)
-        return None if chosen is None else self._planned(chosen)
+                self._expand_candidate(found)
+        return None if chosen is None else self._build_plan(chosen)
 
-    def single_steps(self) -> list[Plan]:
+    def list_single_steps(self) -> list[Plan]:
         """All plans of one step on what exists."""
-        delivered = self._existing()
+        delivered = self._load_existing()
         if delivered is not None:
-            return [self._planned(delivered)]
-        while self._queue and self._queue[0][2].exists:  # chains are free, and as good as what exists
-            self._expand(heappop(self._queue)[2])
-        return [self._planned(found) for _, _, found in sorted(self._queue, key=lambda entry: entry[:2])]
+            return [self._build_plan(delivered)]
+        while self._queue and self._queue[0][2].is_existing:  # chains are free, and as good as what exists
+            self._expand_candidate(heappop(self._queue)[2])
+        return [self._build_plan(found) for _, _, found in sorted(self._queue, key=lambda entry: entry[:2])]
 
     @property
-    def pruned(self) -> Mapping[str, int]:
+    def pruned_counts(self) -> Mapping[str, int]:
         return self._judge.pruned
 
     @property
-    def rejected(self) -> tuple[Rejected, ...]:
+    def rejected_goals(self) -> tuple[RejectedBlock, ...]:
         """The goals that were weighed and not chosen."""
-        return (*self._rejected, *(self._left(found) for _, _, found in self._queue if found.accepted))
+        return (*self._rejected, *(self._reject_queued(found) for _, _, found in self._queue if found.accepted))
 
-    def _left(self, found: Found) -> Rejected:
-        maker = self._steps.of(found)[-1]
-        reason = Reason.OUTDONE if found.outdone and not found.dropped else Reason.DEAR
-        return Rejected(maker.task, maker.variant, found.block, reason, found.cost)
+    def _reject_queued(self, found: Candidate) -> RejectedBlock:
+        maker = self._steps.list_steps(found)[-1]
+        reason = RejectionReason.OUTDONE if found.outdone and not found.dropped else RejectionReason.DEAR
+        return RejectedBlock(maker.task, maker.variant, found.block, reason, found.cost)
 
-    def _planned(self, found: Found) -> Plan:
+    def _build_plan(self, found: Candidate) -> Plan:
         delivers = found.block if found.accepted else None
-        return Plan(self._goal, self._steps.of(found), delivers, found.cost)
+        return Plan(self._goal, self._steps.list_steps(found), delivers, found.cost)
 
-    def _existing(self) -> Found | None:
+    def _load_existing(self) -> Candidate | None:
         """Start from all that exists; a block that would do as the goal already needs no plan."""
-        blocks = [self._judge.existing(b) for c in self._channels for b in self._stock.blocks(c, chained=self._chained)]
+        blocks = [
+            self._judge.evaluate_existing(b)
+            for c in self._channels
+            for b in self._stock.list_blocks(c, chained=self._chained)
+        ]
         ready = next((f for f in blocks if f.accepted), None)
         if ready is None:
             self._best = {f.block: f for f in blocks}
-            self._begin(blocks)
+            self._expand_existing(blocks)
         return ready
 
-    def _begin(self, blocks: list[Found]) -> None:
+    def _expand_existing(self, blocks: list[Candidate]) -> None:
         """Expand what leads on; the rest is there for it to be combined with."""
         leading = []
         for found in blocks:
-            if self._judge.leads_on(found):
+            if self._judge.can_lead_on(found):
                 leading.append(found)
             else:
-                self._expansion.put(found)
+                self._expansion.add_candidate(found)
         for found in leading:
-            self._expand(found)
+            self._expand_candidate(found)
 
-    def _expand(self, found: Found) -> None:
-        for offer in self._expansion.of(found):
-            self._weigh(offer)
+    def _expand_candidate(self, found: Candidate) -> None:
+        for offer in self._expansion.list_offers(found):
+            self._weigh_offer(offer)
 
-    def _weigh(self, offer: Offer) -> None:
+    def _weigh_offer(self, offer: Offer) -> None:
         """Queue what is worth having of what can be made."""
         parts, blocks, by = offer
-        made = tuple([part for part in parts if not part.exists])
-        cost = self._steps.cost(made)
-        wanted = [self._wanted(b, cost, by) if b.channel in self._channels else None for b in blocks]
+        made = tuple([part for part in parts if not part.is_existing])
+        cost = self._steps.compute_cost(made)
+        wanted = [self._build_candidate(b, cost, by) if b.channel in self._channels else None for b in blocks]
         if not any(wanted):
             return
         number = None
         if by is not None:
-            step = self._step(parts, blocks, by)
+            step = self._build_step(parts, blocks, by)
             cost += step.cost
-            number = self._steps.add(step)
+            number = self._steps.add_step(step)
         for found in wanted:
             if found is not None:
                 found.cost, found.parts, found.step = cost, made, number
-                self._put(found)
+                self._queue_candidate(found)
 
-    def _step(self, parts: Filling, blocks: tuple[Block, ...], by: Maker) -> Step:
+    def _build_step(self, parts: Filling, blocks: tuple[BlockNode, ...], by: BlockProducer) -> PlanStep:
         """The step, priced; from now on it is known how large its blocks would be."""
         reads = tuple([part.block for part in parts])
         cost, sizes = self._costs(by.task, by.variant, reads)
         for block, size in zip(blocks, sizes, strict=True):
             block.size = size
-        return Step(by.task, by.variant, reads, blocks, cost)
+        return PlanStep(by.task, by.variant, reads, blocks, cost)
 
-    def _put(self, found: Found) -> None:
+    def _queue_candidate(self, found: Candidate) -> None:
         before = self._best.get(found.block)
         if before is not None:
             if before.cost <= found.cost:
                 return
             before.dropped = True
         self._best[found.block] = found
-        self._judge.let_pass(found)
+        self._judge.record_candidate(found)
         self.generated += 1
         heappush(self._queue, (found.cost, self.generated, found))
 
-    def _wanted(self, block: Block, cost: float, by: Maker | None) -> Found | None:
+    def _build_candidate(self, block: BlockNode, cost: float, by: BlockProducer | None) -> Candidate | None:
         """A block that is worth making, as far as can be said before its cost is known."""
         known = self._best.get(block)
         if known is not None and known.cost <= cost:
@@ -178,33 +189,33 @@ class Search:
         judge, ends = self._judge, self._judge.ends(block.channel, block.target)
         fit = judge.is_fit(block, ends, by is not None and by.strict)
         if block.channel == self._goal:
-            return self._as_goal(block, ends, fit, by)
+            return self._build_goal(block, ends, fit, by)
         if fit and not (
             judge.is_overkill(block, ends)
             or (by is not None and judge.is_loose(block))
             or judge.is_outdone(block, ends)
         ):
-            return Found(block, ends, fit=True)
-        return Found(block, ends, fit=False) if self._is_support(block, made=by is not None) else None
+            return Candidate(block, ends, fit=True)
+        return Candidate(block, ends, fit=False) if self._is_support(block, made=by is not None) else None
 
-    def _is_support(self, block: Block, *, made: bool) -> bool:
+    def _is_support(self, block: BlockNode, *, made: bool) -> bool:
         """Is it a base that a delta or a task starts from, or a chain, which costs nothing, that may become one?"""
         return (not made or block.source is None) and self._judge.is_support(block)
 
-    def _is_still_support(self, found: Found) -> bool:
+    def _is_still_support(self, found: Candidate) -> bool:
         """Is a block that was outdone after it was queued worth having all the same, to start from?"""
         found.fit = False
         return not found.accepted and self._is_support(found.block, made=found.step is not None)
 
-    def _as_goal(self, block: Block, ends: Ends, fit: bool, by: Maker | None) -> Found | None:
+    def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, by: BlockProducer | None) -> Candidate | None:
         """What does not do as the goal may still be converted into what does, or serve as the base for it."""
-        objection = self._judge.objection(block)
+        objection = self._judge.find_objection(block)
         if objection is None and self._judge.is_outdone(block, ends):
-            objection = Reason.OUTDONE
+            objection = RejectionReason.OUTDONE
         if objection is None:
-            return Found(block, ends, fit=fit, accepted=True)
+            return Candidate(block, ends, fit=fit, accepted=True)
         if by is not None:
-            self._rejected.append(Rejected(by.task, by.variant, block, objection))
+            self._rejected.append(RejectedBlock(by.task, by.variant, block, objection))
         conversions = self._stock.layout.channels[self._goal].conversions
-        useful = any(block.source is None or c.fits(block.shape) for c in conversions)
-        return Found(block, ends, fit=fit) if useful and objection is not Reason.OUTDONE else None
+        useful = any(block.source is None or c.can_take(block.shape) for c in conversions)
+        return Candidate(block, ends, fit=fit) if useful and objection is not RejectionReason.OUTDONE else None

@@ -10,119 +10,133 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.program import Query, Way
-from tidemill.algebra.properties import grows
-from tidemill.model.block import Kind
+from tidemill.algebra.program import DeclaredQuery, RefreshMode
+from tidemill.algebra.properties import is_append_only
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.channel import Channel as Declared
-from tidemill.model.channel import Role
-from tidemill.model.flow import Binding
-from tidemill.model.freshness_target import Form, Promise
-from tidemill.model.task import Mode, Refresh
+from tidemill.model.channel import ChannelRole
+from tidemill.model.flow import BoundFlow
+from tidemill.model.freshness_target import DeliveryForm, FreshnessTarget
+from tidemill.model.task import ReadMode, Refresh
 from tidemill.model.task import Task as DeclaredTask
 from tidemill.model.task import Variant as DeclaredVariant
-from tidemill.model.workflow import Workflow
-from tidemill.planner.graph import APPLY, Bounds, Channel, Graph, Shape, Take, Task, Variant
-from tidemill.planner.graph_index import Layout
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.planner.graph import (
+    APPLY,
+    BlockShape,
+    ChannelBounds,
+    ChannelNode,
+    PlanningGraph,
+    PortRequirement,
+    TaskNode,
+    VariantNode,
+)
+from tidemill.planner.graph_index import GraphIndex
 
 MICROSECONDS = 1_000_000
 """In a second: the unit of versions."""
 
 _SHAPES = {
-    Form.BASE: (Shape.BASE,),
-    Form.DELTA: (Shape.STRONG, Shape.MONOTONE),
-    Form.MONOTONE: (Shape.MONOTONE,),
+    DeliveryForm.BASE: (BlockShape.BASE,),
+    DeliveryForm.DELTA: (BlockShape.STRONG, BlockShape.MONOTONE),
+    DeliveryForm.MONOTONE: (BlockShape.MONOTONE,),
 }
 
-Usable = Callable[[Binding, DeclaredTask, DeclaredVariant], bool]
+Usable = Callable[[BoundFlow, DeclaredTask, DeclaredVariant], bool]
 """May a variant run now?"""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoundTask:
     """Which task of which bound flow one of the planner's tasks is."""
 
-    binding: Binding
+    binding: BoundFlow
     task: DeclaredTask
 
 
-def places_of(workflow: Workflow) -> dict[str, Place]:
+def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
     """The workflow's tasks under the planner's names, in an order in which they can run."""
-    found = {_name(b, t): Place(b, t) for b in workflow.bindings for t in b.tasks}
+    found = {_format_task_name(b, t): BoundTask(b, t) for b in workflow.bindings for t in b.tasks}
     channels = {w.port: name for name, place in found.items() for w in place.task.writes}
-    ordered: dict[str, Place] = {}
+    ordered: dict[str, BoundTask] = {}
 
-    def visit(name: str) -> None:
+    def visit_task(name: str) -> None:
         if name not in ordered:
             own = {w.port for w in found[name].task.writes}
             for read in found[name].task.reads:
                 if read.port in channels and read.port not in own:
-                    visit(channels[read.port])
+                    visit_task(channels[read.port])
             ordered[name] = found[name]
 
     for name in found:
-        visit(name)
+        visit_task(name)
     return ordered
 
 
-def _name(binding: Binding, task: DeclaredTask) -> str:
+def _format_task_name(binding: BoundFlow, task: DeclaredTask) -> str:
     return task.name if len(binding.tasks) == 1 else f"{binding.name}.{task.name}"
 
 
-def graph_of(workflow: Workflow, usable: Usable = lambda _b, _t, _v: True) -> Graph:
+def build_graph(workflow: WorkflowSpec, usable: Usable = lambda _b, _t, _v: True) -> PlanningGraph:
     """The workflow with what is promised of it."""
-    kept = {c.name: c for c in workflow.channels if c.role is not Role.STATE}
-    tasks = tuple(_task(name, place, kept, usable) for name, place in places_of(workflow).items())
-    plain = Graph(tuple(Channel(name, conversions=(APPLY,)) for name in kept), tasks)
-    pathways = Layout(plain).pathways
-    return Graph(tuple(bound(c, kept[c.name].promise, pathways[c.name]) for c in plain.channels), tasks)
+    kept = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
+    tasks = tuple(_build_task(name, place, kept, usable) for name, place in list_bound_tasks(workflow).items())
+    plain = PlanningGraph(tuple(ChannelNode(name, conversions=(APPLY,)) for name in kept), tasks)
+    pathways = GraphIndex(plain).pathways
+    return PlanningGraph(tuple(apply_target(c, kept[c.name].promise, pathways[c.name]) for c in plain.channels), tasks)
 
 
-def bound(channel: Channel, promise: Promise, pathways: tuple[tuple[str, ...], ...], lead: float = 0.0) -> Channel:
+def apply_target(
+    channel: ChannelNode, promise: FreshnessTarget, pathways: tuple[tuple[str, ...], ...], lead: float = 0.0
+) -> ChannelNode:
     """A channel with its promise; `lead` seconds before one would be broken, or half its time, it counts as broken."""
     if not promise:
         return channel
-    lags = {p: promise.lag_of(p) for p in pathways}
+    lags = {p: promise.find_lag(p) for p in pathways}
     staleness = {p: int((lag - min(lag / 2, lead)) * MICROSECONDS) for p, lag in lags.items() if lag is not None}
     apart = None if promise.consistency is None else int(promise.consistency * MICROSECONDS)
-    accepts = frozenset(s for form in promise.accepts or (Form.BASE, Form.DELTA) for s in _SHAPES[form])
-    return replace(channel, bounds=Bounds(staleness, apart), accepts=accepts)
+    accepts = frozenset(s for form in promise.accepts or (DeliveryForm.BASE, DeliveryForm.DELTA) for s in _SHAPES[form])
+    return replace(channel, bounds=ChannelBounds(staleness, apart), accepts=accepts)
 
 
-def _task(name: str, place: Place, kept: Mapping[str, Declared], usable: Usable) -> Task:
+def _build_task(name: str, place: BoundTask, kept: Mapping[str, Declared], usable: Usable) -> TaskNode:
     task = place.task
-    reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in kept and r.port not in task.states))
+    reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in kept and r.port not in task.state_ports))
     writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in kept))
     ways = (v for v in task.variants if _is_whole(v) and usable(place.binding, task, v))
-    return Task(name, reads, writes, tuple(_variant(task, v, reads, writes, kept) for v in ways))
+    return TaskNode(name, reads, writes, tuple(_build_variant(task, v, reads, writes, kept) for v in ways))
 
 
 def _is_whole(variant: DeclaredVariant) -> bool:
     """Is it a way of its own, and not one that takes in part of what another could?"""
-    return not variant.name.startswith(f"{Way.INCREMENTAL}:")
+    return not variant.name.startswith(f"{RefreshMode.INCREMENTAL}:")
 
 
-def _variant(
+def _build_variant(
     task: DeclaredTask,
     variant: DeclaredVariant,
     reads: tuple[str, ...],
     writes: tuple[str, ...],
     kept: Mapping[str, Declared],
-) -> Variant:
-    new = {r.port for r in variant.reads if r.mode is Mode.NEW}
-    takes = tuple(Take(Shape.STRONG if c in new else Shape.BASE) for c in reads)
-    moving = any(take.shape is Shape.STRONG for take in takes)
+) -> VariantNode:
+    new = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
+    takes = tuple(PortRequirement(BlockShape.STRONG if c in new else BlockShape.BASE) for c in reads)
+    moving = any(take.shape is BlockShape.STRONG for take in takes)
     kinds = {w.port: w.kind for w in variant.writes}
-    delta = Shape.MONOTONE if _only_adds(task) else Shape.STRONG
-    makes = tuple(Shape.BASE if kinds[c] is Kind.BASE or not moving else _encoded(delta, task, kept[c]) for c in writes)
-    return Variant(variant.name, takes, makes)
+    delta = BlockShape.MONOTONE if _is_append_only(task) else BlockShape.STRONG
+    makes = tuple(
+        BlockShape.BASE if kinds[c] is BlockKind.BASE or not moving else _find_delta_shape(delta, task, kept[c])
+        for c in writes
+    )
+    return VariantNode(variant.name, takes, makes)
 
 
-def _only_adds(task: DeclaredTask) -> bool:
+def _is_append_only(task: DeclaredTask) -> bool:
     code = task.variant.code
-    return isinstance(code, Refresh) and isinstance(code.query, Query) and grows(code.query.root)
+    return isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) and is_append_only(code.query.root)
 
 
-def _encoded(delta: Shape, task: DeclaredTask, channel: Declared) -> Shape:
+def _find_delta_shape(delta: BlockShape, task: DeclaredTask, channel: Declared) -> BlockShape:
     """What a programmed task appends it never takes back."""
-    return Shape.MONOTONE if task.refresh is None and isinstance(channel.updates, Append) else delta
+    return BlockShape.MONOTONE if task.refresh is None and isinstance(channel.updates, Append) else delta

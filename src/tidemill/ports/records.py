@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.model.block import Position
+from tidemill.model.block import ChannelPosition
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
@@ -16,7 +16,7 @@ class RegisteredChannel:
     """A channel as the catalog knows it."""
 
     channel: Channel  # its schema is that of the newest block, once there is one
-    head: Position  # how far it can be read
+    head: ChannelPosition  # how far it can be read
     blocks: int  # filled blocks
     rows: int  # rows in the files of filled blocks
     bytes: int
@@ -36,7 +36,7 @@ class RegisteredBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ChannelRead:
     """One task's consumption of one channel in one run: (since, upto] for deltas, upto for snapshots."""
 
     run: int
@@ -53,7 +53,7 @@ class Cursor:
     binding: str
     task: str
     channel: str
-    position: Position
+    position: ChannelPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class RegisteredTrigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class TriggerFiring:
     """A trigger fired, and a run handles it."""
 
     id: int
@@ -110,7 +110,7 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DeltaLink:
     """A filled delta: from where to where on its channel it leads, and when it became visible."""
 
     since: int
@@ -119,24 +119,24 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatermarkProgress:
     """How event time gets on: what had come by `at` settled it up to `edge`; and by how much each second, lately."""
 
     at: float
     edge: float
     rate: float
 
-    def edge_at(self, moment: float) -> float:
+    def predict_watermark(self, moment: float) -> float:
         """Where the edge should be once all that came by then is loaded.
 
-        >>> Pace(100.0, 40.0, 0.5).edge_at(120.0)
+        >>> WatermarkProgress(100.0, 40.0, 0.5).predict_watermark(120.0)
         50.0
         """
         return self.edge + self.rate * (moment - self.at)
 
 
 @dataclass(frozen=True, slots=True)
-class FlowFacts:
+class FlowStatistics:
     """What is known of a bound flow that matters for when it runs."""
 
     flow: str
@@ -147,7 +147,7 @@ class FlowFacts:
     began: float | None = None  # when its last finished run did
     period: float | None = None  # seconds between two times that it was due, lately
     selectivity: float | None = None  # rows that a run usually makes for each that it reads
-    pace: Pace | None = None  # of the event time that it settles
+    pace: WatermarkProgress | None = None  # of the event time that it settles
     start: float | None = None  # of the seconds, those that a run takes besides its tasks
 
 
@@ -178,18 +178,18 @@ class CatalogIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class RunExpiryCounts:
     """How much history was forgotten."""
 
     runs: int = 0
     blocks: int = 0  # descriptions of blocks whose files were gone already
 
-    def __add__(self, other: Forgotten) -> Forgotten:
-        return Forgotten(self.runs + other.runs, self.blocks + other.blocks)
+    def __add__(self, other: RunExpiryCounts) -> RunExpiryCounts:
+        return RunExpiryCounts(self.runs + other.runs, self.blocks + other.blocks)
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class ChannelMergeCost:
     """What those who read a channel have paid for merging since its newest base, and what a new base costs."""
 
     channel: str

@@ -6,14 +6,14 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from tidemill.model.block import File, Kind
+from tidemill.model.block import BlockKind, DataFile
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 from tidemill.model.store import StoreMarker
 from tidemill.ports.engine import Progress
 
 
-class Loaded(Protocol):
+class LoadResult(Protocol):
     """What a loader found in a file."""
 
     @property
@@ -32,13 +32,13 @@ class Loader(Protocol):
         format: str | None,
         schema: Schema,
         updates: Updates,
-        kind: Kind,
+        kind: BlockKind,
         directory: Path,
         progress: Progress | None,
-    ) -> Loaded: ...
+    ) -> LoadResult: ...
 
 
-class Parcel(Protocol):
+class InsertBatch(Protocol):
     """The rows of a small file, checked, in memory: several may become one block."""
 
     @property
@@ -50,15 +50,15 @@ class Parcel(Protocol):
         """Those that no other parcel of the same block may have."""
 
 
-class Parcels(Protocol):
+class InsertBatchLoader(Protocol):
     """Reads small files that somebody inserts, and packs several into one."""
 
-    def read(
+    def read_batch(
         self, data: bytes, name: str, *, format: str, schema: Schema, updates: Updates, latest: bool = False
-    ) -> Parcel:
+    ) -> InsertBatch:
         """`latest`: of two upserts of a key the later one is meant; else a key may be there once."""
 
-    def pack(self, parcels: Sequence[Any], directory: Path) -> None: ...
+    def write_batches(self, parcels: Sequence[Any], directory: Path) -> None: ...
 
 
 class BlockStore(Protocol):
@@ -76,31 +76,31 @@ class BlockStore(Protocol):
 
     def write_marker(self, marker: StoreMarker) -> None: ...
 
-    def stage(self, directory: str) -> str:
+    def stage_directory(self, directory: str) -> str:
         """A place, as Spark and local programs name it, in which files of `directory` can be written."""
 
-    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
+    def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
         """Make the staged Parquet files of `directory` durable and describe them.
 
         Raises `RowsMissing` unless they hold as many rows as their writer counted.
         """
 
-    def locate(self, path: str) -> str:
+    def locate_file(self, path: str) -> str:
         """Where Spark can read a published file."""
 
-    def open(self, path: str) -> BinaryIO:
+    def open_file(self, path: str) -> BinaryIO:
         """A published file, to be read here."""
 
-    def greatest(self, files: Sequence[File], column: str) -> int | None:
+    def find_latest_time(self, files: Sequence[DataFile], column: str) -> int | None:
         """The latest moment in a column of published files, in microseconds since the epoch; None if there is none."""
 
-    def check(self, files: Sequence[File]) -> None:
+    def check_files(self, files: Sequence[DataFile]) -> None:
         """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""
 
     def find_missing(self, paths: Collection[str]) -> set[str]:
         """Those of the files that are not there."""
 
-    def listing(self) -> Iterator[str]:
+    def list_all_files(self) -> Iterator[str]:
         """Every file below the directory of runs, published or not."""
 
     def list_runs(self) -> list[int]:
@@ -118,11 +118,11 @@ class BlockStore(Protocol):
     def drop_copies(self, paths: Iterable[str]) -> int:
         """Delete this machine's copies; the files themselves stay."""
 
-    def delete(self, paths: Iterable[str]) -> int:
+    def delete_files(self, paths: Iterable[str]) -> int:
         """Delete files, and directories that become empty; returns how many files were there."""
 
-    def prune(self, directory: str) -> None:
+    def prune_directory(self, directory: str) -> None:
         """Remove a directory and those inside and above it, as far as they are empty, up to the directory of runs."""
 
-    def probe(self) -> str:
+    def probe_access(self) -> str:
         """Write, read and delete a small file; returns the root. Raises `StorageError` if that fails."""

@@ -1,19 +1,19 @@
 """What Tidemill tells the outside: notices by webhook, e-mail and log; new blocks to whoever takes them."""
 
-from tidemill.publish.blocks import BlockHook, BlockMail, Delivery, Part, Takes
-from tidemill.publish.mail import Mail, Postbox
-from tidemill.publish.notify import Notifier, receivers
-from tidemill.publish.webhook import Webhook
+from tidemill.publish.blocks import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart
+from tidemill.publish.mail import MailReceiver, SmtpMailer
+from tidemill.publish.notify import Notifier, build_receivers
+from tidemill.publish.webhook import WebhookReceiver
 
 __all__ = [
-    "BlockHook",
+    "BlockDelivery",
     "BlockMail",
-    "Delivery",
-    "Mail",
+    "BlockReceiver",
+    "BlockWebhook",
+    "DeliveryPart",
+    "MailReceiver",
     "Notifier",
-    "Part",
-    "Postbox",
-    "Takes",
-    "Webhook",
-    "receivers",
+    "SmtpMailer",
+    "WebhookReceiver",
+    "build_receivers",
 ]

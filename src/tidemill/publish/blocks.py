@@ -14,8 +14,8 @@ from typing import Protocol
 
 from tidemill.errors import Collected
 from tidemill.ports.catalog import CatalogWriter
-from tidemill.publish.mail import Postbox
-from tidemill.publish.webhook import post, signature
+from tidemill.publish.mail import SmtpMailer
+from tidemill.publish.webhook import post_body, sign_body
 
 log = logging.getLogger("tidemill.app.deliveries")
 
@@ -23,7 +23,7 @@ _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds after the first failure, the
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DeliveryPart:
     """Some rows of a block, as lines; `number` counts the parts of a block from 1."""
 
     channel: str
@@ -33,58 +33,58 @@ class Part:
     text: str
 
 
-class Takes(Protocol):
+class BlockReceiver(Protocol):
     """Takes parts of blocks, or raises."""
 
-    def take(self, part: Part) -> None: ...
+    def send_part(self, part: DeliveryPart) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class BlockHook:
+class BlockWebhook:
     """An address that takes rows."""
 
     url: str
     secret: str = field(repr=False)
     clock: Callable[[], float] = time.time
 
-    def take(self, part: Part) -> None:
+    def send_part(self, part: DeliveryPart) -> None:
         body = part.text.encode()
         headers = {
             "Content-Type": "application/x-ndjson",
             "Tidemill-Block": f"{part.channel}/{part.seq}",
             "Tidemill-Part": str(part.number),
-            "Tidemill-Signature": signature(self.secret, body, int(self.clock())),
+            "Tidemill-Signature": sign_body(self.secret, body, int(self.clock())),
         }
-        post(self.url, body, headers)
+        post_body(self.url, body, headers)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockMail:
     """Somebody who gets rows by e-mail, as an attachment."""
 
-    by: Postbox
+    by: SmtpMailer
 
-    def take(self, part: Part) -> None:
+    def send_part(self, part: DeliveryPart) -> None:
         if not part.rows:
             return
         number = f"{part.channel}-{part.seq}-{part.number}"
-        letter = self.by.letter(f"{part.rows} new rows in {part.channel}", number)
+        letter = self.by.build_message(f"{part.rows} new rows in {part.channel}", number)
         letter.set_content(f"Block {part.seq} of {part.channel}, part {part.number}: {part.rows} rows are attached.\n")
         letter.add_attachment(
             part.text.encode(), maintype="application", subtype="x-ndjson", filename=f"{number}.jsonl"
         )
-        self.by.send(letter)
+        self.by.send_message(letter)
 
 
 @dataclass(slots=True)
-class Delivery:
+class BlockDelivery:
     """Of what comes into a channel from now on, to one receiver. `parts` gives those of the block after a position."""
 
     name: str
     channel: str
-    to: Takes
+    to: BlockReceiver
     catalog: CatalogWriter
-    parts: Callable[[int, int], Iterator[Part]]
+    parts: Callable[[int, int], Iterator[DeliveryPart]]
     clock: Callable[[], float] = time.monotonic
     _failed: int = 0
     _again: float = 0.0  # by the clock, when to try next
@@ -94,28 +94,28 @@ class Delivery:
         if self.clock() < self._again:
             return
         try:
-            self._deliver()
+            self._deliver_blocks()
             self._failed = 0
         except Exception as error:
             wait = _PAUSES[min(self._failed, len(_PAUSES) - 1)]
             self._failed, self._again = self._failed + 1, self.clock() + wait
             log.warning("%s did not take what is new in %s: %s; again in %g s", self.name, self.channel, error, wait)
 
-    def _deliver(self) -> None:
+    def _deliver_blocks(self) -> None:
         place = f"delivery:{self.name}:{self.channel}"
-        head = self.catalog.channel(self.channel).head.seq
-        at = self.catalog.place(place)
+        head = self.catalog.read_channel(self.channel).head.seq
+        at = self.catalog.find_consumer_offset(place)
         if at is None:  # what was there before anybody wanted it is not sent
-            self.catalog.move_place(place, None, head)
+            self.catalog.move_consumer_offset(place, None, head)
             return
         while at < head:
-            self.catalog.move_place(place, at, at := self._block(at, head))
+            self.catalog.move_consumer_offset(place, at, at := self._deliver_block(at, head))
 
-    def _block(self, at: int, head: int) -> int:
+    def _deliver_block(self, at: int, head: int) -> int:
         """Deliver the block after `at`; returns where it stands."""
         try:
             for part in self.parts(at, head):
-                self.to.take(part)
+                self.to.send_part(part)
                 reached = part.seq
         except Collected as error:
             log.error("%s misses rows: %s", self.name, error)

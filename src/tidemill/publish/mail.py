@@ -12,7 +12,7 @@ TIMEOUT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Postbox:
+class SmtpMailer:
     """Addresses that are written to through an SMTP server."""
 
     host: str
@@ -23,7 +23,7 @@ class Postbox:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
-    def letter(self, subject: str, number: str) -> EmailMessage:
+    def build_message(self, subject: str, number: str) -> EmailMessage:
         """Without content yet. The number is the same if it has to be sent again."""
         message = EmailMessage()
         message["Subject"] = f"Tidemill: {subject}"
@@ -32,7 +32,7 @@ class Postbox:
         message["Message-ID"] = f"<{number}@tidemill>"
         return message
 
-    def send(self, message: EmailMessage) -> None:
+    def send_message(self, message: EmailMessage) -> None:
         with smtplib.SMTP(self.host, self.port, timeout=TIMEOUT) as server:
             if self.starttls:
                 server.starttls()
@@ -42,24 +42,24 @@ class Postbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class MailReceiver:
     """Somebody who is told of notices by e-mail."""
 
     name: str
-    post: Postbox
+    post: SmtpMailer
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
 
-    def wants(self, kind: NoticeKind) -> bool:
+    def can_receive(self, kind: NoticeKind) -> bool:
         return kind in self.kinds
 
-    def take(self, notice: Notice) -> None:
-        self.post.send(self.message(notice))
+    def send_notice(self, notice: Notice) -> None:
+        self.post.send_message(self.build_notice_message(notice))
 
-    def message(self, notice: Notice) -> EmailMessage:
-        message = self.post.letter(f"{_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
+    def build_notice_message(self, notice: Notice) -> EmailMessage:
+        message = self.post.build_message(f"{_to_single_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
         message.set_content(notice.text + "\n")
         return message
 
 
-def _line(text: str) -> str:
+def _to_single_line(text: str) -> str:
     return " ".join(text.split())

@@ -9,29 +9,29 @@ from typing import Protocol
 
 from tidemill.model.notice import Notice, NoticeKind
 from tidemill.ports.catalog import CatalogWriter
-from tidemill.publish.mail import Mail
-from tidemill.publish.webhook import Webhook
+from tidemill.publish.mail import MailReceiver
+from tidemill.publish.webhook import WebhookReceiver
 
 
-class Receiver(Protocol):
+class NoticeReceiver(Protocol):
     """Takes notices, or raises."""
 
     @property
     def name(self) -> str: ...
-    def wants(self, kind: NoticeKind) -> bool: ...
-    def take(self, notice: Notice) -> None: ...
+    def can_receive(self, kind: NoticeKind) -> bool: ...
+    def send_notice(self, notice: Notice) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogReceiver:
     """The server's own log."""
 
     name: str = "log"
 
-    def wants(self, kind: NoticeKind) -> bool:
+    def can_receive(self, kind: NoticeKind) -> bool:
         return True
 
-    def take(self, notice: Notice) -> None:
+    def send_notice(self, notice: Notice) -> None:
         serious = notice.kind is NoticeKind.RUN_FAILED
         logging.getLogger("tidemill.notices").log(logging.ERROR if serious else logging.INFO, "%s", notice.text)
 
@@ -39,9 +39,9 @@ class Log:
 log = logging.getLogger("tidemill.notices")
 
 
-def receivers(declared: Iterable[Webhook | Mail]) -> dict[str, Receiver]:
+def build_receivers(declared: Iterable[WebhookReceiver | MailReceiver]) -> dict[str, NoticeReceiver]:
     """Everybody who is told, by name; the log always is."""
-    return {"log": Log(), **{receiver.name: receiver for receiver in declared}}
+    return {"log": LogReceiver(), **{receiver.name: receiver for receiver in declared}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,25 @@ class Notifier:
     """Makes notices of what happened, and delivers those that are due. It may take as long as a receiver does."""
 
     catalog: CatalogWriter
-    receivers: Mapping[str, Receiver]
+    receivers: Mapping[str, NoticeReceiver]
 
     def __call__(self) -> None:
-        self.catalog.make_notices(list(self.receivers))
-        for name, notice in self.catalog.due_notices():
-            self._deliver(name, notice)
+        self.catalog.create_notices(list(self.receivers))
+        for name, notice in self.catalog.list_due_notices():
+            self._deliver_notice(name, notice)
 
-    def _deliver(self, name: str, notice: Notice) -> None:
+    def _deliver_notice(self, name: str, notice: Notice) -> None:
         receiver = self.receivers.get(name)
         if receiver is None:
-            self.catalog.refused(notice.id, f"nobody is called {name!r} any longer")
+            self.catalog.record_delivery_failure(notice.id, f"nobody is called {name!r} any longer")
             return
-        if not receiver.wants(notice.kind):
-            self.catalog.delivered(notice.id)
+        if not receiver.can_receive(notice.kind):
+            self.catalog.record_delivery(notice.id)
             return
         try:
-            receiver.take(notice)
+            receiver.send_notice(notice)
         except Exception as error:
             log.warning("notice %d was not taken by %s: %s", notice.id, name, type(error).__name__)
-            self.catalog.refused(notice.id, type(error).__name__)
+            self.catalog.record_delivery_failure(notice.id, type(error).__name__)
         else:
-            self.catalog.delivered(notice.id)
+            self.catalog.record_delivery(notice.id)

@@ -21,7 +21,7 @@ TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class WebhookReceiver:
     """An address that takes notices."""
 
     name: str
@@ -30,32 +30,32 @@ class Webhook:
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
     clock: Callable[[], float] = time.time
 
-    def wants(self, kind: NoticeKind) -> bool:
+    def can_receive(self, kind: NoticeKind) -> bool:
         return kind in self.kinds
 
-    def take(self, notice: Notice) -> None:
-        body = json.dumps(notice.document()).encode()
+    def send_notice(self, notice: Notice) -> None:
+        body = json.dumps(notice.to_document()).encode()
         headers = {"Content-Type": "application/json", "Tidemill-Notice": str(notice.id)}
-        post(self.url, body, headers | {"Tidemill-Signature": signature(self.secret, body, int(self.clock()))})
+        post_body(self.url, body, headers | {"Tidemill-Signature": sign_body(self.secret, body, int(self.clock()))})
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+def post_body(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     """Raises unless it is taken."""
     request = Request(url, data=body, headers=dict(headers), method="POST")
-    with build_opener(_Stay).open(request, timeout=TIMEOUT) as answer:
+    with build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as answer:
         answer.read(1)
 
 
-def signature(secret: str, body: bytes, at: int) -> str:
+def sign_body(secret: str, body: bytes, at: int) -> str:
     """
-    >>> signature("s", b"{}", 5)[:8]
+    >>> sign_body("s", b"{}", 5)[:8]
     't=5,v1=7'
     """
     signed = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={signed}"
 
 
-class _Stay(HTTPRedirectHandler):
+class _NoRedirect(HTTPRedirectHandler):
     """A redirected notice would go to somebody whom nobody named: it counts as not taken."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from tidemill.model.block import Block, File
+from tidemill.model.block import Block, DataFile
 from tidemill.model.change import Append, Patch
-from tidemill.model.view import Chain, Snapshot, blocks_of
+from tidemill.model.view import DeltaChain, Snapshot, list_blocks
 
 MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CompactionLimits:
     """From when on compaction is worth its price (docs/decisions/0010-compaction.md has the measurements)."""
 
     fan: int = 8  # deltas of one level that are folded into one of the next
@@ -33,11 +33,11 @@ class Limits:
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
 
-LIMITS = Limits()
+LIMITS = CompactionLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class ReadPrices:
     """Seconds that a reader pays for what is not merged yet, by what was measured (docs/benchmarks.md)."""
 
     merge: float = 0.1  # of anything at all
@@ -50,33 +50,33 @@ class Prices:
     byte: float = 1.2e-8  # of a base
 
 
-PRICES = Prices()
+PRICES = ReadPrices()
 
 
-def merging(content: Snapshot, *, whole: bool = True, prices: Prices = PRICES) -> float:
+def estimate_merge_seconds(content: Snapshot, *, whole: bool = True, prices: ReadPrices = PRICES) -> float:
     """Seconds that one reader pays because the deltas of a content are not merged; `whole`: it reads all rows.
 
     Appended rows are read as they are, wherever they stand.
     """
-    deltas = _to_merge(content)
+    deltas = _list_unmerged(content)
     if not whole:
         return sum(prices.opened + d.rows * prices.passed for d in deltas)
     rows = sum(d.rows * (prices.patch if isinstance(d.updates, Patch) else prices.row) for d in deltas)
     return prices.merge + len(deltas) * prices.delta + rows if deltas else 0.0
 
 
-def _longer(content: Snapshot, prices: Prices = PRICES) -> float:
+def _compute_slowdown(content: Snapshot, prices: ReadPrices = PRICES) -> float:
     """How much longer reading takes because of what is not merged, as a share of what it would take else."""
     size = content.base.bytes if content.base is not None else 0
-    return merging(content, prices=prices) / (prices.read + size * prices.byte)
+    return estimate_merge_seconds(content, prices=prices) / (prices.read + size * prices.byte)
 
 
-def _to_merge(content: Snapshot) -> list[Block]:
+def _list_unmerged(content: Snapshot) -> list[Block]:
     return [d for d in content.deltas if d.files and not isinstance(d.updates, Append)]
 
 
 @dataclass(frozen=True, slots=True)
-class Balance:
+class MergeBalance:
     """What readers have paid for merging since the newest base, against the price of a new one."""
 
     reads: int  # that had something to merge
@@ -91,25 +91,25 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class MinorCompaction:
     """Make one delta of several; the change begins where `before` ends."""
 
     before: Block
-    view: Chain
+    view: DeltaChain
 
 
 @dataclass(frozen=True, slots=True)
-class Rebase:
+class MajorCompaction:
     """Make a base of the newest base and the deltas after it."""
 
     view: Snapshot
 
 
-Compaction = Fold | Rebase
+Compaction = MinorCompaction | MajorCompaction
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CompactionVerdict:
     """What a channel needs first, so that its content is read cheaply; None if nothing. And why."""
 
     wanted: Compaction | None
@@ -119,13 +119,13 @@ class Verdict:
         match self.wanted:
             case None:
                 return f"not due: {self.why}"
-            case Fold():
+            case MinorCompaction():
                 return f"due, a fold: {self.why}"
-            case Rebase():
+            case MajorCompaction():
                 return f"due, a new base: {self.why}"
 
 
-def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
+def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
     """May something be due on a channel now that it has this block?
 
     Small blocks make something due once in `fan` at most: deltas to fold, or bases that newer ones replaced. So whoever
@@ -134,58 +134,62 @@ def worth_a_look(block: Block, limits: Limits = LIMITS) -> bool:
     return block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
 
-def judged(content: Snapshot, balance: Balance, limits: Limits = LIMITS) -> Verdict:
+def choose_compaction(content: Snapshot, balance: MergeBalance, limits: CompactionLimits = LIMITS) -> CompactionVerdict:
     """What is due on a channel, and why that or nothing is."""
-    merged, kept = _rows(_to_merge(content)), content.base.rows if content.base is not None else 0
+    merged, kept = _count_rows(_list_unmerged(content)), content.base.rows if content.base is not None else 0
     if merged and balance.paid >= balance.price:
-        return Verdict(Rebase(content), str(balance))
-    if balance.asked and merged > limits.floor and (longer := _longer(content)) > limits.wait:
-        return Verdict(Rebase(content), f"whoever reads it would wait {longer:.0%} longer than for a new base")
+        return CompactionVerdict(MajorCompaction(content), str(balance))
+    if balance.asked and merged > limits.floor and (longer := _compute_slowdown(content)) > limits.wait:
+        return CompactionVerdict(
+            MajorCompaction(content), f"whoever reads it would wait {longer:.0%} longer than for a new base"
+        )
     if merged > max(limits.floor, limits.share * kept):
-        return Verdict(Rebase(content), f"{merged} rows wait to be merged into {kept}, more than the disk is to hold")
-    fold = next(_folds(content, limits), None)
+        return CompactionVerdict(
+            MajorCompaction(content), f"{merged} rows wait to be merged into {kept}, more than the disk is to hold"
+        )
+    fold = next(_list_minor_compactions(content, limits), None)
     if fold is None:
         waiting = f"{merged} rows wait to be merged into {kept}: {balance}"
-        return Verdict(None, waiting if merged else "nothing to merge")
+        return CompactionVerdict(None, waiting if merged else "nothing to merge")
     many = f"{len(fold.view.deltas)} deltas lie side by side"
-    if _rows(blocks_of(content)) <= limits.floor:
-        return Verdict(Rebase(content), f"{many}, and so few rows are as quickly written as a base")
-    return Verdict(fold, many)
+    if _count_rows(list_blocks(content)) <= limits.floor:
+        return CompactionVerdict(MajorCompaction(content), f"{many}, and so few rows are as quickly written as a base")
+    return CompactionVerdict(fold, many)
 
 
-def _folds(content: Snapshot, limits: Limits) -> Iterator[Fold]:
+def _list_minor_compactions(content: Snapshot, limits: CompactionLimits) -> Iterator[MinorCompaction]:
     alike = groupby(content.deltas, key=lambda d: (d.updates, d.schema))
     for _, group in alike:
-        stretch = _stretch(tuple(group), limits.fan)
+        stretch = _find_stretch(tuple(group), limits.fan)
         if stretch:
-            yield _fold(content, stretch)
+            yield _build_minor_compaction(content, stretch)
 
 
-def _fold(content: Snapshot, deltas: tuple[Block, ...]) -> Fold:
+def _build_minor_compaction(content: Snapshot, deltas: tuple[Block, ...]) -> MinorCompaction:
     first, last = deltas[0], deltas[-1]
-    before = next(b for b in blocks_of(content) if b.seq == first.since)
-    view = Chain(content.channel, first.schema, first.updates, before.seq, last.seq, deltas)
-    return Fold(before, view)
+    before = next(b for b in list_blocks(content) if b.seq == first.since)
+    view = DeltaChain(content.channel, first.schema, first.updates, before.seq, last.seq, deltas)
+    return MinorCompaction(before, view)
 
 
-def _stretch(deltas: tuple[Block, ...], fan: int) -> tuple[Block, ...]:
+def _find_stretch(deltas: tuple[Block, ...], fan: int) -> tuple[Block, ...]:
     """The deltas to fold: side by side, `fan` of them of one level and none of a higher one; lowest level first.
 
     Levels may come in any order where slots were cancelled. No reader shall meet more than fan * fan even then.
     """
-    for level in sorted({_level(d, fan) for d in deltas}):
+    for level in sorted({_compute_level(d, fan) for d in deltas}):
         for low, group in groupby(deltas, key=partial(_is_within, fan=fan, level=level)):
             stretch = tuple(group)
-            if low and sum(_level(d, fan) == level for d in stretch) >= fan:
+            if low and sum(_compute_level(d, fan) == level for d in stretch) >= fan:
                 return stretch
     return deltas if len(deltas) > fan * fan else ()
 
 
 def _is_within(delta: Block, *, fan: int, level: int) -> bool:
-    return _level(delta, fan) <= level
+    return _compute_level(delta, fan) <= level
 
 
-def _level(delta: Block, fan: int) -> int:
+def _compute_level(delta: Block, fan: int) -> int:
     """How often a delta was folded, judged by how many slots it stands for: fan ** level, or some more."""
     slots, level = delta.seq - (delta.since or 0), 0
     while slots >= fan:
@@ -193,44 +197,44 @@ def _level(delta: Block, fan: int) -> int:
     return level
 
 
-def _rows(blocks: Iterable[Block]) -> int:
+def _count_rows(blocks: Iterable[Block]) -> int:
     return sum(b.rows for b in blocks)
 
 
-def sharable(view: Snapshot | Chain, limits: Limits) -> frozenset[File]:
+def find_sharable_files(view: Snapshot | DeltaChain, limits: CompactionLimits) -> frozenset[DataFile]:
     """Files that could serve the new block as they are, if no delta touches them.
 
     A single small file is not worth writing again either, if nothing has to be merged into it.
     """
-    content = {f for b in blocks_of(view) if b.schema == view.schema and _holds_content(b) for f in b.files}
+    content = {f for b in list_blocks(view) if b.schema == view.schema and _has_content(b) for f in b.files}
     large = frozenset(f for f in content if f.bytes >= limits.small_file)
-    rest = [f for b in blocks_of(view) for f in b.files if f not in large]
+    rest = [f for b in list_blocks(view) for f in b.files if f not in large]
     alone = len(rest) == 1 and rest[0] in content and not must_merge(view)
     return large | frozenset(rest) if alone else large
 
 
-def _holds_content(block: Block) -> bool:
+def _has_content(block: Block) -> bool:
     return block.since is None or isinstance(block.updates, Append)
 
 
-def must_merge(view: Snapshot | Chain) -> bool:
+def must_merge(view: Snapshot | DeltaChain) -> bool:
     """Do the deltas change rows, rather than add some?"""
     return any(d.files and not isinstance(d.updates, Append) for d in view.deltas)
 
 
-def without(view: Snapshot | Chain, shared: frozenset[File]) -> Snapshot | Chain:
+def exclude_files(view: Snapshot | DeltaChain, shared: frozenset[DataFile]) -> Snapshot | DeltaChain:
     """What is left to write of a view when some files are shared."""
-    deltas = tuple(_less(d, shared) for d in view.deltas)
-    if isinstance(view, Chain):
+    deltas = tuple(_drop_files(d, shared) for d in view.deltas)
+    if isinstance(view, DeltaChain):
         return replace(view, deltas=deltas)
-    return replace(view, deltas=deltas, base=view.base and _less(view.base, shared))
+    return replace(view, deltas=deltas, base=view.base and _drop_files(view.base, shared))
 
 
-def _less(block: Block, shared: frozenset[File]) -> Block:
+def _drop_files(block: Block, shared: frozenset[DataFile]) -> Block:
     return replace(block, files=tuple(f for f in block.files if f not in shared))
 
 
-def file_count(view: Snapshot | Chain, limits: Limits) -> int:
+def compute_file_count(view: Snapshot | DeltaChain, limits: CompactionLimits) -> int:
     """Into how many files to write a view: large enough to be shared the next time, and some for each core to read."""
-    size = sum(b.bytes for b in blocks_of(view))
+    size = sum(b.bytes for b in list_blocks(view))
     return max(1, size // (2 * limits.small_file), min(limits.fan, size // (4 * MEGABYTE)))

@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Protocol
 
 from tidemill.model.code import NOTHING, Json
-from tidemill.model.description import Difference, described, differences, identity_of
+from tidemill.model.description import DescriptionChange, compute_dataset_identity, describe_output, diff_descriptions
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCED, READABLE, DatasetState
 from tidemill.model.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class MemoNode:
     """A task of a submitted graph. `parents` are in port order, and stand before it."""
 
     key: str
@@ -26,7 +26,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class IdentifiedNode:
     """A node with what it makes: `plain` is the identity that it would have if nothing had ever been forced."""
 
     key: str
@@ -41,40 +41,42 @@ Recorded = Callable[[Identity], Json | None]
 """The description that the catalog has under an identity."""
 
 
-def named(
-    nodes: Iterable[Node],
+def identify_nodes(
+    nodes: Iterable[MemoNode],
     recorded: Recorded,
     generations: Mapping[Identity, int],
     surroundings: Mapping[str, str] = NOTHING,
-) -> dict[str, Named]:
+) -> dict[str, IdentifiedNode]:
     """What each node makes.
 
     `generations` has the newest generation of each plain identity. What is forced, or differs each time, begins the
     next one. So all that follows from it is new as well, and whoever submits the same later finds it all again.
     """
-    found: dict[str, Named] = {}
+    found: dict[str, IdentifiedNode] = {}
     for node in nodes:
         inputs = [[found[p].identity] for p in node.parents]
         forced = node.force or not node.task.is_repeatable
-        description = _free(described(node.task, node.output, inputs, surroundings), recorded)
-        plain = identity_of(description)
+        description = _resolve_collision(describe_output(node.task, node.output, inputs, surroundings), recorded)
+        plain = compute_dataset_identity(description)
         generation = generations.get(plain, 0) + forced
         if generation:
-            description = _free(description | {"generation": generation}, recorded)
-        found[node.key] = Named(node.key, identity_of(description), plain, generation, description, forced)
+            description = _resolve_collision(description | {"generation": generation}, recorded)
+        found[node.key] = IdentifiedNode(
+            node.key, compute_dataset_identity(description), plain, generation, description, forced
+        )
     return found
 
 
-def _free(description: Json, recorded: Recorded) -> Json:
+def _resolve_collision(description: Json, recorded: Recorded) -> Json:
     """The description, under an identity that no other has: should one collide, it is told apart by a number."""
     tried, number = description, 0
-    while recorded(identity_of(tried)) not in (None, tried):
+    while recorded(compute_dataset_identity(tried)) not in (None, tried):
         number += 1
         tried = description | {"collision": number}
     return tried
 
 
-class Wanting(Protocol):
+class ReuseCandidate(Protocol):
     """What an explanation is about."""
 
     @property
@@ -85,7 +87,7 @@ class Wanting(Protocol):
     def forced(self) -> bool: ...
 
 
-class Verdict(StrEnum):
+class ReuseVerdict(StrEnum):
     REUSED = "reused"
     AWAITED = "awaited"  # somebody else is making it
     FORCED = "forced"  # its user said so, or it gives another result each time
@@ -96,45 +98,45 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ReuseExplanation:
     """Why something was or was not reused; with what differs from the last that its task made."""
 
-    verdict: Verdict
+    verdict: ReuseVerdict
     identity: Identity
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DescriptionChange, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join([_SAID[self.verdict], *(f"- {d}" for d in self.differences)])
 
 
 _SAID = {
-    Verdict.REUSED: "reused: the same was made before and is still there",
-    Verdict.AWAITED: "awaited: the same is being made by another run",
-    Verdict.FORCED: "computed: it was forced, or its task may give another result each time",
-    Verdict.CHANGED: "computed: something that it follows from has changed since it was last made",
-    Verdict.GONE: "computed: the same was made before, but has been deleted to make room",
-    Verdict.NEW: "computed: nothing like it was ever made",
-    Verdict.UNNEEDED: "not computed: it is not there, but all that was wanted from it is",
+    ReuseVerdict.REUSED: "reused: the same was made before and is still there",
+    ReuseVerdict.AWAITED: "awaited: the same is being made by another run",
+    ReuseVerdict.FORCED: "computed: it was forced, or its task may give another result each time",
+    ReuseVerdict.CHANGED: "computed: something that it follows from has changed since it was last made",
+    ReuseVerdict.GONE: "computed: the same was made before, but has been deleted to make room",
+    ReuseVerdict.NEW: "computed: nothing like it was ever made",
+    ReuseVerdict.UNNEEDED: "not computed: it is not there, but all that was wanted from it is",
 }
 
 
-def explain(
-    wanted: Wanting, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
-) -> Explanation:
+def explain_reuse(
+    wanted: ReuseCandidate, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
+) -> ReuseExplanation:
     """Why `wanted` is reused or not, from the state of its dataset and what its task last made under any identity.
 
     `needed` says whether anybody would have to read it.
     """
     if state in READABLE or state is DatasetState.PROCESSING:
-        return Explanation(Verdict.REUSED, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.REUSED, wanted.identity)
     if state in PRODUCED:
-        return Explanation(Verdict.AWAITED, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.AWAITED, wanted.identity)
     if not needed:
-        return Explanation(Verdict.UNNEEDED, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.UNNEEDED, wanted.identity)
     if wanted.forced:
-        return Explanation(Verdict.FORCED, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.FORCED, wanted.identity)
     if state is not None:
-        return Explanation(Verdict.GONE, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.GONE, wanted.identity)
     if last is None:
-        return Explanation(Verdict.NEW, wanted.identity)
-    return Explanation(Verdict.CHANGED, wanted.identity, differences(last, wanted.description))
+        return ReuseExplanation(ReuseVerdict.NEW, wanted.identity)
+    return ReuseExplanation(ReuseVerdict.CHANGED, wanted.identity, diff_descriptions(last, wanted.description))

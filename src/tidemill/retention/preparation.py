@@ -15,7 +15,7 @@ from tidemill.model.states import PRODUCED, Dataset, DatasetState
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedAction:
     """An action of a submitted workflow, by what it makes. Actions that make the same are one.
 
     An action that is forced makes something new: its identity has a generation of its own (`retention/memo.py`).
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunnableAction:
     """An action that must run.
 
     `awaits` are inputs that do not exist yet; in the commit that makes one, the wait for it becomes a claim. `claims`
@@ -49,33 +49,33 @@ class Running:
 class Preparation:
     """What follows from a submission. All of it is done in one transaction, or none."""
 
-    run: tuple[Running, ...]
+    run: tuple[RunnableAction, ...]
     wait: frozenset[Identity]  # made by somebody else, and wanted here
     reuse: frozenset[Identity]  # there already, those that are rescued included
     rescue: frozenset[Identity]  # about to be deleted: if that update fails, prepare again with what is there then
     moves: Mapping[Identity, tuple[DatasetState | None, DatasetState]]  # what becomes of datasets; None: unknown before
 
 
-def prepare(actions: Iterable[Wanted], datasets: Mapping[Identity, Dataset]) -> Preparation:
+def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Identity, Dataset]) -> Preparation:
     """What to do so that the sinks and all that is to be kept or pinned are there."""
-    graph = _merged(actions)
-    leaves = _leaves(graph)
+    graph = _merge_actions(actions)
+    leaves = _find_leaves(graph)
     states = {i: datasets[i].state for i in graph if i in datasets}
-    seen = _reached(graph, leaves | {i for i, action in graph.items() if action.pinned}, states)
+    seen = _find_needed(graph, leaves | {i for i, action in graph.items() if action.pinned}, states)
     run = [i for i in graph if i in seen and _is_missing(states.get(i))]
     there = seen.difference(run)
     return Preparation(
-        run=tuple(_running(graph[i], set(run), states) for i in run),
+        run=tuple(_build_runnable(graph[i], set(run), states) for i in run),
         wait=frozenset(i for i in there if states[i] in PRODUCED),
         reuse=frozenset(i for i in there if states[i] not in PRODUCED),
         rescue=frozenset(i for i in there if states[i] is DatasetState.PROCESSING),
-        moves=_moves(run, there, leaves, datasets),
+        moves=_compute_transitions(run, there, leaves, datasets),
     )
 
 
-def _merged(actions: Iterable[Wanted]) -> dict[Identity, Wanted]:
+def _merge_actions(actions: Iterable[RequestedAction]) -> dict[Identity, RequestedAction]:
     """One action for each dataset, kept or pinned if one of those that make it is."""
-    merged: dict[Identity, Wanted] = {}
+    merged: dict[Identity, RequestedAction] = {}
     for action in actions:
         known = merged.get(action.identity, action)
         keep, pinned = known.keep or action.keep, known.pinned or action.pinned
@@ -83,14 +83,14 @@ def _merged(actions: Iterable[Wanted]) -> dict[Identity, Wanted]:
     return merged
 
 
-def _leaves(graph: Mapping[Identity, Wanted]) -> set[Identity]:
+def _find_leaves(graph: Mapping[Identity, RequestedAction]) -> set[Identity]:
     """What must be there in the end, and stay."""
     inner = {p for action in graph.values() for p in action.parents}
     return {i for i, action in graph.items() if action.keep or i not in inner}
 
 
-def _reached(
-    graph: Mapping[Identity, Wanted], goals: set[Identity], states: Mapping[Identity, DatasetState]
+def _find_needed(
+    graph: Mapping[Identity, RequestedAction], goals: set[Identity], states: Mapping[Identity, DatasetState]
 ) -> set[Identity]:
     """The first pass: from what must be there back, as long as things must run."""
     seen: set[Identity] = set()
@@ -107,14 +107,16 @@ def _is_missing(state: DatasetState | None) -> bool:
     return state in (None, DatasetState.DELETED, DatasetState.DELETING)
 
 
-def _running(action: Wanted, run: set[Identity], states: Mapping[Identity, DatasetState]) -> Running:
+def _build_runnable(
+    action: RequestedAction, run: set[Identity], states: Mapping[Identity, DatasetState]
+) -> RunnableAction:
     """The second pass: an input that runs, or that somebody else makes, is awaited; any other is claimed."""
     awaits = frozenset(p for p in action.parents if p in run or states[p] in PRODUCED)
     deleting = states.get(action.identity) is DatasetState.DELETING
-    return Running(action.identity, awaits, frozenset(action.parents) - awaits, deleting)
+    return RunnableAction(action.identity, awaits, frozenset(action.parents) - awaits, deleting)
 
 
-def _moves(
+def _compute_transitions(
     run: Iterable[Identity], there: Iterable[Identity], leaves: set[Identity], datasets: Mapping[Identity, Dataset]
 ) -> dict[Identity, tuple[DatasetState | None, DatasetState]]:
     moves: dict[Identity, tuple[DatasetState | None, DatasetState]] = {}
@@ -123,7 +125,7 @@ def _moves(
         if before is not DatasetState.DELETING:  # that one moves when its files are gone
             moves[i] = before, DatasetState.TO_LEAF if i in leaves else DatasetState.TO_STORE
     for i in there:
-        stands, stays = datasets[i].state, datasets[i].wanted(leaf=i in leaves).state
+        stands, stays = datasets[i].state, datasets[i].retain_dataset(leaf=i in leaves).state
         if stays is not stands:
             moves[i] = stands, stays
     return moves

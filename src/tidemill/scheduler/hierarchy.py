@@ -8,10 +8,10 @@ from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import ConfigError
-from tidemill.scheduler.job import Job, Profile
+from tidemill.scheduler.job import Job, JobProfile
 
 
-class Inheritance(StrEnum):
+class PriorityInheritance(StrEnum):
     """What a table's priority counts for, besides its own."""
 
     NONE = "none"
@@ -24,7 +24,7 @@ PLUS = 2.0
 """By how much max-plus lets a priority grow with every step."""
 
 
-def upward(profiles: Iterable[Profile]) -> list[Profile]:
+def sort_profiles(profiles: Iterable[JobProfile]) -> list[JobProfile]:
     """Parents before their children."""
     known = {p.name: p for p in profiles}
     for profile in known.values():
@@ -42,7 +42,7 @@ def upward(profiles: Iterable[Profile]) -> list[Profile]:
         ) from error
 
 
-def children(profiles: Iterable[Profile]) -> dict[str, list[str]]:
+def index_children(profiles: Iterable[JobProfile]) -> dict[str, list[str]]:
     """The tables that are directly made of each."""
     known = list(profiles)
     found: dict[str, list[str]] = {p.name: [] for p in known}
@@ -52,39 +52,41 @@ def children(profiles: Iterable[Profile]) -> dict[str, list[str]]:
     return found
 
 
-def with_periods(profiles: Iterable[Profile]) -> list[Profile]:
+def derive_periods(profiles: Iterable[JobProfile]) -> list[JobProfile]:
     """A derived table's period is the largest among its ancestors."""
     periods: dict[str, float] = {}
     found = []
-    for profile in upward(profiles):
+    for profile in sort_profiles(profiles):
         period = max((periods[p] for p in profile.parents), default=profile.period)
         periods[profile.name] = period
         found.append(replace(profile, period=period))
     return found
 
 
-def inherited(profiles: Sequence[Profile], how: Inheritance, plus: float = PLUS) -> dict[str, float]:
+def inherit_priorities(
+    profiles: Sequence[JobProfile], how: PriorityInheritance, plus: float = PLUS
+) -> dict[str, float]:
     """What each table's priority counts for when the next job is chosen."""
-    below = children(profiles)
-    down = list(reversed(upward(profiles)))
+    below = index_children(profiles)
+    down = list(reversed(sort_profiles(profiles)))
     match how:
-        case Inheritance.NONE:
+        case PriorityInheritance.NONE:
             return {p.name: p.priority for p in profiles}
-        case Inheritance.SUM:
-            return _sums(down, below)
-        case Inheritance.MAX:
-            return _largest(down, below, 1.0)
-        case Inheritance.MAX_PLUS:
-            return _largest(down, below, plus)
+        case PriorityInheritance.SUM:
+            return _sum_priorities(down, below)
+        case PriorityInheritance.MAX:
+            return _find_largest(down, below, 1.0)
+        case PriorityInheritance.MAX_PLUS:
+            return _find_largest(down, below, plus)
 
 
-def jobs_of(profiles: Sequence[Profile], how: Inheritance = Inheritance.MAX) -> list[Job]:
+def build_jobs(profiles: Sequence[JobProfile], how: PriorityInheritance = PriorityInheritance.MAX) -> list[Job]:
     """A job for each table, with nothing waiting."""
-    weights = inherited(profiles, how)
+    weights = inherit_priorities(profiles, how)
     return [Job(profile, weights[profile.name]) for profile in profiles]
 
 
-def _sums(down: Sequence[Profile], below: Mapping[str, Sequence[str]]) -> dict[str, float]:
+def _sum_priorities(down: Sequence[JobProfile], below: Mapping[str, Sequence[str]]) -> dict[str, float]:
     own = {p.name: p.priority for p in down}
     reach: dict[str, frozenset[str]] = {}
     for profile in down:
@@ -92,7 +94,7 @@ def _sums(down: Sequence[Profile], below: Mapping[str, Sequence[str]]) -> dict[s
     return {name: sum(own[n] for n in sorted(names)) for name, names in reach.items()}
 
 
-def _largest(down: Sequence[Profile], below: Mapping[str, Sequence[str]], factor: float) -> dict[str, float]:
+def _find_largest(down: Sequence[JobProfile], below: Mapping[str, Sequence[str]], factor: float) -> dict[str, float]:
     found: dict[str, float] = {}
     for profile in down:
         found[profile.name] = max([profile.priority, *(factor * found[c] for c in below[profile.name])])

@@ -13,20 +13,20 @@ from enum import StrEnum
 from itertools import takewhile
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     ACTIVE = "active"  # data wait, and the policy lets it run as soon as there is a track
     WAITING = "waiting"  # data wait, and the policy lets it wait for another round
     INACTIVE = "inactive"  # no data wait
     RUNNING = "running"
 
 
-def area(since: float, until: float, fresh: float) -> float:
+def integrate_staleness(since: float, until: float, fresh: float) -> float:
     """The integral of staleness over a stretch of time in which freshness stood still."""
     return (until - since) * ((since + until) / 2 - fresh)
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class UpdateCost:
     """How long an update takes: so much to start, and so much for each unit of data time that it loads."""
 
     start: float
@@ -37,12 +37,12 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class JobProfile:
     """What is known of a job beforehand. Whoever learns better gives the job another."""
 
     name: str
     period: float  # between two batches; of a derived table, the largest among its ancestors
-    cost: Cost
+    cost: UpdateCost
     priority: float = 1.0  # larger is more important
     parents: tuple[str, ...] = ()
     selectivity: float = 1.0  # rows made for a row read
@@ -71,7 +71,7 @@ class Job:
     them, as many as its grain says.
     """
 
-    profile: Profile
+    profile: JobProfile
     weight: float  # what policies go by: the priority, or what was inherited from dependents
     fresh: float = 0.0  # data time that the table has been brought up to
     since: float = 0.0  # when it was brought there
@@ -80,36 +80,36 @@ class Job:
     batches: deque[Batch] = field(default_factory=deque)
     name: str = field(init=False)
     lane: int = 0  # as whoever places it numbers them
-    placed: Profile = field(init=False)  # what was known when it was placed there
+    placed: JobProfile = field(init=False)  # what was known when it was placed there
 
     def __post_init__(self) -> None:
         self.name = self.profile.name  # asked for at every turn, and never another
         self.placed = self.profile
 
     @property
-    def released(self) -> float:
+    def release_time(self) -> float:
         """When the oldest batch came that has not been loaded."""
         return self.batches[0][0]
 
     @property
-    def delta(self) -> float:
+    def staleness_gain(self) -> float:
         """By how much fresher the table is once all that waits is loaded."""
         return self.batches[-1][1] - self.fresh
 
     @property
-    def estimate(self) -> float:
+    def estimated_cost(self) -> float:
         """How long it will take to load all that waits."""
         return self.profile.cost(self.batches[-1][1] - self.fresh)
 
-    def arrive(self, batch: Batch) -> None:
+    def add_batch(self, batch: Batch) -> None:
         self.batches.append(batch)
         self.expected = batch[0] + self.profile.period
 
-    def span(self, grain: int) -> float:
+    def compute_span(self, grain: int) -> float:
         """The data time in the first batches."""
         return self.batches[grain - 1][1] - self.fresh
 
-    def load(self, grain: int, now: float) -> None:
+    def load_batches(self, grain: int, now: float) -> None:
         """The first batches have become visible."""
         batches = self.batches
         upto = batches[grain - 1][1]
@@ -118,18 +118,18 @@ class Job:
         else:
             for _ in range(grain):
                 batches.popleft()
-        self.staleness += area(self.since, now, self.fresh)
+        self.staleness += integrate_staleness(self.since, now, self.fresh)
         self.since, self.fresh = now, upto
 
-    def behind(self, now: float) -> float:
+    def compute_staleness(self, now: float) -> float:
         """The integral of staleness until now."""
-        return self.staleness + area(self.since, now, self.fresh)
+        return self.staleness + integrate_staleness(self.since, now, self.fresh)
 
-    def weighted(self, now: float) -> float:
+    def compute_weighted_staleness(self, now: float) -> float:
         """The same times the table's own priority: what all policies are judged by."""
-        return self.profile.priority * self.behind(now)
+        return self.profile.priority * self.compute_staleness(now)
 
-    def chopped(self, periods: float) -> int:
+    def count_catch_up_batches(self, periods: float) -> int:
         """How many of the first batches hold so many periods of data at most; one in any case."""
         limit = self.fresh + periods * self.profile.period
         if self.batches[-1][1] <= limit:
@@ -137,5 +137,5 @@ class Job:
         return max(1, sum(1 for _ in takewhile(lambda batch: batch[1] <= limit, self.batches)))
 
 
-def by_name(jobs: Iterable[Job]) -> dict[str, Job]:
+def index_by_name(jobs: Iterable[Job]) -> dict[str, Job]:
     return {job.name: job for job in jobs}

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from bisect import bisect_left, insort
 
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.sorted_policy import Entry, Sorted
+from tidemill.scheduler.sorted_policy import Entry, SortedPolicy
 
 
-class InRounds(Sorted):
+class RoundPolicy(SortedPolicy):
     """Sorted within a round. The next round in which somebody is due begins when nobody is left in this one.
 
     Those who are due in a round stand in order before it begins, so beginning it takes no time however many they are.
@@ -23,19 +23,19 @@ class InRounds(Sorted):
         self._due: dict[str, int] = {}
 
     @abstractmethod
-    def due(self, job: Job) -> int:
+    def find_due_round(self, job: Job) -> int:
         """The first round in which the job may run."""
 
-    def ready(self, job: Job, now: float) -> None:
+    def mark_ready(self, job: Job, now: float) -> None:
         name = job.name
         if name in self._entry:
             return
-        due = self.due(job)
+        due = self.find_due_round(job)
         self._due[name] = due
-        self._entry[name] = entry = (self.key(job), job.batches[0][0], name, job)
+        self._entry[name] = entry = (self.compute_key(job), job.batches[0][0], name, job)
         insort(self._entries if due <= self.round else self._later.setdefault(due, []), entry)
 
-    def taken(self, job: Job, now: float) -> None:
+    def mark_started(self, job: Job, now: float) -> None:
         entry = self._entry.pop(job.name, None)
         if entry is None:
             return
@@ -45,7 +45,7 @@ class InRounds(Sorted):
         if not queue:
             self._later.pop(due, None)
 
-    def refill(self, now: float) -> bool:
+    def start_round(self, now: float) -> bool:
         if not self._later:
             return False
         self.round = min(self._later)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.order import Plain
+from tidemill.scheduler.order import BasePolicy
 
 Key = float | tuple[float, ...]
 
@@ -18,7 +18,7 @@ Entry = tuple[Key, float, str, Job]
 _job = itemgetter(3)
 
 
-class Sorted(Plain, ABC):
+class SortedPolicy(BasePolicy, ABC):
     """Ready jobs in one sorted list. A key may depend on the job and on what waits for it, but not on the time."""
 
     def __init__(self) -> None:
@@ -26,21 +26,21 @@ class Sorted(Plain, ABC):
         self._entry: dict[str, Entry] = {}
 
     @abstractmethod
-    def key(self, job: Job) -> Key:
+    def compute_key(self, job: Job) -> Key:
         """The least goes first."""
 
-    def ready(self, job: Job, now: float) -> None:
+    def mark_ready(self, job: Job, now: float) -> None:
         name = job.name
-        entry = (self.key(job), job.batches[0][0], name, job)
+        entry = (self.compute_key(job), job.batches[0][0], name, job)
         before = self._entry.get(name)
         if before is not None:
             if before[0] == entry[0] and before[1] == entry[1]:
                 return
-            self._drop(before)
+            self._drop_entry(before)
         self._entry[name] = entry
         insort(self._entries, entry)
 
-    def taken(self, job: Job, now: float) -> None:
+    def mark_started(self, job: Job, now: float) -> None:
         entry = self._entry.pop(job.name, None)
         entries = self._entries
         if entry is None:
@@ -48,10 +48,10 @@ class Sorted(Plain, ABC):
         if entries[0] is entry:  # as it is nearly always
             del entries[0]
         else:
-            self._drop(entry)
+            self._drop_entry(entry)
 
-    def ranked(self, now: float) -> Iterable[Job]:
+    def rank_jobs(self, now: float) -> Iterable[Job]:
         return map(_job, self._entries)
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop_entry(self, entry: Entry) -> None:
         del self._entries[bisect_left(self._entries, entry)]

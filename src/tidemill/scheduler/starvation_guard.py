@@ -22,7 +22,7 @@ Turn = tuple[float, str, Job]
 _job = itemgetter(2)
 
 
-class Guard:
+class StarvationGuard:
     """Who waits, and who has waited too long.
 
     Hardly anybody does, so turns are not kept in order. Each job has one alarm, which stays when the job begins: only
@@ -37,39 +37,39 @@ class Guard:
         self._alarms: list[tuple[float, str]] = []
         self._late: list[Turn] = []
 
-    def ready(self, job: Job, now: float) -> None:
+    def start_waiting(self, job: Job, now: float) -> None:
         """A job begins to wait."""
         name = job.name
         end = now + self._patience * job.profile.period
         self.waiting[name] = end, name, job
         if end < self._alarm.get(name, inf):
-            self._set(end, name)
+            self._set_alarm(end, name)
 
-    def taken(self, job: Job) -> None:
+    def stop_waiting(self, job: Job) -> None:
         turn = self.waiting.pop(job.name)
         if self._late:
             place = bisect_left(self._late, turn)
             if place < len(self._late) and self._late[place] is turn:
                 del self._late[place]
 
-    def jobs(self) -> list[Job]:
+    def list_jobs(self) -> list[Job]:
         """All that wait."""
         return list(map(_job, self.waiting.values()))
 
-    def overdue(self, now: float) -> Iterable[Job]:
+    def list_overdue(self, now: float) -> Iterable[Job]:
         """Those whose patience has ended, the first of them first."""
         alarms = self._alarms
         while alarms and alarms[0][0] <= now:
-            self._ring(*heappop(alarms), now)
+            self._ring_alarm(*heappop(alarms), now)
         self.next = -inf if self._late else alarms[0][0] if alarms else inf
         return map(_job, self._late)
 
-    def _set(self, at: float, name: str) -> None:
+    def _set_alarm(self, at: float, name: str) -> None:
         self._alarm[name] = at
         heappush(self._alarms, (at, name))
         self.next = min(self.next, at)
 
-    def _ring(self, at: float, name: str, now: float) -> None:
+    def _ring_alarm(self, at: float, name: str, now: float) -> None:
         if self._alarm.get(name) != at:
             return  # another was set for an earlier time
         del self._alarm[name]
@@ -77,10 +77,12 @@ class Guard:
         if turn is not None and turn[0] <= now:
             insort(self._late, turn)
         elif turn is not None:
-            self._set(turn[0], name)
+            self._set_alarm(turn[0], name)
 
 
-def bound(job: Job, others: Iterable[Job], *, patience: float, chop: float, tracks: int, slower: float = 1.0) -> float:
+def compute_wait_bound(
+    job: Job, others: Iterable[Job], *, patience: float, chop: float, tracks: int, slower: float = 1.0
+) -> float:
     """How long a job can have to wait at most, if updates take so many times as long as estimated at most.
 
     The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,

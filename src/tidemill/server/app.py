@@ -11,19 +11,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tidemill import __version__
-from tidemill.app.sources import subscriptions
+from tidemill.app.sources import build_subscriptions
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Wanted
-from tidemill.server.access import Access
-from tidemill.server.authentication import Identify
-from tidemill.server.batching import Batches, Size
-from tidemill.server.body_limit import Room, SmallBodies
-from tidemill.server.error_handlers import ANYWHERE, Answers, answers, referred
-from tidemill.server.feed import PAGE, Feed
-from tidemill.server.options import Options
-from tidemill.server.page_authentication import Gate
-from tidemill.server.request_guard import Guard
+from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, Wanted
+from tidemill.server.access import AccessControl
+from tidemill.server.authentication import ApiAuthentication
+from tidemill.server.batching import BatchSize, RequestBatcher
+from tidemill.server.body_limit import BodyLimit, MemoryBudget
+from tidemill.server.error_handlers import ANYWHERE, ErrorResponder, build_response_references, build_responses
+from tidemill.server.feed import PAGE, EventFeed
+from tidemill.server.options import ApiOptions
+from tidemill.server.page_authentication import PageAuthentication
+from tidemill.server.request_guard import RequestGuard
 from tidemill.server.routes import (
     accounts,
     blocks,
@@ -67,15 +67,15 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 
 
-def api(
+def build_api(
     mill: Tidemill,
-    access: Access,
-    options: Options = Options(),  # noqa: B008 - a frozen value
+    access: AccessControl,
+    options: ApiOptions = ApiOptions(),  # noqa: B008 - a frozen value
     *,
     wake: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The API of an open project. `wake` is called when something may have become due."""
-    telling = Answers(mill.directory)
+    telling = ErrorResponder(mill.directory)
     app = FastAPI(
         title="Tidemill",
         version=__version__,
@@ -84,39 +84,39 @@ def api(
         redoc_url=None,
         redirect_slashes=False,
         middleware=[  # the first is the outermost
-            Middleware(Guard, names=options.names, answers=telling),
-            Middleware(Gate, access=access),
-            Middleware(Identify, access=access),
-            Middleware(SmallBodies, limit=options.body),
+            Middleware(RequestGuard, names=options.names, answers=telling),
+            Middleware(PageAuthentication, access=access),
+            Middleware(ApiAuthentication, access=access),
+            Middleware(BodyLimit, limit=options.body),
         ],
     )
     for kind in (TidemillError, RequestValidationError, WebSocketRequestValidationError, HTTPException):
-        app.add_exception_handler(kind, telling.handle)
+        app.add_exception_handler(kind, telling.handle_error)
     for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, responses=answers(*ANYWHERE))
-    app.include_router(events.streams, prefix=PREFIX, responses=referred(*ANYWHERE))
+        app.include_router(router, prefix=PREFIX, responses=build_responses(*ANYWHERE))
+    app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(*ANYWHERE))
     app.include_router(websub.router)
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # where probes look first
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
-    app.state.room, app.state.answers = Room(options.memory), telling
-    app.state.small = Batches(
-        partial(_inserted, mill.gatherer, lambda: app.state.wake()), Size(options.rows, options.bytes)
+    app.state.room, app.state.answers = MemoryBudget(options.memory), telling
+    app.state.small = RequestBatcher(
+        partial(_insert_all, mill.gatherer, lambda: app.state.wake()), BatchSize(options.rows, options.bytes)
     )
-    app.state.feed = Feed(lambda after: mill.catalog.events(after=after, limit=PAGE), options.look)
-    app.state.heads = Batches(lambda names: _heads(mill, names))
-    app.state.subscriptions = subscriptions(mill.settings.sources)
+    app.state.feed = EventFeed(lambda after: mill.catalog.list_events(after=after, limit=PAGE), options.look)
+    app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
+    app.state.subscriptions = build_subscriptions(mill.settings.sources)
     app.state.ending = False  # true: streams shall come to their end
     return app
 
 
-def _heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
+def _read_heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
     """One question for each channel, however many follow it."""
-    heads = {name: mill.catalog.channel(name).head.seq for name in set(names)}
+    heads = {name: mill.catalog.read_channel(name).head.seq for name in set(names)}
     return [heads[name] for name in names]
 
 
-def _inserted(gatherer: Gatherer, wake: Callable[[], None], wanted: Sequence[Wanted]) -> list[Answer]:
-    answers = gatherer.insert(wanted)
+def _insert_all(gatherer: InsertBatcher, wake: Callable[[], None], wanted: Sequence[Wanted]) -> list[Answer]:
+    answers = gatherer.insert_all(wanted)
     wake()
     return answers

@@ -10,26 +10,26 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemill.catalog.access import Accounts, Began, Ended
+from tidemill.catalog.access import AccountCatalog, AuditOutcome, AuditStart
 from tidemill.errors import TidemillError
-from tidemill.server.access import Access, Caller
-from tidemill.server.batching import Batches
+from tidemill.server.access import AccessControl, Caller
+from tidemill.server.batching import RequestBatcher
 from tidemill.server.request_guard import HEALTH, SAFE
-from tidemill.wire.http_status import status_of
+from tidemill.wire.http_status import find_status
 
 _DONE = 200
 
 
 @contextmanager
-def recorded(accounts: Accounts, caller: Caller, action: str) -> Iterator[None]:
+def audit_action(accounts: AccountCatalog, caller: Caller, action: str) -> Iterator[None]:
     """Written down before it is done: a change without an entry cannot be."""
-    (entry,) = accounts.write([Began(caller.name, caller.token, caller.address, f"PAGE {action}")])
+    (entry,) = accounts.record_audit([AuditStart(caller.name, caller.token, caller.address, f"PAGE {action}")])
     try:
         yield
     except Exception as error:
-        accounts.write([Ended(entry, status_of(type(error)))])
+        accounts.record_audit([AuditOutcome(entry, find_status(type(error)))])
         raise
-    accounts.write([Ended(entry, _DONE)])
+    accounts.record_audit([AuditOutcome(entry, _DONE)])
 
 
 log = logging.getLogger("tidemill.server.access")
@@ -40,66 +40,66 @@ PUSH = "/push"
 _SWITCHED = 101  # the status of a socket that was opened
 
 
-class Identify:
+class ApiAuthentication:
     """Puts the caller into the request's state, and the changes that they ask for into the audit."""
 
-    def __init__(self, app: ASGIApp, *, access: Access) -> None:
+    def __init__(self, app: ASGIApp, *, access: AccessControl) -> None:
         self._app = app
         self._access = access
-        self._audit: Batches[Began | Ended, int] = Batches(access.accounts.write)
+        self._audit: RequestBatcher[AuditStart | AuditOutcome, int] = RequestBatcher(access.accounts.record_audit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         known = scope["type"] in ("http", "websocket") and scope["path"].startswith(PREFIX)
         if not known or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        caller = await self._caller(scope)
+        caller = await self._identify_caller(scope)
         scope.setdefault("state", {})["caller"] = caller
-        if _changes_nothing(scope):
+        if _is_read_only(scope):
             await self._app(scope, receive, send)
         else:
-            await self._audited(caller, scope, receive, send)
+            await self._audit_request(caller, scope, receive, send)
 
-    async def _caller(self, scope: Scope) -> Caller:
+    async def _identify_caller(self, scope: Scope) -> Caller:
         address = (scope.get("client") or ("",))[0]
-        return await self._access.identify(address, Headers(scope=scope).get("authorization"))
+        return await self._access.identify_caller(address, Headers(scope=scope).get("authorization"))
 
-    async def _audited(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        action = f"{scope.get('method', 'SOCKET')} {_printable(scope['path'])}"
-        entry = await self._audit.add(Began(caller.name, caller.token, caller.address, action))
+    async def _audit_request(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        action = f"{scope.get('method', 'SOCKET')} {_escape_path(scope['path'])}"
+        entry = await self._audit.process_item(AuditStart(caller.name, caller.token, caller.address, action))
 
-        async def ending(message: Message) -> None:
+        async def send_with_outcome(message: Message) -> None:
             """The outcome is written before it is told, so that who has an answer finds it in the audit."""
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                await self._end(entry, message["status"])
+                await self._record_outcome(entry, message["status"])
             elif message["type"] == "websocket.accept":
-                await self._end(entry, _SWITCHED)
+                await self._record_outcome(entry, _SWITCHED)
             await send(message)
 
         try:
-            await self._app(scope, receive, ending)
+            await self._app(scope, receive, send_with_outcome)
         except ClientDisconnect:
             raise
         except Exception as error:  # whoever is further out answers
-            await self._end(entry, status_of(type(error)))
+            await self._record_outcome(entry, find_status(type(error)))
             raise
 
-    async def _end(self, entry: int, status: int) -> None:
+    async def _record_outcome(self, entry: int, status: int) -> None:
         try:
-            await self._audit.add(Ended(entry, status))
+            await self._audit.process_item(AuditOutcome(entry, status))
         except TidemillError as error:  # what was done is done: the entry stays without an outcome
             log.error("the outcome %d of audit entry %d could not be written: %s", status, entry, error)
 
 
-def _changes_nothing(scope: Scope) -> bool:
+def _is_read_only(scope: Scope) -> bool:
     if scope["type"] == "websocket":
         return not scope["path"].endswith(PUSH)
     return scope["method"] in SAFE
 
 
-def _printable(path: str) -> str:
+def _escape_path(path: str) -> str:
     """
-    >>> _printable("/api/a\\x00b")
+    >>> _escape_path("/api/a\\x00b")
     '/api/a\\\\x00b'
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path)

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.wire.refusals import TooLarge
 
 
-class Room:
+class MemoryBudget:
     """Of so many bytes. What is larger than all of it is let in alone. Lives in one event loop."""
 
     def __init__(self, size: int) -> None:
@@ -18,21 +18,21 @@ class Room:
         self._taken = 0
         self._given = asyncio.Event()  # whenever some is given back it is set, and another takes its place
 
-    def has(self, size: int) -> bool:
+    def has_space(self, size: int) -> bool:
         return not self._taken or self._taken + size <= self._size
 
-    async def take(self, size: int) -> None:
-        while not self.has(size):
+    async def acquire_bytes(self, size: int) -> None:
+        while not self.has_space(size):
             await self._given.wait()
         self._taken += size
 
-    def give(self, size: int) -> None:
+    def release_bytes(self, size: int) -> None:
         self._taken -= size
         self._given.set()
         self._given = asyncio.Event()
 
 
-class SmallBodies:
+class BodyLimit:
     """Reads the body of a request before anything looks at it, if there is not too much of it."""
 
     def __init__(self, app: ASGIApp, *, limit: int) -> None:
@@ -41,11 +41,11 @@ class SmallBodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _is_upload(scope):
-            check_declared(Headers(scope=scope), self._limit)
-            receive = await self._read(receive)
+            check_declared_size(Headers(scope=scope), self._limit)
+            receive = await self._read_body(receive)
         await self._app(scope, receive, send)
 
-    async def _read(self, receive: Receive) -> Receive:
+    async def _read_body(self, receive: Receive) -> Receive:
         messages: list[Message] = []
         size, more = 0, True
         while more:
@@ -54,23 +54,23 @@ class SmallBodies:
             size += len(message.get("body", b""))
             more = message.get("more_body", False)
             if size > self._limit:
-                raise too_large(self._limit)
+                raise build_too_large_error(self._limit)
         waiting = iter(messages)
 
-        async def again() -> Message:
+        async def replay_messages() -> Message:
             return next(waiting, None) or await receive()
 
-        return again
+        return replay_messages
 
 
-def check_declared(headers: Headers, limit: int) -> None:
+def check_declared_size(headers: Headers, limit: int) -> None:
     """Raise if the request itself says that it is too large."""
     declared = headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > len(str(limit)) + 1 or int(declared) > limit):
-        raise too_large(limit)
+        raise build_too_large_error(limit)
 
 
-def too_large(limit: int) -> TooLarge:
+def build_too_large_error(limit: int) -> TooLarge:
     return TooLarge(f"more was sent than {limit} bytes, the most that is taken; nothing was changed")
 
 

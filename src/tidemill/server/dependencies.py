@@ -9,15 +9,15 @@ from fastapi import Depends, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
-from tidemill.app.registry import WorkflowDocument
+from tidemill.app.registry import WorkflowDefinition
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.runtime.runs.insert_batcher import Taken, Wanted
-from tidemill.runtime.runs.requests import workflow_of, workflow_of_flow
-from tidemill.server.access import Access, Caller
-from tidemill.server.batching import Batches
-from tidemill.server.feed import Feed
-from tidemill.server.options import Options
+from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow
+from tidemill.server.access import AccessControl, Caller
+from tidemill.server.batching import RequestBatcher
+from tidemill.server.feed import EventFeed
+from tidemill.server.options import ApiOptions
 from tidemill.wire.refusals import Unidentified
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
@@ -50,51 +50,51 @@ AsOf = Annotated[
 ]
 
 
-async def _mill(request: HTTPConnection) -> Tidemill:
+async def _get_mill(request: HTTPConnection) -> Tidemill:
     found: Tidemill = request.app.state.mill
     return found
 
 
-async def _access(request: HTTPConnection) -> Access:
-    found: Access = request.app.state.access
+async def _get_access(request: HTTPConnection) -> AccessControl:
+    found: AccessControl = request.app.state.access
     return found
 
 
-async def _options(request: HTTPConnection) -> Options:
-    found: Options = request.app.state.options
+async def _get_options(request: HTTPConnection) -> ApiOptions:
+    found: ApiOptions = request.app.state.options
     return found
 
 
-async def _wake(request: HTTPConnection) -> Callable[[], None]:
+async def _get_wake(request: HTTPConnection) -> Callable[[], None]:
     found: Callable[[], None] = request.app.state.wake
     return found
 
 
-async def _small(request: HTTPConnection) -> Batches[Wanted, Taken]:
-    found: Batches[Wanted, Taken] = request.app.state.small
+async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[Wanted, Taken]:
+    found: RequestBatcher[Wanted, Taken] = request.app.state.small
     return found
 
 
-async def _feed(request: HTTPConnection) -> Feed:
-    found: Feed = request.app.state.feed
+async def _get_feed(request: HTTPConnection) -> EventFeed:
+    found: EventFeed = request.app.state.feed
     return found
 
 
-async def _caller(request: HTTPConnection) -> Caller:
+async def _get_caller(request: HTTPConnection) -> Caller:
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
         raise Unidentified("nobody was identified for this address")
     return found
 
 
-Mill = Annotated[Tidemill, Depends(_mill)]
-TheAccess = Annotated[Access, Depends(_access)]
-TheOptions = Annotated[Options, Depends(_options)]
-TheCaller = Annotated[Caller, Depends(_caller)]
-Smalls = Annotated[Batches[Wanted, Taken], Depends(_small)]
+Mill = Annotated[Tidemill, Depends(_get_mill)]
+TheAccess = Annotated[AccessControl, Depends(_get_access)]
+TheOptions = Annotated[ApiOptions, Depends(_get_options)]
+TheCaller = Annotated[Caller, Depends(_get_caller)]
+Smalls = Annotated[RequestBatcher[Wanted, Taken], Depends(_get_insert_batcher)]
 """Small inserts and pushes, which may share a block with others."""
-TheFeed = Annotated[Feed, Depends(_feed)]
-Wake = Annotated[Callable[[], None], Depends(_wake)]
+TheFeed = Annotated[EventFeed, Depends(_get_feed)]
+Wake = Annotated[Callable[[], None], Depends(_get_wake)]
 """Tells a server in this process that there may be something to do."""
 
 
@@ -102,39 +102,39 @@ Finds = Callable[[], str | None]
 """Finds the workflow that is concerned: asked only if it matters whose it is."""
 
 
-def needs(role: Role, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
+def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
     """A dependency: the caller has this role and, if `of` says which workflow is concerned, may change it."""
 
-    async def has_role(access: TheAccess, caller: TheCaller) -> None:
-        access.permit(caller, role)
+    async def check_caller_role(access: TheAccess, caller: TheCaller) -> None:
+        access.check_role(caller, role)
 
     if of is None:
-        return Depends(has_role)
+        return Depends(check_caller_role)
 
-    async def may_change(
-        access: TheAccess, caller: TheCaller, _: None = Depends(has_role), found: Finds = Depends(of)
+    async def check_ownership(
+        access: TheAccess, caller: TheCaller, _: None = Depends(check_caller_role), found: Finds = Depends(of)
     ) -> None:
-        if caller.role is not Role.ADMIN:  # whose workflow it is matters
-            await run_in_threadpool(lambda: access.permit_in(caller, found()))
+        if caller.role is not UserRole.ADMIN:  # whose workflow it is matters
+            await run_in_threadpool(lambda: access.check_workflow_access(caller, found()))
 
-    return Depends(may_change)
-
-
-async def channels_workflow(mill: Mill, name: Name) -> Finds:
-    return lambda: mill.catalog.channel(name).workflow
+    return Depends(check_ownership)
 
 
-async def flows_workflow(mill: Mill, name: FlowName) -> Finds:
-    return lambda: workflow_of_flow(mill.catalog, name)
+async def resolve_channel_workflow(mill: Mill, name: Name) -> Finds:
+    return lambda: mill.catalog.read_channel(name).workflow
 
 
-async def runs_workflow(mill: Mill, run: Number) -> Finds:
-    return lambda: workflow_of(mill.catalog, run)
+async def resolve_flow_workflow(mill: Mill, name: FlowName) -> Finds:
+    return lambda: find_flow_workflow(mill.catalog, name)
 
 
-async def documents_workflow(document: WorkflowDocument) -> Finds:
+async def resolve_run_workflow(mill: Mill, run: Number) -> Finds:
+    return lambda: find_run_workflow(mill.catalog, run)
+
+
+async def resolve_document_workflow(document: WorkflowDefinition) -> Finds:
     return lambda: document.name
 
 
-async def itself(name: WorkflowName) -> Finds:
+async def resolve_named_workflow(name: WorkflowName) -> Finds:
     return lambda: name

@@ -13,9 +13,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidemill.errors import BadInput, CatalogError, Collected, EngineError, NotFound, StorageError, TidemillError
-from tidemill.wire.http_status import status_of
+from tidemill.wire.http_status import find_status
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified
-from tidemill.wire.schemas import Failed
+from tidemill.wire.schemas import ErrorDocument
 
 _SAID = {
     400: "What was sent cannot be used",
@@ -38,13 +38,13 @@ ANYWHERE = (401, 403, 421, 422, 429, 500, 503)
 Responses = dict[int | str, dict[str, Any]]
 
 
-def answers(*statuses: int) -> Responses:
-    return {status: {"model": Failed, "description": _SAID[status]} for status in statuses}
+def build_responses(*statuses: int) -> Responses:
+    return {status: {"model": ErrorDocument, "description": _SAID[status]} for status in statuses}
 
 
-def referred(*statuses: int) -> Responses:
+def build_response_references(*statuses: int) -> Responses:
     """The same for a route whose success is no JSON: what is not said to be JSON is taken for what the success is."""
-    schema = {"schema": {"$ref": f"#/components/schemas/{Failed.__name__}"}}
+    schema = {"schema": {"$ref": f"#/components/schemas/{ErrorDocument.__name__}"}}
     return {s: {"description": _SAID[s], "content": {"application/json": schema}} for s in statuses}
 
 
@@ -59,27 +59,27 @@ _FAULT = "something went wrong in Tidemill; the server's log says what"
 _SHOWN = 5  # problems of one request that are told
 
 
-class Answers:
+class ErrorResponder:
     """Makes answers of errors for a project in a directory."""
 
     def __init__(self, directory: Path) -> None:
         self._paths = (f"{directory}/", str(directory), f"{tempfile.gettempdir()}/")
 
     def __call__(self, error: BaseException) -> JSONResponse:
-        known = error if isinstance(error, TidemillError) else _known(error)
+        known = error if isinstance(error, TidemillError) else _translate_error(error)
         if known is None:
             log.error("%s: %s", type(error).__name__, error, exc_info=error)
-            return _answer(500, "TidemillError", _FAULT)
-        status = status_of(type(known))
+            return _build_response(500, "TidemillError", _FAULT)
+        status = find_status(type(known))
         if status >= 500:
             log.error("%s: %s", type(known).__name__, known)
-        return _answer(status, type(known).__name__, self._message(known), _headers(known))
+        return _build_response(status, type(known).__name__, self._format_message(known), _build_headers(known))
 
-    async def handle(self, _request: Request, error: Exception) -> JSONResponse:
+    async def handle_error(self, _request: Request, error: Exception) -> JSONResponse:
         """As FastAPI calls it."""
         return self(error)
 
-    def _message(self, error: TidemillError) -> str:
+    def _format_message(self, error: TidemillError) -> str:
         inside = next((said for kind, said in _INSIDE.items() if isinstance(error, kind)), None)
         if inside is not None and not isinstance(error, Collected):
             return inside
@@ -89,13 +89,13 @@ class Answers:
         return said
 
 
-def _answer(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _build_response(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     # Names that callers send come back in messages, and may hold what is no UTF-8.
     sound = message.encode("utf-8", "replace").decode()
     return JSONResponse({"error": {"kind": kind, "message": sound}}, status, headers)
 
 
-def _headers(error: TidemillError) -> dict[str, str] | None:
+def _build_headers(error: TidemillError) -> dict[str, str] | None:
     match error:
         case TooManyFailures():
             return {"Retry-After": str(error.wait)}
@@ -107,11 +107,11 @@ def _headers(error: TidemillError) -> dict[str, str] | None:
             return None
 
 
-def _known(error: BaseException) -> TidemillError | None:
+def _translate_error(error: BaseException) -> TidemillError | None:
     """What the framework found wrong, as one of ours."""
     match error:
         case RequestValidationError() | WebSocketRequestValidationError():
-            return Invalid("; ".join(_problem(p) for p in list(error.errors())[:_SHOWN]))
+            return Invalid("; ".join(_format_problem(p) for p in list(error.errors())[:_SHOWN]))
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this address; the document at /api/v1/openapi.json lists what is")
         case HTTPException(status_code=405):
@@ -125,6 +125,6 @@ def _known(error: BaseException) -> TidemillError | None:
             return None
 
 
-def _problem(problem: dict[str, Any]) -> str:
+def _format_problem(problem: dict[str, Any]) -> str:
     where = ".".join(str(part) for part in problem["loc"])
     return f"{where}: {problem['msg']}"

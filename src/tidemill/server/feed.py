@@ -29,7 +29,7 @@ Told = tuple[int, bytes]
 """An event's number, and the event as it is sent."""
 
 
-class Feed:
+class EventFeed:
     """Looks for events every `look` seconds while anybody listens. Lives in one event loop."""
 
     def __init__(self, read: Callable[[int], list[Event]], look: float) -> None:
@@ -42,10 +42,10 @@ class Feed:
         self._kept: deque[Told] = deque()
         self._looked = asyncio.Event()  # after each look it is set, and another takes its place
 
-    async def follow(self, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    async def stream_events(self, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
         """The events after `at`: those that there are, and then those that happen, until it is over."""
-        with self._listening(at):
-            found = await self._again(at)
+        with self._register_listener(at):
+            found = await self._read_page(at)
             said = time.monotonic()
             while True:
                 if found:
@@ -58,33 +58,33 @@ class Feed:
                     return
                 if not found:
                     await self._looked.wait()
-                found = self._after(at) if at >= self._since else await self._again(at)
+                found = self._select_after(at) if at >= self._since else await self._read_page(at)
 
-    def _after(self, at: int) -> list[Told]:
+    def _select_after(self, at: int) -> list[Told]:
         newest_first = takewhile(lambda told: told[0] > at, reversed(self._kept))
         return list(newest_first)[::-1]
 
-    async def _again(self, at: int) -> list[Told]:
+    async def _read_page(self, at: int) -> list[Told]:
         """Read for one listener alone."""
-        return [_told(event) for event in await run_in_threadpool(self._read, at)]
+        return [_encode_event(event) for event in await run_in_threadpool(self._read, at)]
 
     @contextmanager
-    def _listening(self, at: int) -> Iterator[None]:
+    def _register_listener(self, at: int) -> Iterator[None]:
         self._listeners += 1
         if self._looking is None:
             self._kept.clear()
             self._since = at
-            self._looking = asyncio.create_task(self._look_on())
+            self._looking = asyncio.create_task(self._poll_events())
         try:
             yield
         finally:
             self._listeners -= 1
 
-    async def _look_on(self) -> None:
+    async def _poll_events(self) -> None:
         try:
             while self._listeners:
-                found = await self._new()
-                self._keep(found)
+                found = await self._read_new()
+                self._keep_events(found)
                 self._looked.set()
                 self._looked = asyncio.Event()
                 if len(found) < PAGE:
@@ -92,19 +92,19 @@ class Feed:
         finally:
             self._looking = None
 
-    async def _new(self) -> list[Event]:
+    async def _read_new(self) -> list[Event]:
         try:
             return await run_in_threadpool(self._read, self._kept[-1][0] if self._kept else self._since)
         except TidemillError as error:
             log.error("events cannot be read; trying again: %s", error)
             return []
 
-    def _keep(self, found: list[Event]) -> None:
-        self._kept.extend(_told(event) for event in found)
+    def _keep_events(self, found: list[Event]) -> None:
+        self._kept.extend(_encode_event(event) for event in found)
         while len(self._kept) > _KEPT:
             self._since, _ = self._kept.popleft()
 
 
-def _told(event: Event) -> Told:
-    text = json.dumps(serialization.event(event), separators=(",", ":"))
+def _encode_event(event: Event) -> Told:
+    text = json.dumps(serialization.serialize_event(event), separators=(",", ":"))
     return event.id, format_sse_event(data_str=text, event=event.kind, id=str(event.id))

@@ -11,12 +11,12 @@ _PIECE = 1 << 20  # bytes that are unpacked at once: a bomb gets no further than
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class Gunzip:
+class GunzipStream:
     """A gzip stream of one or several members.
 
     >>> import gzip
-    >>> stream = Gunzip()
-    >>> b"".join(stream.unpacked(gzip.compress(b"one ") + gzip.compress(b"two")))
+    >>> stream = GunzipStream()
+    >>> b"".join(stream.decompress_chunk(gzip.compress(b"one ") + gzip.compress(b"two")))
     b'one two'
     >>> stream.finish()
     """
@@ -25,7 +25,7 @@ class Gunzip:
         self._member = zlib.decompressobj(_GZIP)
         self._begun = False
 
-    def unpacked(self, data: bytes) -> Iterator[bytes]:
+    def decompress_chunk(self, data: bytes) -> Iterator[bytes]:
         """Pieces of what the next packed bytes hold."""
         while data:
             if self._member.eof:
@@ -39,12 +39,12 @@ class Gunzip:
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
             if not data and not self._member.eof and len(piece) == _PIECE:
                 # All was taken in, and more may come out of it than one piece.
-                yield from self._rest()
+                yield from self._drain_output()
 
     def finish(self) -> None:
         if self._begun and not self._member.eof:
             raise BadInput("the upload ends in the middle of its gzip. Nothing was inserted")
 
-    def _rest(self) -> Iterator[bytes]:
+    def _drain_output(self) -> Iterator[bytes]:
         while piece := self._member.decompress(b"", _PIECE):
             yield piece

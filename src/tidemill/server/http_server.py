@@ -10,24 +10,24 @@ import uvicorn
 from fastapi import FastAPI
 
 from tidemill.errors import ConfigError
-from tidemill.server.access import Access
+from tidemill.server.access import AccessControl
 from tidemill.server.request_guard import is_loopback
 
 _PATIENCE = 5  # seconds that answers under way are given when the server ends
 _STALLED = 120.0  # seconds without a sign of life after which a socket is given up; it may be we who do not read
 
 
-class Listener:
+class HttpListener:
     """Listens while it is entered.
 
     with Listener(api(mill, access), access, "127.0.0.1", 8484) as listener:
         print(listener.url)
     """
 
-    def __init__(self, app: FastAPI, access: Access, host: str = "127.0.0.1", port: int = 8484) -> None:
+    def __init__(self, app: FastAPI, access: AccessControl, host: str = "127.0.0.1", port: int = 8484) -> None:
         check_host(host, access)
         self._app = app
-        self._socket = _bound(host, port)
+        self._socket = _bind_socket(host, port)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -41,14 +41,14 @@ class Listener:
             ws_per_message_deflate=False,  # small messages gain nothing by it
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name="tidemill-api", daemon=True)
+        self._thread = threading.Thread(target=self._run_server, name="tidemill-api", daemon=True)
 
     @property
     def url(self) -> str:
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> HttpListener:
         self._thread.start()
         return self
 
@@ -60,11 +60,11 @@ class Listener:
         self._thread.join()
         self._socket.close()
 
-    def _serve(self) -> None:
+    def _run_server(self) -> None:
         self._server.run(sockets=[self._socket])
 
 
-def check_host(host: str, access: Access) -> None:
+def check_host(host: str, access: AccessControl) -> None:
     """Nobody but this machine is let in while nobody has to say who they are."""
     if not access.enabled and not is_loopback(host):
         raise ConfigError(
@@ -73,7 +73,7 @@ def check_host(host: str, access: Access) -> None:
         )
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int) -> socket.socket:
     """Bound and listening: whoever connects from now on is answered as soon as the server has started."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

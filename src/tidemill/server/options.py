@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ApiOptions:
     """Sizes are in bytes, times in seconds."""
 
     names: tuple[str, ...] = ()  # by which clients may call the server, besides those of loopback

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
 from tidemill.intake.sources.websub import PREFIX as HUBS
-from tidemill.server.access import Access, Caller
+from tidemill.server.access import AccessControl, Caller
 from tidemill.server.authentication import PREFIX
 from tidemill.server.request_guard import HEALTH
 
@@ -32,10 +32,10 @@ _FORM = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 required autofocus></label> <button>Sign in</button></form></main></body></html>"""
 
 
-class Gate:
+class PageAuthentication:
     """Puts whoever looks into the request's state, and sends who is nobody to the form."""
 
-    def __init__(self, app: ASGIApp, *, access: Access) -> None:
+    def __init__(self, app: ASGIApp, *, access: AccessControl) -> None:
         self._app = app
         self._access = access
 
@@ -45,14 +45,14 @@ class Gate:
         if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and path in (LOGIN, LOGOUT):
-            answer = await self._signing(Request(scope, receive))
+            answer = await self._handle_login(Request(scope, receive))
             await answer(scope, receive, send)
         else:
-            await self._page(scope, receive, send)
+            await self._serve_page(scope, receive, send)
 
-    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            caller = await self._identify(scope, _cookie(scope))
+            caller = await self._identify_caller(scope, _read_cookie(scope))
         except TidemillError:
             if scope["type"] == "websocket":
                 await receive()
@@ -63,20 +63,20 @@ class Gate:
         scope.setdefault("state", {})["caller"] = caller
         await self._app(scope, receive, send)
 
-    async def _identify(self, scope: Scope, token: str | None) -> Caller:
+    async def _identify_caller(self, scope: Scope, token: str | None) -> Caller:
         address = (scope.get("client") or ("",))[0]
-        return await self._access.identify(address, None if token is None else f"Bearer {token}")
+        return await self._access.identify_caller(address, None if token is None else f"Bearer {token}")
 
-    async def _signing(self, request: Request) -> Response:
+    async def _handle_login(self, request: Request) -> Response:
         if request.url.path == LOGOUT:
             answer: Response = RedirectResponse(LOGIN, 303)
             answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
             return answer
         if request.method != "POST":
             return HTMLResponse(_FORM.format(said=""))
-        return await self._signed_in(request)
+        return await self._sign_in(request)
 
-    async def _signed_in(self, request: Request) -> Response:
+    async def _sign_in(self, request: Request) -> Response:
         body = b""
         async for part in request.stream():
             body += part
@@ -84,7 +84,7 @@ class Gate:
                 return HTMLResponse(_FORM.format(said="That is no token."), 413)
         token = (parse_qs(body.decode("ascii", "replace")).get("token") or [""])[0].strip()
         try:
-            await self._identify(request.scope, token)
+            await self._identify_caller(request.scope, token)
         except TidemillError:
             return HTMLResponse(_FORM.format(said="The token is unknown, expired or revoked."), 401)
         answer = RedirectResponse("/", 303)
@@ -93,7 +93,7 @@ class Gate:
         return answer
 
 
-def _cookie(scope: Scope) -> str | None:
+def _read_cookie(scope: Scope) -> str | None:
     try:
         found = SimpleCookie(Headers(scope=scope).get("cookie", "")).get(COOKIE)
     except CookieError:

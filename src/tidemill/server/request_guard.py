@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
-from tidemill.server.error_handlers import Answers
+from tidemill.server.error_handlers import ErrorResponder
 from tidemill.wire.refusals import Forbidden, Misdirected
 
 NAMES = ("localhost", "127.0.0.1", "::1")
@@ -51,24 +51,24 @@ HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Lets requests to this server through, adds the headers that nobody set, and answers whatever still fails."""
 
-    def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: ErrorResponder) -> None:
         self._app = app
         self._names = frozenset(n.lower() for n in (*NAMES, *names))
         self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await self._socket(scope, receive, send)
+            await self._guard_socket(scope, receive, send)
             return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = _Sending(send)
+        sending = _ResponseSender(send)
         try:
-            self._check(scope)
+            self._check_request(scope)
             await self._app(scope, receive, sending)
         except ClientDisconnect:
             return
@@ -77,11 +77,11 @@ class Guard:
             if not sending.started:
                 await answer(scope, receive, sending)
 
-    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _guard_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A socket is refused before it is opened, with an answer that says why: browsers let any page open one."""
-        sending = _Sending(send)
+        sending = _ResponseSender(send)
         try:
-            self._check(scope)
+            self._check_request(scope)
             await self._app(scope, receive, sending)
         except TidemillError as error:
             if sending.started:  # it was opened
@@ -89,21 +89,21 @@ class Guard:
             await receive()
             await self._answers(error)(scope, receive, sending)
 
-    def _check(self, scope: Scope) -> None:
+    def _check_request(self, scope: Scope) -> None:
         if scope["path"] in HEALTH:
             return
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if _name(host) not in self._names:
+        if _parse_host(host) not in self._names:
             raise Misdirected("this server is not known by that name; name it in the settings of the API, if it is")
-        if scope.get("method") not in SAFE and _foreign(headers, host):
+        if scope.get("method") not in SAFE and _is_foreign(headers, host):
             raise Forbidden("a page of another site made this request; such pages may change nothing here")
 
 
-def _name(host: str) -> str:
+def _parse_host(host: str) -> str:
     """The name in `name:port`.
 
-    >>> _name("LocalHost:80"), _name("[::1]:80"), _name("a:b:c"), _name("")
+    >>> _parse_host("LocalHost:80"), _parse_host("[::1]:80"), _parse_host("a:b:c"), _parse_host("")
     ('localhost', '::1', '', '')
     """
     try:
@@ -113,14 +113,14 @@ def _name(host: str) -> str:
         return ""
 
 
-def _foreign(headers: Headers, host: str) -> bool:
+def _is_foreign(headers: Headers, host: str) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return headers.get("sec-fetch-site") in ("cross-site", "same-site")
     return urlsplit(origin).netloc.lower() != host.lower() if "://" in origin else True
 
 
-class _Sending:
+class _ResponseSender:
     """Sends, and knows whether an answer has begun."""
 
     def __init__(self, send: Send) -> None:

@@ -24,35 +24,35 @@ class Throttle:
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def check(self, address: str) -> None:
+    def check_address(self, address: str) -> None:
         """Raise if the address has to wait; its tokens are not even looked at then."""
         with self._lock:
-            recent = self._recent(_whose(address))
+            recent = self._list_recent(_to_network(address))
             if len(recent) < self._most:
                 return
             wait = max(1, ceil(recent[-self._most] + self._window - self._clock()))
         raise TooManyFailures(f"too many wrong tokens came from your address; try again in {wait} s", wait)
 
-    def failed(self, address: str) -> None:
+    def record_failure(self, address: str) -> None:
         with self._lock:
-            whose = _whose(address)
-            recent = self._recent(whose)
+            whose = _to_network(address)
+            recent = self._list_recent(whose)
             recent.append(self._clock())
             self._failures[whose] = recent
             self._failures.move_to_end(whose)
             while len(self._failures) > _REMEMBERED:
                 self._failures.popitem(last=False)
 
-    def _recent(self, whose: str) -> deque[float]:
+    def _list_recent(self, whose: str) -> deque[float]:
         found = self._failures.get(whose) or deque(maxlen=self._most)
         while found and found[0] <= self._clock() - self._window:
             found.popleft()
         return found
 
 
-def _whose(address: str) -> str:
+def _to_network(address: str) -> str:
     """
-    >>> _whose("192.0.2.7"), _whose("2001:db8:0:1:2:3:4:5"), _whose("2001:db8:0:1::9")
+    >>> _to_network("192.0.2.7"), _to_network("2001:db8:0:1:2:3:4:5"), _to_network("2001:db8:0:1::9")
     ('192.0.2.7', '2001:db8:0:1::', '2001:db8:0:1::')
     """
     try:

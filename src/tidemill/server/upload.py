@@ -12,33 +12,33 @@ from typing import BinaryIO
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.server.body_limit import check_declared, too_large
-from tidemill.server.gunzip import Gunzip
+from tidemill.server.body_limit import build_too_large_error, check_declared_size
+from tidemill.server.gunzip import GunzipStream
 from tidemill.wire.refusals import UnknownFormat
 
 
-class Format(StrEnum):
+class UploadFormat(StrEnum):
     CSV = "csv"
     JSON_LINES = "jsonl"
     PARQUET = "parquet"
     ARROW = "arrow"
 
 
-TYPES: Mapping[str, Format] = {
-    "text/csv": Format.CSV,
-    "application/csv": Format.CSV,
-    "application/x-ndjson": Format.JSON_LINES,
-    "application/jsonl": Format.JSON_LINES,
-    "application/vnd.apache.parquet": Format.PARQUET,
-    "application/vnd.apache.arrow.stream": Format.ARROW,
-    "application/vnd.apache.arrow.file": Format.ARROW,
+TYPES: Mapping[str, UploadFormat] = {
+    "text/csv": UploadFormat.CSV,
+    "application/csv": UploadFormat.CSV,
+    "application/x-ndjson": UploadFormat.JSON_LINES,
+    "application/jsonl": UploadFormat.JSON_LINES,
+    "application/vnd.apache.parquet": UploadFormat.PARQUET,
+    "application/vnd.apache.arrow.stream": UploadFormat.ARROW,
+    "application/vnd.apache.arrow.file": UploadFormat.ARROW,
 }
 """By media type. Names of files are never looked at."""
 
 _AT_ONCE = 1 << 20  # bytes that are written in one go
 
 
-def format_of(request: Request, said: Format | None) -> Format:
+def find_format(request: Request, said: UploadFormat | None) -> UploadFormat:
     """As the parameter says, else the media type."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media.startswith("multipart/"):
@@ -50,42 +50,44 @@ def format_of(request: Request, said: Format | None) -> Format:
 
 
 @asynccontextmanager
-async def received(request: Request, *, small: int, limit: int) -> AsyncIterator[bytes | Path]:
+async def receive_upload(request: Request, *, small: int, limit: int) -> AsyncIterator[bytes | Path]:
     """The body, unpacked, for as long as this is entered: its bytes, or a file if there are more than `small`.
 
     Raises `TooLarge` as soon as there is more than `limit` of it.
     """
-    check_declared(request.headers, limit)
-    unpack = _unpacker(request)
-    with _Held(small, limit) as held:
-        async for packed in _chunks(request, limit):
-            if unpack is None and held.stays_small(packed):
-                held.add([packed])
+    check_declared_size(request.headers, limit)
+    unpack = _build_decompressor(request)
+    with _UploadBuffer(small, limit) as held:
+        async for packed in _read_chunks(request, limit):
+            if unpack is None and held.can_stay_in_memory(packed):
+                held.add_chunks([packed])
             else:
-                await run_in_threadpool(held.add, [packed] if unpack is None else unpack.unpacked(packed))
+                await run_in_threadpool(
+                    held.add_chunks, [packed] if unpack is None else unpack.decompress_chunk(packed)
+                )
         if unpack is not None:
             unpack.finish()
-        yield held.all()
+        yield held.get_content()
 
 
-def _unpacker(request: Request) -> Gunzip | None:
+def _build_decompressor(request: Request) -> GunzipStream | None:
     match request.headers.get("content-encoding", "identity").strip().lower():
         case "identity" | "":
             return None
         case "gzip" | "x-gzip":
-            return Gunzip()
+            return GunzipStream()
         case _:
             raise UnknownFormat("the content encoding is unknown; send it as it is, or packed with gzip")
 
 
-async def _chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def _read_chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
     """What comes in, in pieces that are worth a switch to another thread."""
     kept, size = bytearray(), 0
     async for chunk in request.stream():
         kept += chunk
         size += len(chunk)
         if size > limit:
-            raise too_large(limit)
+            raise build_too_large_error(limit)
         if len(kept) >= _AT_ONCE:
             yield bytes(kept)
             kept.clear()
@@ -93,7 +95,7 @@ async def _chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
-class _Held:
+class _UploadBuffer:
     """What has come in: in memory while there is little of it, then in a file; never more than so much."""
 
     def __init__(self, small: int, limit: int) -> None:
@@ -104,33 +106,33 @@ class _Held:
         self._file: BinaryIO | None = None
         self._opened = ExitStack()
 
-    def __enter__(self) -> _Held:
+    def __enter__(self) -> _UploadBuffer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def stays_small(self, piece: bytes) -> bool:
+    def can_stay_in_memory(self, piece: bytes) -> bool:
         return self._file is None and self._size + len(piece) <= self._small
 
-    def add(self, pieces: Iterable[bytes]) -> None:
+    def add_chunks(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            small = self.stays_small(piece)
+            small = self.can_stay_in_memory(piece)
             self._size += len(piece)
             if self._size > self._limit:
-                raise too_large(self._limit)
+                raise build_too_large_error(self._limit)
             if small:
                 self._memory += piece
             else:
-                self._on_disk().write(piece)
+                self._open_file().write(piece)
 
-    def all(self) -> bytes | Path:
+    def get_content(self) -> bytes | Path:
         if self._file is None:
             return bytes(self._memory)
         self._file.flush()
         return Path(self._file.name)
 
-    def _on_disk(self) -> BinaryIO:
+    def _open_file(self) -> BinaryIO:
         if self._file is None:
             directory = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="tidemill-upload-"))
             path = Path(directory, "upload")

@@ -13,32 +13,34 @@ import pyarrow.parquet as pq
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput
 from tidemill.intake import load_file
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
 from tidemill.ports.engine import Progress
-from tidemill.ports.storage import Loaded
-from tidemill.runtime.runs.insert import Inserted, Inserter
-from tidemill.server.body_limit import too_large
-from tidemill.server.upload import Format
+from tidemill.ports.storage import LoadResult
+from tidemill.runtime.runs.insert import Inserter, InsertResult
+from tidemill.server.body_limit import build_too_large_error
+from tidemill.server.upload import UploadFormat
 
 _FILE_MAGIC = b"ARROW1"
 
 
-_TEXT = (Format.CSV, Format.JSON_LINES)
+_TEXT = (UploadFormat.CSV, UploadFormat.JSON_LINES)
 
 
-def insert(mill: Tidemill, channel: str, path: Path, format: Format, *, kind: Kind, key: str | None) -> Inserted:
-    return Inserter(mill.executor, _load).file(channel, path, format=format, kind=kind, key=key)
+def insert_upload(
+    mill: Tidemill, channel: str, path: Path, format: UploadFormat, *, kind: BlockKind, key: str | None
+) -> InsertResult:
+    return Inserter(mill.executor, _load_upload).insert_file(channel, path, format=format, kind=kind, key=key)
 
 
-def may_share(format: Format, kind: Kind) -> bool:
+def can_share_block(format: UploadFormat, kind: BlockKind) -> bool:
     """Small changes as text may wait in memory for others; how much a small binary file holds, nobody knows."""
-    return kind is Kind.DELTA and format in _TEXT
+    return kind is BlockKind.DELTA and format in _TEXT
 
 
 @contextmanager
-def as_file(sent: bytes | Path) -> Iterator[Path]:
+def to_file(sent: bytes | Path) -> Iterator[Path]:
     if isinstance(sent, Path):
         yield sent
         return
@@ -49,24 +51,24 @@ def as_file(sent: bytes | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _nameless(path: Path) -> Iterator[None]:
+def _hide_path(path: Path) -> Iterator[None]:
     try:
         yield
     except BadInput as error:
         raise BadInput(str(error).replace(str(path), "the upload")) from None
 
 
-def _load(
+def _load_upload(
     path: Path,
     *,
     format: str | None,
     schema: Schema,
     updates: Updates,
-    kind: Kind,
+    kind: BlockKind,
     directory: Path,
     progress: Progress | None,
-) -> Loaded:
-    with _nameless(path):
+) -> LoadResult:
+    with _hide_path(path):
         return load_file(
             path,
             format=format,
@@ -78,17 +80,19 @@ def _load(
         )
 
 
-def as_parquet(path: Path, limit: int) -> Path:
+def to_parquet(path: Path, limit: int) -> Path:
     """An Arrow stream or file as a Parquet file beside it, which `intake` can read."""
     made = path.with_suffix(".parquet")
     try:
-        _convert(path, made, limit)
+        _convert_arrow(path, made, limit)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise BadInput(f"the upload cannot be read as Arrow ({_first_line(error)}). Nothing was inserted") from error
+        raise BadInput(
+            f"the upload cannot be read as Arrow ({_take_first_line(error)}). Nothing was inserted"
+        ) from error
     return made
 
 
-def _convert(path: Path, made: Path, limit: int) -> None:
+def _convert_arrow(path: Path, made: Path, limit: int) -> None:
     size = 0
     with pa.memory_map(str(path)) as source:
         is_file = source.read(len(_FILE_MAGIC)) == _FILE_MAGIC
@@ -100,9 +104,9 @@ def _convert(path: Path, made: Path, limit: int) -> None:
                 batch.validate(full=True)
                 size += batch.nbytes
                 if size > limit:
-                    raise too_large(limit)
+                    raise build_too_large_error(limit)
                 writer.write_batch(batch)
 
 
-def _first_line(error: Exception) -> str:
+def _take_first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]

@@ -9,27 +9,27 @@ from fastapi import FastAPI
 
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.access import Accounts
-from tidemill.server.access import Access
-from tidemill.server.app import api
-from tidemill.server.options import Options
+from tidemill.catalog.access import AccountCatalog
+from tidemill.server.access import AccessControl
+from tidemill.server.app import build_api
+from tidemill.server.options import ApiOptions
 from tidemill.server.throttle import Throttle
 
 
-def access_of(mill: Tidemill) -> Access:
+def build_access(mill: Tidemill) -> AccessControl:
     chosen = mill.settings.api
     throttle = Throttle(time.monotonic, most=chosen.failures)
-    return Access(Accounts(mill.catalog), enabled=chosen.access, throttle=throttle)
+    return AccessControl(AccountCatalog(mill.catalog), enabled=chosen.access, throttle=throttle)
 
 
-def application(mill: Tidemill, access: Access, wake: Callable[[], None]) -> FastAPI:
+def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:
     """`wake` is called when something may have become due."""
-    return api(mill, access, options_of(mill.settings), wake=wake)
+    return build_api(mill, access, build_options(mill.settings), wake=wake)
 
 
-def options_of(settings: Settings) -> Options:
+def build_options(settings: Settings) -> ApiOptions:
     chosen, push = settings.api, settings.push
-    return Options(
+    return ApiOptions(
         names=chosen.names,
         upload=chosen.upload,
         patience=push.seconds,

@@ -19,7 +19,7 @@ Line = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """From values to pixels."""
 
     low: float
@@ -31,30 +31,30 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
-    def ticks(self) -> list[float]:
+    def list_ticks(self) -> list[float]:
         """Round values, a few."""
         step = _round_step((self.high - self.low) / STEPS)
         first = floor(self.low / step + 1 - 1e-9)
         return list(takewhile(lambda v: v <= self.high + step / 1e6, (round((first + i) * step, 10) for i in count())))
 
 
-def line_chart(title: str, across: str, up: str, lines: Mapping[str, Line]) -> str:
+def render_line_chart(title: str, across: str, up: str, lines: Mapping[str, Line]) -> str:
     """A document with a line for each name; lines need not have the same points."""
-    x = _scale([px for line in lines.values() for px, _ in line], LEFT, WIDTH - RIGHT)
-    y = _scale([py for line in lines.values() for _, py in line], HEIGHT - BOTTOM, TOP)
-    parts = [*_frame(title, across, up), *_grid(x, y)]
+    x = _build_scale([px for line in lines.values() for px, _ in line], LEFT, WIDTH - RIGHT)
+    y = _build_scale([py for line in lines.values() for _, py in line], HEIGHT - BOTTOM, TOP)
+    parts = [*_render_frame(title, across, up), *_render_grid(x, y)]
     for number, (name, line) in enumerate(lines.items()):
-        parts += _drawn(name, line, COLOURS[number % len(COLOURS)], number, x, y)
+        parts += _render_line(name, line, COLOURS[number % len(COLOURS)], number, x, y)
     box, font = f'viewBox="0 0 {WIDTH} {HEIGHT}"', 'font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} {font}>'
     return "\n".join([head, *parts, "</svg>", ""])
 
 
-def _scale(values: Sequence[float], start: float, end: float) -> Scale:
+def _build_scale(values: Sequence[float], start: float, end: float) -> AxisScale:
     low, high = min(values, default=0.0), max(values, default=1.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return Scale(low, high, start, end)
+    return AxisScale(low, high, start, end)
 
 
 def _round_step(least: float) -> float:
@@ -63,7 +63,7 @@ def _round_step(least: float) -> float:
     return next(power * m for m in (1, 2, 5, 10) if power * m >= least * (1 - 1e-9))
 
 
-def _frame(title: str, across: str, up: str) -> Iterator[str]:
+def _render_frame(title: str, across: str, up: str) -> Iterator[str]:
     middle = (TOP + HEIGHT - BOTTOM) / 2
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     yield f'<text x="{LEFT}" y="20" font-size="15">{escape(title)}</text>'
@@ -71,17 +71,17 @@ def _frame(title: str, across: str, up: str) -> Iterator[str]:
     yield f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">{escape(up)}</text>'
 
 
-def _grid(x: Scale, y: Scale) -> Iterator[str]:
-    for value in x.ticks():
+def _render_grid(x: AxisScale, y: AxisScale) -> Iterator[str]:
+    for value in x.list_ticks():
         yield f'<path d="M{x(value)} {y.start}V{y.end}" stroke="#eee"/>'
         yield f'<text x="{x(value)}" y="{y.start + 18}" text-anchor="middle">{value:g}</text>'
-    for value in y.ticks():
+    for value in y.list_ticks():
         yield f'<path d="M{x.start} {y(value)}H{x.end}" stroke="#eee"/>'
         yield f'<text x="{x.start - 8}" y="{y(value) + 4}" text-anchor="end">{value:g}</text>'
     yield f'<path d="M{x.start} {y.end}V{y.start}H{x.end}" fill="none" stroke="#888"/>'
 
 
-def _drawn(name: str, line: Line, colour: str, number: int, x: Scale, y: Scale) -> Iterator[str]:
+def _render_line(name: str, line: Line, colour: str, number: int, x: AxisScale, y: AxisScale) -> Iterator[str]:
     points = " ".join(f"{x(px)},{y(py)}" for px, py in line)
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
     if len(line) < DENSE:

@@ -10,30 +10,30 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.algebra.operators import Operator, Scan, Union, walk
-from tidemill.algebra.program import Query
+from tidemill.algebra.operators import Operator, Scan, Union, walk_operators
+from tidemill.algebra.program import DeclaredQuery
 from tidemill.errors import BadInput
-from tidemill.model.analysis import Analysis, QueryRefused, QueryToAnalyse, Schemas
+from tidemill.model.analysis import Analysis, AnalysisRequest, QueryRefused, Schemas
 from tidemill.model.change import RESERVED, Signed, Updates
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Function, Task
-from tidemill.spark.local.batches import Held
-from tidemill.spark.merge import Keys
-from tidemill.spark.operators import Compiler
-from tidemill.spark.query_sessions import named_tables
-from tidemill.spark.session import first_line
-from tidemill.spark.types import content_schema, from_struct, is_plain_type, loose, schema_of
+from tidemill.spark.local.batches import LocalBatch
+from tidemill.spark.merge import LookupKeys
+from tidemill.spark.operators import OperatorCompiler
+from tidemill.spark.query_sessions import register_tables
+from tidemill.spark.session import extract_first_line
+from tidemill.spark.types import from_struct, is_plain_type, read_schema, to_content_schema, to_nullable_ddl
 
 
-def analyse(spark: SparkSession, query: QueryToAnalyse) -> Analysis:
+def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
     """The columns of a query's result, and why its operators would not do; raises `QueryRefused`."""
-    frames = {name: _empty(spark, schema) for name, schema in query.tables.items()}
+    frames = {name: _build_empty_frame(spark, schema) for name, schema in query.tables.items()}
     try:
-        with named_tables(spark, frames):
+        with register_tables(spark, frames):
             result = spark.sql(query.text)
-            schema = content_schema(result.schema)
+            schema = to_content_schema(result.schema)
     except (AnalysisException, ParseException) as error:
-        raise QueryRefused(_place_and_message(error)) from error
+        raise QueryRefused(_format_error(error)) from error
     except (BadInput, ValueError) as error:  # columns that no channel can have
         raise QueryRefused(str(error)) from error
     if query.operators is None:
@@ -46,26 +46,26 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str,
     """The columns that a function returns of empty frames; None if it fails of them, or returns something else."""
     code = task.variant.code
     assert isinstance(code, Function)
-    frames = {argument: _empty(spark, schema) for argument, schema in inputs.items()}
+    frames = {argument: _build_empty_frame(spark, schema) for argument, schema in inputs.items()}
     outputs = [write.argument for write in task.writes]
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # a user's code may raise anything
         result = code.call(**frames, **task.parameters)
         results = result if isinstance(result, Mapping) else dict.fromkeys(outputs[:1], result)
-        return {name: _content(results[name]) for name in outputs}
+        return {name: _read_content_schema(results[name]) for name in outputs}
     return None
 
 
-def _content(frame: DataFrame) -> Schema:
-    return Schema(tuple(Field(f.name, f.type) for f in schema_of(frame) if f.name not in RESERVED))
+def _read_content_schema(frame: DataFrame) -> Schema:
+    return Schema(tuple(Field(f.name, f.type) for f in read_schema(frame) if f.name not in RESERVED))
 
 
-def _empty(spark: SparkSession, schema: Schema) -> DataFrame:
-    return spark.createDataFrame([], loose(schema))
+def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
+    return spark.createDataFrame([], to_nullable_ddl(schema))
 
 
-def _place_and_message(error: PySparkException) -> str:
+def _format_error(error: PySparkException) -> str:
     """What Spark says, with the line and position that it names."""
-    text = first_line(error)
+    text = extract_first_line(error)
     places = [c.summary().splitlines()[0].strip("= ") for c in error.getQueryContext() if "line" in c.summary()]
     message = str(error)
     if "(line " in message and "(line " not in text:
@@ -77,14 +77,14 @@ def _find_obstacle(
     spark: SparkSession, root: Operator, result: DataFrame, channels: Mapping[str, DataFrame]
 ) -> str | None:
     """Why the operators would not give what the query gives, or not in a form that can be kept; None if they do."""
-    compiler = Compiler(spark, _EmptyScans(channels), steps={})
+    compiler = OperatorCompiler(spark, _EmptyScans(channels), steps={})
     try:
-        made = compiler.frame(root).schema
-        for union in (op for op in walk(root) if isinstance(op, Union)):
-            kinds = {tuple(f.dataType.simpleString() for f in compiler.frame(c).schema) for c in union.children}
+        made = compiler.build_frame(root).schema
+        for union in (op for op in walk_operators(root) if isinstance(op, Union)):
+            kinds = {tuple(f.dataType.simpleString() for f in compiler.build_frame(c).schema) for c in union.children}
             if len(kinds) > 1:
                 return "the sides of a set operation differ in their types"
-        kept = [(updates, compiler.frame(step).schema) for updates, step in _kept_tables(root)]
+        kept = [(updates, compiler.build_frame(step).schema) for updates, step in _list_stored_tables(root)]
     except PySparkException as error:
         return f"Spark does not accept its operators ({error.getCondition()})"
     finally:
@@ -97,15 +97,17 @@ def _find_obstacle(
         for field in struct.fields:
             if not is_plain_type(field.dataType):
                 return f"values of type {field.dataType.simpleString()} are only known in batch"
-        if isinstance(updates, Signed) and (found := next((f for f in from_struct(struct) if not f.groupable), None)):
+        if isinstance(updates, Signed) and (
+            found := next((f for f in from_struct(struct) if not f.is_groupable), None)
+        ):
             return f"column {found.name} holds a map, and Spark cannot compare maps"
     return None
 
 
-def _kept_tables(root: Operator) -> list[tuple[Updates, Operator]]:
+def _list_stored_tables(root: Operator) -> list[tuple[Updates, Operator]]:
     """How the result and the states are changed, and what they hold."""
-    query = Query("analysed", root)
-    states = [(state.updates, state.of(op.child)) for op, state in query.states().items()]  # type: ignore[union-attr]
+    query = DeclaredQuery("analysed", root)
+    states = [(state.updates, state.build_state(op.child)) for op, state in query.build_states().items()]  # type: ignore[union-attr]
     return [(query.updates, root), *states]
 
 
@@ -115,14 +117,14 @@ class _EmptyScans:
     def __init__(self, channels: Mapping[str, DataFrame]) -> None:
         self._channels = channels
 
-    def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
+    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
         return self._channels[scan.channel]
 
-    def at_hand(self, scan: Scan) -> bool:
+    def is_local(self, scan: Scan) -> bool:
         return False
 
-    def here(self, scan: Scan) -> Held | None:
+    def read_local(self, scan: Scan) -> LocalBatch | None:
         return None
 
-    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
+    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
         return None

@@ -10,155 +10,160 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tidemill.encoding.arrow_types import arrow_schema
+from tidemill.encoding.arrow_types import to_arrow_schema
 from tidemill.errors import BadInput, BlockDamaged
-from tidemill.model.block import Block, Kind
+from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
-from tidemill.ports.engine import Target
-from tidemill.spark.block_writer import fresh, write
-from tidemill.spark.local.batches import given
-from tidemill.spark.view_reader import Locate, Reader
-from tidemill.stream.operator import Piece
+from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
+from tidemill.ports.engine import WriteTarget
+from tidemill.spark.block_writer import build_data_path, write_frame
+from tidemill.spark.local.batches import create_frame
+from tidemill.spark.view_reader import Locate, ViewReader
+from tidemill.stream.operator import InputBlock
 
 Session = Callable[[], SparkSession]
 """The session, started when it is first needed."""
 
 
-class Arrow:
+class ArrowBlockIO:
     """Reads and writes for tasks that work on arrays."""
 
     def __init__(self, session: Session, locate: Locate) -> None:
         self._session = session
         self._locate = locate
 
-    def pieces(self, view: View) -> list[Piece]:
+    def read_new_rows(self, view: View) -> list[InputBlock]:
         """What is new, block by block where blocks only add rows; at least one piece, which may be empty."""
-        if isinstance(view, Chain) and _added(view.deltas) and view.deltas:
-            return [Piece(self._in(view.schema, block), _arrived(block), block.seq) for block in view.deltas]
-        blocks = blocks_of(view)
+        if isinstance(view, DeltaChain) and _is_append_only(view.deltas) and view.deltas:
+            return [
+                InputBlock(self._read_in_schema(view.schema, block), _find_arrival(block), block.seq)
+                for block in view.deltas
+            ]
+        blocks = list_blocks(view)
         if not blocks:
-            return [Piece(arrow_schema(_schema_of(view)).empty_table(), 0, 0)]
-        return [Piece(self.whole(view), _arrived(blocks[-1]), blocks[-1].seq)]
+            return [InputBlock(to_arrow_schema(_build_view_schema(view)).empty_table(), 0, 0)]
+        return [InputBlock(self.read_table(view), _find_arrival(blocks[-1]), blocks[-1].seq)]
 
-    def whole(self, view: View) -> pa.Table:
+    def read_table(self, view: View) -> pa.Table:
         """The rows of any view; Spark merges, where there is something to merge."""
-        if isinstance(view, Snapshot) and _added(view.deltas):
-            nothing = arrow_schema(view.schema).empty_table()
-            return pa.concat_tables([nothing, *(self._in(view.schema, b) for b in _blocks(view))])
-        return _in_types(Reader(self._session(), self._locate).frame(view).toArrow(), _schema_of(view))
+        if isinstance(view, Snapshot) and _is_append_only(view.deltas):
+            nothing = to_arrow_schema(view.schema).empty_table()
+            return pa.concat_tables([nothing, *(self._read_in_schema(view.schema, b) for b in _list_blocks(view))])
+        return _cast_columns(
+            ViewReader(self._session(), self._locate).read_frame(view).toArrow(), _build_view_schema(view)
+        )
 
-    def blocks(self, view: Snapshot) -> list[pa.Table]:
+    def read_blocks(self, view: Snapshot) -> list[pa.Table]:
         """The base and the deltas of a content, each as it is."""
-        return [self._rows(b) for b in _blocks(view) if b.files]
+        return [self._read_block(b) for b in _list_blocks(view) if b.files]
 
-    def paths(self, view: Snapshot) -> tuple[str, ...]:
-        return tuple(self._locate(f.path) for b in _blocks(view) for f in b.files)
+    def list_paths(self, view: Snapshot) -> tuple[str, ...]:
+        return tuple(self._locate(f.path) for b in _list_blocks(view) for f in b.files)
 
-    def write(self, rows: pa.Table | None, target: Target) -> Schema:
+    def write_delta(self, rows: pa.Table | None, target: WriteTarget) -> Schema:
         """Write rows as a delta, in the columns of its channel; without any, nothing is written."""
         content = target.schema
         assert content is not None, f"the columns of {target.channel} are declared"
         if rows is None or not rows.num_rows:
             return content
         if target.merged and not isinstance(target.updates, Append):
-            return write(given(self._session(), rows), target)
-        shaped = _shaped(rows, target)
+            return write_frame(create_frame(self._session(), rows), target)
+        shaped = _shape_rows(rows, target)
         if not target.directory.startswith("/"):
-            return write(given(self._session(), shaped), target)
-        _check(shaped, content, target)
-        directory = Path(fresh(target.directory))
+            return write_frame(create_frame(self._session(), shaped), target)
+        _check_rows(shaped, content, target)
+        directory = Path(build_data_path(target.directory))
         directory.mkdir(parents=True)
         pq.write_table(shaped, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
         target.receipt.rows = shaped.num_rows
         return content
 
-    def _in(self, schema: Schema, block: Block) -> pa.Table:
+    def _read_in_schema(self, schema: Schema, block: Block) -> pa.Table:
         """The rows of a block that adds rows, in the columns of today."""
-        rows, want = self._rows(block), arrow_schema(schema)
+        rows, want = self._read_block(block), to_arrow_schema(schema)
         columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in want]
         return pa.table([c.cast(f.type) for c, f in zip(columns, want, strict=True)], schema=want)
 
-    def _rows(self, block: Block) -> pa.Table:
-        schema = block.schema if block.kind is Kind.BASE else block.updates.delta_schema(block.schema)
+    def _read_block(self, block: Block) -> pa.Table:
+        schema = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
         paths = [self._locate(f.path) for f in block.files]
         if not all(path.startswith("/") for path in paths):
-            return _in_types(self._session().read.schema(str(schema)).parquet(*paths).toArrow(), schema)
-        tables = [_read(path, schema) for path in paths]
-        return pa.concat_tables([arrow_schema(schema).empty_table(), *tables])
+            return _cast_columns(self._session().read.schema(str(schema)).parquet(*paths).toArrow(), schema)
+        tables = [_read_file(path, schema) for path in paths]
+        return pa.concat_tables([to_arrow_schema(schema).empty_table(), *tables])
 
 
-def _blocks(view: Snapshot) -> list[Block]:
+def _list_blocks(view: Snapshot) -> list[Block]:
     return ([] if view.base is None else [view.base]) + list(view.deltas)
 
 
-def _added(deltas: Sequence[Block]) -> bool:
+def _is_append_only(deltas: Sequence[Block]) -> bool:
     return all(isinstance(d.updates, Append) for d in deltas)
 
 
-def _arrived(block: Block) -> int:
+def _find_arrival(block: Block) -> int:
     """When a block arrived: what comes from outside carries it, of others it is the newest that they reflect."""
-    return block.version or block.target.start() or 0
+    return block.version or block.target.find_start() or 0
 
 
-def _schema_of(view: View) -> Schema:
+def _build_view_schema(view: View) -> Schema:
     match view:
         case Snapshot():
             return view.schema
-        case Chain():
-            return view.updates.delta_schema(view.schema)
-        case Difference():
-            return view.updates.delta_schema(view.after.schema)
-        case Converted():
-            return Signed().delta_schema(view.chain.schema)
+        case DeltaChain():
+            return view.updates.build_delta_schema(view.schema)
+        case SnapshotDiff():
+            return view.updates.build_delta_schema(view.after.schema)
+        case ConvertedDelta():
+            return Signed().build_delta_schema(view.chain.schema)
 
 
-def _read(path: str, schema: Schema) -> pa.Table:
+def _read_file(path: str, schema: Schema) -> pa.Table:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return _in_types(file.read(columns=list(schema.names)).select(schema.names), schema)
+            return _cast_columns(file.read(columns=list(schema.names)).select(schema.names), schema)
     except (pa.ArrowException, OSError) as error:
         raise BlockDamaged(f"{path} cannot be read: {error}") from error
 
 
-def _in_types(rows: pa.Table, schema: Schema) -> pa.Table:
-    want = arrow_schema(schema)
+def _cast_columns(rows: pa.Table, schema: Schema) -> pa.Table:
+    want = to_arrow_schema(schema)
     return pa.table([rows[f.name].cast(f.type) for f in want], schema=want)
 
 
-def _shaped(rows: pa.Table, target: Target) -> pa.Table:
+def _shape_rows(rows: pa.Table, target: WriteTarget) -> pa.Table:
     """The columns of the block, in their order and types; what only a delta has may be left out."""
     assert target.schema is not None
-    want = arrow_schema(target.physical(target.schema))
+    want = to_arrow_schema(target.to_physical_schema(target.schema))
     stray = [n for n in rows.column_names if n not in want.names]
     missing = [n for n in want.names if n not in rows.column_names and n not in _OPTIONAL]
     if stray or missing:
         found, expected = ", ".join(rows.column_names), ", ".join(want.names)
         raise BadInput(f"channel {target.channel} expects the columns {expected}; the task gave {found}")
-    return pa.table([_typed(rows, f, target) for f in want], schema=want)
+    return pa.table([_cast_column(rows, f, target) for f in want], schema=want)
 
 
 _OPTIONAL = {COUNT: 1, DELETED: None}
 """Columns that a task may leave out of a delta, and what is in them then."""
 
 
-def _typed(rows: pa.Table, wanted: pa.Field, target: Target) -> pa.ChunkedArray | pa.Array:
+def _cast_column(rows: pa.Table, wanted: pa.Field, target: WriteTarget) -> pa.ChunkedArray | pa.Array:
     try:
-        return _column(rows, wanted)
+        return _select_column(rows, wanted)
     except pa.ArrowInvalid as error:
         raise BadInput(
             f"channel {target.channel}: what the task gave for column {wanted.name} does not fit its type {wanted.type}"
         ) from error
 
 
-def _column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray | pa.Array:
+def _select_column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray | pa.Array:
     if wanted.name in rows.column_names:
         return rows[wanted.name].cast(wanted.type)
     return pa.repeat(pa.scalar(_OPTIONAL[wanted.name], wanted.type), rows.num_rows)
 
 
-def _check(rows: pa.Table, content: Schema, target: Target) -> None:
+def _check_rows(rows: pa.Table, content: Schema, target: WriteTarget) -> None:
     """Hold rows to NOT NULL columns and the key, as Spark's way of writing does."""
     live = rows.filter(pc.invert(pc.fill_null(rows[DELETED], False))) if DELETED in rows.column_names else rows
     for field in content:

@@ -6,41 +6,41 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemill.errors import BadInput
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, RESERVED, Increment, Upsert
-from tidemill.model.evolution import unreadable, widens
+from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
-from tidemill.ports.engine import Target
-from tidemill.spark.merge import ORDER, Deltas, merge
-from tidemill.spark.types import column, columns, loose, schema_of
+from tidemill.ports.engine import WriteTarget
+from tidemill.spark.merge import ORDER, DeltaRows, merge_deltas
+from tidemill.spark.types import build_column, build_columns, read_schema, to_nullable_ddl
 
 _ROWS = "rows"
 
 
-def write(frame: DataFrame, target: Target) -> Schema:
+def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
     """Write a frame as the content (base) or a delta of the target; returns the schema of the content."""
-    content = _content(frame, target)
-    physical = target.physical(content)
-    shaped = _merged(frame, content, target) if target.merged else _shaped(frame, physical, target)
-    save(shaped, target)
+    content = _choose_content_schema(frame, target)
+    physical = target.to_physical_schema(content)
+    shaped = _merge_delta(frame, content, target) if target.merged else _shape_frame(frame, physical, target)
+    save_frame(shaped, target)
     if isinstance(target.updates, Upsert | Increment):
-        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(fresh(target.directory)), target)
+        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(build_data_path(target.directory)), target)
     return content
 
 
-def _merged(frame: DataFrame, content: Schema, target: Target) -> DataFrame:
+def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> DataFrame:
     """What a delta makes of nothing."""
-    rows = _shaped(frame, target.updates.delta_schema(content), target)
-    nothing = rows.sparkSession.createDataFrame([], loose(content))
-    return merge(target.updates, nothing, Deltas(rows.withColumn(ORDER, F.lit(1)), 1), little=False)
+    rows = _shape_frame(frame, target.updates.build_delta_schema(content), target)
+    nothing = rows.sparkSession.createDataFrame([], to_nullable_ddl(content))
+    return merge_deltas(target.updates, nothing, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), little=False)
 
 
-def save(frame: DataFrame, target: Target) -> None:
+def save_frame(frame: DataFrame, target: WriteTarget) -> None:
     """Write a frame that has the block's columns already, and say how many rows it had."""
-    target.receipt.rows = save_counted(frame, fresh(target.directory))
+    target.receipt.rows = save_and_count(frame, build_data_path(target.directory))
 
 
-def save_counted(frame: DataFrame, directory: str, **options: int) -> int:
+def save_and_count(frame: DataFrame, directory: str, **options: int) -> int:
     """Write a frame as Parquet files; returns the rows that went into them, counted where they were written.
 
     Executors may write where this process does not look. Who publishes the files compares.
@@ -51,26 +51,28 @@ def save_counted(frame: DataFrame, directory: str, **options: int) -> int:
     return int(counted.get[_ROWS])
 
 
-def fresh(directory: str) -> str:
+def build_data_path(directory: str) -> str:
     """Spark wants to make the directory itself, so it gets one inside the run's."""
     return f"{directory}/data"
 
 
-def kept_schema(target: Target) -> Schema:
+def require_schema(target: WriteTarget) -> Schema:
     """The schema of a channel that a run leaves as it is."""
     assert target.schema is not None, f"nothing was ever written to {target.channel}, yet it has not changed"
     return target.schema
 
 
-def _content(frame: DataFrame, target: Target) -> Schema:
+def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     """The schema of the content: as declared; else what is written decides, as long as older blocks can be read."""
     if target.schema is None:
-        return _content_schema(frame, target)
+        return _infer_content_schema(frame, target)
     if not target.learnt:
         return target.schema
-    found, known = _content_schema(frame, target), target.schema
-    if target.kind is Kind.BASE or not _fits(found, known):
-        problems = [] if target.kind is Kind.BASE else list(unreadable(known, found, target.updates.key))
+    found, known = _infer_content_schema(frame, target), target.schema
+    if target.kind is BlockKind.BASE or not _can_write(found, known):
+        problems = (
+            [] if target.kind is BlockKind.BASE else list(find_unreadable_changes(known, found, target.updates.key))
+        )
         if problems:
             raise BadInput(
                 f"channel {target.channel} holds rows of an earlier result, which cannot change "
@@ -80,57 +82,62 @@ def _content(frame: DataFrame, target: Target) -> Schema:
     return known
 
 
-def _fits(found: Schema, known: Schema) -> bool:
+def _can_write(found: Schema, known: Schema) -> bool:
     """Can rows be written in the columns that are known?"""
     types = {f.name: f.type for f in found}
     return types.keys() == set(known.names) and all(
-        types[f.name] == f.type or widens(types[f.name], f.type) for f in known
+        types[f.name] == f.type or can_widen(types[f.name], f.type) for f in known
     )
 
 
-def _content_schema(frame: DataFrame, target: Target) -> Schema:
-    schema = schema_of(frame)
+def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
+    schema = read_schema(frame)
     kept = [f for f in schema if f.name not in RESERVED]
     if not kept:
-        raise _mismatch(target, "the result has no columns")
+        raise _build_mismatch(target, "the result has no columns")
     return Schema(tuple(Field(f.name, f.type) for f in kept))
 
 
-def _shaped(frame: DataFrame, physical: Schema, target: Target) -> DataFrame:
+def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> DataFrame:
     """The frame's columns in the order and types of the block, with what a delta may leave out filled in."""
-    have = schema_of(frame)
+    have = read_schema(frame)
     optional = {COUNT: F.lit(1).cast("bigint"), DELETED: F.lit(None).cast("boolean")}
     stray = [f.name for f in have if f.name not in physical and f.name not in RESERVED]
     missing = [f.name for f in physical if f.name not in have and f.name not in optional]
     if stray or missing:
-        raise _mismatch(target, f"the result {have.difference(physical.select(_content_names(physical)))}")
+        raise _build_mismatch(
+            target, f"the result {have.describe_difference(physical.select_fields(_list_content_names(physical)))}"
+        )
     return frame.select(
-        *(_checked(f, have, target) if f.name in have else optional[f.name].alias(f.name) for f in physical)
+        *(
+            _build_checked_column(f, have, target) if f.name in have else optional[f.name].alias(f.name)
+            for f in physical
+        )
     )
 
 
-def _content_names(schema: Schema) -> list[str]:
+def _list_content_names(schema: Schema) -> list[str]:
     return [n for n in schema.names if n not in RESERVED]
 
 
-def _checked(want: Field, schema: Schema, target: Target) -> Column:
-    have, value = schema.field(want.name), column(want.name)
+def _build_checked_column(want: Field, schema: Schema, target: WriteTarget) -> Column:
+    have, value = schema.get_field(want.name), build_column(want.name)
     if have.type != want.type:
-        if not widens(have.type, want.type):
-            raise _mismatch(target, f"column {want.name} of the result is {have.type}, not {want.type}")
+        if not can_widen(have.type, want.type):
+            raise _build_mismatch(target, f"column {want.name} of the result is {have.type}, not {want.type}")
         value = value.cast(want.type)
     if not want.nullable and have.nullable:
-        missing = column(want.name).isNull()
+        missing = build_column(want.name).isNull()
         if DELETED in schema and want.name not in target.updates.key:  # a deletion needs its key only
-            missing &= ~F.coalesce(column(DELETED), F.lit(False))
+            missing &= ~F.coalesce(build_column(DELETED), F.lit(False))
         refuse = F.raise_error(F.lit(f"column {want.name} of channel {target.channel} is NOT NULL, but a row has NULL"))
         value = F.when(missing, refuse.cast(want.type)).otherwise(value)
     return value.alias(want.name)
 
 
-def _check_key(written: DataFrame, target: Target) -> None:
+def _check_key(written: DataFrame, target: WriteTarget) -> None:
     key = list(target.updates.key)
-    twice = written.groupBy(*columns(key)).count().filter("count > 1").limit(1).collect()
+    twice = written.groupBy(*build_columns(key)).count().filter("count > 1").limit(1).collect()
     if twice:
         raise BadInput(
             f"channel {target.channel}: its key is {', '.join(key)}, but the result has {twice[0]['count']} rows "
@@ -138,6 +145,6 @@ def _check_key(written: DataFrame, target: Target) -> None:
         )
 
 
-def _mismatch(target: Target, what: str) -> BadInput:
+def _build_mismatch(target: WriteTarget, what: str) -> BadInput:
     want = ", ".join(f"{f.name} {f.type.lower()}" for f in target.schema or Schema(()))
     return BadInput(f"channel {target.channel} expects ({want}): {what}")

@@ -18,19 +18,19 @@ from tidemill.errors import EngineError
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # Java would complain on standard output, which belongs to the user
 
 
-def path() -> Path:
+def locate_archive() -> Path:
     """Where the archive of this installation is, once it was made."""
     return Path(sys.prefix) / "share" / "tidemill" / f"spark-{pyspark.__version__}.jsa"
 
 
-def options() -> str:
+def build_archive_options() -> str:
     """What Java is to be told, so that it uses the archive; nothing if there is none."""
-    return f'"-XX:SharedArchiveFile={path()}" {_QUIET}' if path().exists() else ""
+    return f'"-XX:SharedArchiveFile={locate_archive()}" {_QUIET}' if locate_archive().exists() else ""
 
 
-def make() -> Path:
+def build_archive() -> Path:
     """Make the archive anew. It takes as long as a few starts of Spark."""
-    target = path()
+    target = locate_archive()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent) as scratch:
@@ -47,6 +47,6 @@ def make() -> Path:
     return target
 
 
-def recording(made: Path) -> str:
+def build_recording_options(made: Path) -> str:
     """What Java is to be told, so that it makes an archive when it ends."""
     return f'"-XX:ArchiveClassesAtExit={made}" {_QUIET}'

@@ -15,13 +15,16 @@ from tidemill.spark import class_archive, session
 
 
 def main(made: Path) -> None:
-    spark = session.start("local[1]", {"spark.driver.extraJavaOptions": session.java(class_archive.recording(made))})
+    spark = session.start_session(
+        "local[1]",
+        {"spark.driver.extraJavaOptions": session.build_java_options(class_archive.build_recording_options(made))},
+    )
     with TemporaryDirectory() as scratch:
-        _exercise(spark, Path(scratch))
-    _end(spark)
+        _exercise_spark(spark, Path(scratch))
+    _stop_spark(spark)
 
 
-def _exercise(spark: SparkSession, directory: Path) -> None:
+def _exercise_spark(spark: SparkSession, directory: Path) -> None:
     """A little of everything that runs do, so that its classes are needed."""
     rows = spark.range(100).selectExpr("id", "id % 7 AS k", "string(id) AS s")
     rows.write.parquet(str(directory / "rows"))
@@ -31,7 +34,7 @@ def _exercise(spark: SparkSession, directory: Path) -> None:
     given.selectExpr("row_number() OVER (PARTITION BY k ORDER BY id) AS n").collect()
 
 
-def _end(spark: SparkSession) -> None:
+def _stop_spark(spark: SparkSession) -> None:
     """Stop Spark and wait for its Java process, which makes the archive last of all."""
     gateway: Any = SparkContext._gateway
     spark.stop()

@@ -20,7 +20,7 @@ KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 TAIL = 2000
 
 
-class Commands:
+class CommandRunner:
     """The programs that run now, by tag, so that they can be stopped."""
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class Commands:
 
     def run(self, command: Command, paths: Mapping[str, str], *, tag: str, log: Log, workdir: Path) -> None:
         """Run the program to its end; raises if it fails or is stopped."""
-        argv = command.arguments(paths)
+        argv = command.format_arguments(paths)
         try:
             process = subprocess.Popen(
                 argv,
                 cwd=workdir,
-                env=_environment(command, paths),
+                env=_build_environment(command, paths),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -48,9 +48,9 @@ class Commands:
         with self._lock:
             self._running[tag] = process
         try:
-            self._wait(process, argv, tag, log)
+            self._await_exit(process, argv, tag, log)
         finally:
-            _end(process)
+            _kill_process(process)
             with self._lock:
                 self._running.pop(tag, None)
                 self._stopped.discard(tag)
@@ -60,9 +60,9 @@ class Commands:
             process = self._running.get(tag)
             if process is not None:
                 self._stopped.add(tag)
-                _end(process)
+                _kill_process(process)
 
-    def _wait(self, process: subprocess.Popen[str], argv: list[str], tag: str, log: Log) -> None:
+    def _await_exit(self, process: subprocess.Popen[str], argv: list[str], tag: str, log: Log) -> None:
         output, _ = process.communicate()
         log.write(output)
         if tag in self._stopped:
@@ -71,12 +71,12 @@ class Commands:
             raise RunFailed(f"program {argv[0]!r} ended with {process.returncode}: {output[-TAIL:].strip()}")
 
 
-def _environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
+def _build_environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _kill_process(process: subprocess.Popen[str]) -> None:
     """End the program and whatever it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -14,9 +14,9 @@ from tidemill.model.block import Block
 from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.block_writer import fresh, save_counted
-from tidemill.spark.merge import union
-from tidemill.spark.types import columns, quoted
+from tidemill.spark.block_writer import build_data_path, save_and_count
+from tidemill.spark.merge import union_frames
+from tidemill.spark.types import build_columns, quote_name
 from tidemill.spark.view_reader import Locate
 
 _FILE = "_tidemill_file"
@@ -32,44 +32,50 @@ def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
     Otherwise what was once a single file would be read by a single task for ever. Returns the rows written.
     """
     options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": GROUP}
-    return save_counted(frame.coalesce(files), fresh(directory), **options)
+    return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
 
 
-def touched(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
+def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
     """The paths of those files of the base that hold a key which the deltas touch; NULL is a key like any other.
 
     Only key columns are read. Where Spark names a file in a way that is not understood, all count as touched.
     """
     if view.base is None:
         return frozenset()
-    paths = {_plain(locate(f.path)): f.path for f in view.base.files}
+    paths = {_strip_scheme(locate(f.path)): f.path for f in view.base.files}
     if any(isinstance(d.updates, Patch) for d in view.deltas):  # a patch may touch rows in any file
         return frozenset(paths.values())
-    found = {_plain(unquote(row[0])) for row in _touching(spark, view, view.base, locate).collect()}
+    found = {_strip_scheme(unquote(row[0])) for row in _scan_touched_files(spark, view, view.base, locate).collect()}
     known = found <= paths.keys()
     return frozenset(paths[name] for name in found) if known else frozenset(paths.values())
 
 
-def _touching(spark: SparkSession, view: Snapshot, base: Block, locate: Locate) -> DataFrame:
+def _scan_touched_files(spark: SparkSession, view: Snapshot, base: Block, locate: Locate) -> DataFrame:
     """The names, as Spark gives them, of base files with a touched key."""
     key = view.deltas[0].updates.key or base.schema.names
-    rows = _read(spark, [base], base.schema, locate).select(*columns(key), F.col("_metadata.file_path").alias(_FILE))
-    keys = F.broadcast(union([d.select(*columns(key)) for d in _deltas(spark, view, locate)]).distinct())
-    return rows.join(keys, _same(rows, keys, base.schema.select(key)), "left_semi").select(_FILE).distinct()
+    rows = _read_blocks(spark, [base], base.schema, locate).select(
+        *build_columns(key), F.col("_metadata.file_path").alias(_FILE)
+    )
+    keys = F.broadcast(
+        union_frames([d.select(*build_columns(key)) for d in _read_deltas(spark, view, locate)]).distinct()
+    )
+    return (
+        rows.join(keys, _match_keys(rows, keys, base.schema.select_fields(key)), "left_semi").select(_FILE).distinct()
+    )
 
 
-def _deltas(spark: SparkSession, view: Snapshot, locate: Locate) -> list[DataFrame]:
-    return [_read(spark, [d], d.updates.delta_schema(d.schema), locate) for d in view.deltas if d.files]
+def _read_deltas(spark: SparkSession, view: Snapshot, locate: Locate) -> list[DataFrame]:
+    return [_read_blocks(spark, [d], d.updates.build_delta_schema(d.schema), locate) for d in view.deltas if d.files]
 
 
-def _read(spark: SparkSession, blocks: Iterable[Block], schema: Schema, locate: Locate) -> DataFrame:
+def _read_blocks(spark: SparkSession, blocks: Iterable[Block], schema: Schema, locate: Locate) -> DataFrame:
     return spark.read.schema(str(schema)).parquet(*(locate(f.path) for b in blocks for f in b.files))
 
 
-def _same(left: DataFrame, right: DataFrame, key: Schema) -> Column:
-    return reduce(Column.__and__, (left[quoted(k)].eqNullSafe(right[quoted(k)]) for k in key.names))
+def _match_keys(left: DataFrame, right: DataFrame, key: Schema) -> Column:
+    return reduce(Column.__and__, (left[quote_name(k)].eqNullSafe(right[quote_name(k)]) for k in key.names))
 
 
-def _plain(place: str) -> str:
+def _strip_scheme(place: str) -> str:
     """A path without its scheme: Spark writes file:///a where it was given /a."""
     return re.sub(r"^[A-Za-z0-9+.-]+:/+", "/", place)

@@ -18,24 +18,33 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
-from tidemill.model.analysis import Analysis, QueryToAnalyse, Schemas
+from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
-from tidemill.model.view import Chain, Snapshot, View, blocks_of
-from tidemill.ports.engine import EngineHealth, Log, Target
-from tidemill.spark.analysis import analyse, infer_outputs
-from tidemill.spark.block_writer import fresh, save_counted, write
-from tidemill.spark.commands import Commands
-from tidemill.spark.compaction import touched, write_files
+from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
+from tidemill.ports.engine import EngineHealth, Log, WriteTarget
+from tidemill.spark.analysis import analyse_query, infer_outputs
+from tidemill.spark.block_writer import build_data_path, save_and_count, write_frame
+from tidemill.spark.commands import CommandRunner
+from tidemill.spark.compaction import find_touched_files, write_files
 from tidemill.spark.local import batches
-from tidemill.spark.programs import refresh
-from tidemill.spark.query_sessions import EngineSessions, query_result
-from tidemill.spark.restart_policy import Restarts
-from tidemill.spark.session import CAREFUL, cancel, first_line, is_spoilt, release, running, spread, tagged
-from tidemill.spark.stateful import StatefulTasks
-from tidemill.spark.types import is_plain_type, shown
-from tidemill.spark.view_reader import Reader
+from tidemill.spark.programs import run_refresh
+from tidemill.spark.query_sessions import EngineSessions, run_query
+from tidemill.spark.restart_policy import RestartPolicy
+from tidemill.spark.session import (
+    CAREFUL,
+    cancel_jobs,
+    extract_first_line,
+    find_running_session,
+    is_optimizer_fault,
+    release_session,
+    set_shuffle_partitions,
+    tag_jobs,
+)
+from tidemill.spark.stateful import StatefulTaskRunner
+from tidemill.spark.types import is_plain_type, stringify_unsupported
+from tidemill.spark.view_reader import ViewReader
 
 Frames = Mapping[str, DataFrame]
 
@@ -55,9 +64,9 @@ class SparkEngine:
         self._started_here = False
         self._start_seconds = 0.0
         self._lock = threading.RLock()  # while a session is started or given up
-        self._restarts = Restarts()
-        self._commands = Commands()
-        self._stateful = StatefulTasks(locate)
+        self._restarts = RestartPolicy()
+        self._commands = CommandRunner()
+        self._stateful = StatefulTaskRunner(locate)
 
     @property
     def spark(self) -> SparkSession:
@@ -68,9 +77,9 @@ class SparkEngine:
         return self._start_seconds
 
     @property
-    def quick(self) -> SparkSession:
+    def quick_session(self) -> SparkSession:
         """The session for work on small changes."""
-        return self.sessions.quick
+        return self.sessions.quick_session
 
     @property
     def sessions(self) -> EngineSessions:
@@ -81,21 +90,21 @@ class SparkEngine:
 
     def start(self) -> None:
         """Start the session now and run one empty job, so that what comes next is not charged for it."""
-        with self._reporting("starting Spark"):
+        with self._report_errors("starting Spark"):
             self.spark.range(1).collect()
 
-    def health(self) -> EngineHealth:
+    def report_health(self) -> EngineHealth:
         """Whether there is a session, as far as that is known without asking it."""
         sessions = self._sessions
         if sessions is not None and sessions.life.has_exited() and self._lock.acquire(blocking=False):
             try:
-                self._lose(sessions, "Spark's Java process has exited")
+                self._discard_sessions(sessions, "Spark's Java process has exited")
             finally:
                 self._lock.release()
-        return self._restarts.health()
+        return self._restarts.report_health()
 
     def _start_session(self) -> EngineSessions:
-        health = self._restarts.health()
+        health = self._restarts.report_health()
         if health.gave_up:
             raise EngineLost(f"Spark was lost too often in a row, and is not started again: {health.problem}")
         if health.retry_in:
@@ -103,26 +112,26 @@ class SparkEngine:
             raise EngineLost(f"Spark was lost, and {wait}: {health.problem}", health.retry_in)
         began = monotonic()
         try:
-            self._started_here = running() is None
+            self._started_here = find_running_session() is None
             started = EngineSessions(self._new_session())
         except EngineError as error:
             if health.problem is not None:
-                self._restarts.lose(str(error))
+                self._restarts.record_loss(str(error))
             raise
         self._start_seconds += monotonic() - began
-        self._restarts.start()
+        self._restarts.record_start()
         return started
 
-    def _lose(self, sessions: EngineSessions, why: str) -> None:
+    def _discard_sessions(self, sessions: EngineSessions, why: str) -> None:
         """Drop the sessions; of several who notice, the first does."""
         with self._lock:
             if self._sessions is sessions:
                 self._sessions = self._careful = None
-                sessions.life.discard()
-                self._restarts.lose(why)
+                sessions.life.discard_session()
+                self._restarts.record_loss(why)
 
     @contextlib.contextmanager
-    def _noticing_loss(self, what: str) -> Iterator[None]:
+    def _detect_loss(self, what: str) -> Iterator[None]:
         """Whatever goes wrong inside is `EngineLost` if the session is gone that was used."""
         before = self._sessions
         try:
@@ -133,15 +142,15 @@ class SparkEngine:
             used = before or self._sessions
             if used is None or not used.life.is_lost(error):
                 raise
-            message = f"{what}: Spark's session is gone ({_said(error)})"
-            self._lose(used, message)
-            raise EngineLost(message, self._restarts.health().retry_in) from error
+            message = f"{what}: Spark's session is gone ({_format_error(error)})"
+            self._discard_sessions(used, message)
+            raise EngineLost(message, self._restarts.report_health().retry_in) from error
 
     @contextlib.contextmanager
-    def _reporting(self, what: str) -> Iterator[None]:
+    def _report_errors(self, what: str) -> Iterator[None]:
         """Whatever goes wrong inside is said in one line, with what was being done; the cause stays attached."""
         try:
-            with self._noticing_loss(what):
+            with self._detect_loss(what):
                 yield
         except EngineLost:
             raise
@@ -149,153 +158,160 @@ class SparkEngine:
             error.args = (f"{what}: {error}",)
             raise
         except Exception as error:
-            raise RunFailed(f"{what}: {_said(error)}") from error
+            raise RunFailed(f"{what}: {_format_error(error)}") from error
 
-    def frame(self, view: View) -> DataFrame:
-        with self._reporting("reading"):
-            return self._frame(view)
+    def read_frame(self, view: View) -> DataFrame:
+        with self._report_errors("reading"):
+            return self._read_frame(view)
 
-    def _frame(self, view: View) -> DataFrame:
-        return Reader(self.spark, self._locate).frame(view)
+    def _read_frame(self, view: View) -> DataFrame:
+        return ViewReader(self.spark, self._locate).read_frame(view)
 
-    def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
-        with self._reporting("reading"):
-            frame = shown(self._frame(view))
+    def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
+        with self._report_errors("reading"):
+            frame = stringify_unsupported(self._read_frame(view))
             table = (frame if limit is None else frame.limit(limit)).toArrow()
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
-    def invoke(
-        self, task: Task, inputs: Mapping[str, View], outputs: Mapping[str, Target], *, tag: str, log: Log, now: int
+    def run_task(
+        self,
+        task: Task,
+        inputs: Mapping[str, View],
+        outputs: Mapping[str, WriteTarget],
+        *,
+        tag: str,
+        log: Log,
+        now: int,
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         if isinstance(code, Stateful):
-            with self._reporting(f"task {task.name} ({task.location})"), contextlib.ExitStack() as under:
-                return self._stateful.run(cache(partial(self._under, under, tag)), task, inputs, outputs, now)
-        with self._reporting(f"task {task.name} ({task.location})"), tagged(self.spark, tag):
+            with self._report_errors(f"task {task.name} ({task.location})"), contextlib.ExitStack() as under:
+                return self._stateful.run(cache(partial(self._tag_session, under, tag)), task, inputs, outputs, now)
+        with self._report_errors(f"task {task.name} ({task.location})"), tag_jobs(self.spark, tag):
             match code:
                 case Refresh():
-                    return self._query(lambda of: refresh(of, self._locate, code, inputs, outputs, tag), log)
+                    return self._run_query(lambda of: run_refresh(of, self._locate, code, inputs, outputs, tag), log)
                 case Sql(query):
-                    return self._query(lambda of: self._answer(of, query, inputs, outputs, tag), log)
-            frames = {name: self._frame(view) for name, view in inputs.items()}
+                    return self._run_query(lambda of: self._run_sql(of, query, inputs, outputs, tag), log)
+            frames = {name: self._read_frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
-                    return self._call(task, call, frames, outputs, log)
+                    return self._run_function(task, call, frames, outputs, log)
                 case Command() as command:
-                    return self._command(command, frames, outputs, tag, log)
+                    return self._run_command(command, frames, outputs, tag, log)
 
-    def analyse(self, query: QueryToAnalyse) -> Analysis:
+    def analyse_query(self, query: AnalysisRequest) -> Analysis:
         """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`."""
-        with self._noticing_loss("analysing a query"), self.sessions.small_queries.acquire() as spark:
-            return analyse(spark, query)
+        with self._detect_loss("analysing a query"), self.sessions.small_queries.acquire_session() as spark:
+            return analyse_query(spark, query)
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
         """The columns that a function returns, by output; None if it does not say."""
-        with self._noticing_loss("analysing a task"):
-            return infer_outputs(self.quick, task, inputs)
+        with self._detect_loss("analysing a task"):
+            return infer_outputs(self.quick_session, task, inputs)
 
-    def write(self, frame: Any, target: Target, *, tag: str) -> Schema:
+    def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema:
         if not isinstance(frame, DataFrame):
             raise BadInput(
                 f"channel {target.channel}: expected a path, a DataFrame of Spark or pandas, an Arrow table or a list "
                 f"of rows, found a {type(frame).__name__}. Nothing was inserted"
             )
-        with self._reporting(f"writing channel {target.channel}"), tagged(self.spark, tag):
-            return write(frame, target)
+        with self._report_errors(f"writing channel {target.channel}"), tag_jobs(self.spark, tag):
+            return write_frame(frame, target)
 
-    def write_view(self, view: Snapshot | Chain, directory: str, *, files: int, tag: str) -> int:
-        with self._reporting(f"compacting channel {view.channel}"), tagged(self.spark, tag):
-            rows = Reader(self.quick, self._locate).frame(view)
-            is_few = batches.few(blocks_of(view), batches.FEW) and directory.startswith("/")
+    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int:
+        with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
+            rows = ViewReader(self.quick_session, self._locate).read_frame(view)
+            is_few = batches.has_few_rows(list_blocks(view), batches.FEW) and directory.startswith("/")
             if is_few and is_plain_type(rows.schema):
-                spread(self.quick, over=1)
-                return batches.write_file(rows.toArrow().columns, rows.schema, Path(fresh(directory)))
-            return write_files(self._frame(view), directory, files, sum(b.rows for b in blocks_of(view)))
+                set_shuffle_partitions(self.quick_session, over=1)
+                return batches.write_file(rows.toArrow().columns, rows.schema, Path(build_data_path(directory)))
+            return write_files(self._read_frame(view), directory, files, sum(b.rows for b in list_blocks(view)))
 
-    def touched(self, view: Snapshot, *, tag: str) -> frozenset[str]:
-        with self._reporting(f"compacting channel {view.channel}"), tagged(self.spark, tag):
-            return touched(self.spark, view, self._locate)
+    def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
+        with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
+            return find_touched_files(self.spark, view, self._locate)
 
-    def cancel(self, tag: str) -> None:
+    def cancel_jobs(self, tag: str) -> None:
         self._commands.stop(tag)
         for sessions in (self._sessions, self._careful):
             if sessions is not None:
-                self._cancel(sessions, tag)
+                self._cancel_in_sessions(sessions, tag)
 
-    def _cancel(self, sessions: EngineSessions, tag: str) -> None:
+    def _cancel_in_sessions(self, sessions: EngineSessions, tag: str) -> None:
         try:
             for session in sessions.all_sessions:
-                cancel(session, tag)
+                cancel_jobs(session, tag)
         except Exception as error:
             if not sessions.life.is_lost(error):  # else nothing runs any longer
                 raise
 
     def stop(self) -> None:
         if self._sessions is not None and self._sessions.life.has_exited():
-            self._sessions.life.discard()
+            self._sessions.life.discard_session()
             self._sessions = self._careful = None
         for sessions in (self._sessions, self._careful):
             for session in sessions.query_sessions if sessions else ():
-                release(session)
+                release_session(session)
         if self._sessions is not None and self._started_here:
             self._sessions.spark.stop()
         self._sessions = self._careful = None
         self._stateful.stop()
 
-    def _under(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
+    def _tag_session(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
         """The session for small work, under a tag for as long as the stack stands."""
-        stack.enter_context(tagged(self.quick, tag))
-        return self.quick
+        stack.enter_context(tag_jobs(self.quick_session, tag))
+        return self.quick_session
 
-    def _call(
-        self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, Target], log: Log
+    def _run_function(
+        self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, WriteTarget], log: Log
     ) -> Mapping[str, Schema]:
-        with contextlib.redirect_stdout(_Lines(log)):
+        with contextlib.redirect_stdout(_LogStream(log)):
             result = call(**frames, **task.parameters)
             results = result if isinstance(result, Mapping) else dict.fromkeys(list(outputs)[:1], result)
             _check_results(results, outputs)
-            return {name: write(results[name], target) for name, target in outputs.items()}
+            return {name: write_frame(results[name], target) for name, target in outputs.items()}
 
-    def _answer(
+    def _run_sql(
         self,
         sessions: EngineSessions,
         query: str,
         inputs: Mapping[str, View],
-        outputs: Mapping[str, Target],
+        outputs: Mapping[str, WriteTarget],
         tag: str,
     ) -> Mapping[str, Schema]:
         """Run a query's text and write what it gives."""
-        with query_result(sessions, self._locate, query, inputs, tag) as result:
-            return {name: write(result, target) for name, target in outputs.items()}
+        with run_query(sessions, self._locate, query, inputs, tag) as result:
+            return {name: write_frame(result, target) for name, target in outputs.items()}
 
-    def _query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
+    def _run_query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
         """Run a query; if Spark's optimizer spoils it, once more with less of that."""
         try:
             return run(self.sessions)
         except Exception as error:
-            if not is_spoilt(error):
+            if not is_optimizer_fault(error):
                 raise
-            log.write(f"Spark's optimizer spoils this query; again with less of it ({first_line(error)})\n")
+            log.write(f"Spark's optimizer spoils this query; again with less of it ({extract_first_line(error)})\n")
             self._careful = self._careful or EngineSessions(self.spark, CAREFUL)
             return run(self._careful)
 
-    def _command(
-        self, command: Command, frames: Frames, outputs: Mapping[str, Target], tag: str, log: Log
+    def _run_command(
+        self, command: Command, frames: Frames, outputs: Mapping[str, WriteTarget], tag: str, log: Log
     ) -> Mapping[str, Schema]:
         workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
         try:
             for name, frame in frames.items():
-                _give(frame, workdir / name)
+                _write_input(frame, workdir / name)
             for name in outputs:
                 (workdir / name).mkdir(exist_ok=True)
             paths = {name: str(workdir / name) for name in [*frames, *outputs]}
             self._commands.run(command, paths, tag=tag, log=log, workdir=workdir)
-            return {name: write(self._left_by(workdir / name, t), t) for name, t in outputs.items()}
+            return {name: write_frame(self._read_output(workdir / name, t), t) for name, t in outputs.items()}
         finally:
             shutil.rmtree(workdir, ignore_errors=True)
 
-    def _left_by(self, directory: Path, target: Target) -> DataFrame:
+    def _read_output(self, directory: Path, target: WriteTarget) -> DataFrame:
         """What a program left in an output directory: Parquet, CSV with a header, or JSON lines."""
         suffixes = {f.suffix for f in directory.iterdir() if not f.name.startswith((".", "_"))}
         readers = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
@@ -314,9 +330,9 @@ class SparkEngine:
         return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
 
 
-def _give(frame: DataFrame, directory: Path) -> None:
+def _write_input(frame: DataFrame, directory: Path) -> None:
     """Write an input for a program of this machine, and check that it is here."""
-    written = save_counted(frame, str(directory))
+    written = save_and_count(frame, str(directory))
     found = sum(pq.read_metadata(file).num_rows for file in directory.glob("*.parquet"))
     if found != written:
         raise RunFailed(
@@ -326,7 +342,7 @@ def _give(frame: DataFrame, directory: Path) -> None:
         )
 
 
-def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) -> None:
+def _check_results(results: Mapping[str, Any], outputs: Mapping[str, WriteTarget]) -> None:
     if set(results) != set(outputs):
         raise RunFailed(f"expected the outputs {sorted(outputs)}, the task returned {sorted(map(str, results))}")
     for name, result in results.items():
@@ -334,15 +350,15 @@ def _check_results(results: Mapping[str, Any], outputs: Mapping[str, Target]) ->
             raise RunFailed(f"output {name!r}: expected a DataFrame, the task returned {type(result).__name__}")
 
 
-def _said(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """Spark's first line is enough; of Python's own errors the place is wanted too."""
     if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-        return first_line(error)
+        return extract_first_line(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
 
 
-class _Lines(io.TextIOBase):
+class _LogStream(io.TextIOBase):
     """Gives what a task prints to the run's log."""
 
     def __init__(self, log: Log) -> None:

@@ -17,33 +17,33 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.algebra.expression import Expression, quoted
+from tidemill.algebra.expression import Expression, quote_name
 from tidemill.algebra.operators import (
-    Apply,
-    At,
+    AggregateCall,
+    Aggregation,
     Explode,
     Filter,
-    Fold,
-    Group,
+    GroupedMap,
     Join,
     JoinKind,
-    Named,
-    One,
+    NamedExpression,
     Operator,
-    Project,
-    Ref,
+    Projection,
     Scan,
-    Top,
+    ScanMode,
+    SingleRow,
+    StepReference,
+    TopN,
     Union,
-    Window,
-    children,
-    select,
-    walk,
+    WindowFunction,
+    list_children,
+    select_columns,
+    walk_operators,
 )
-from tidemill.algebra.simplify import squashed
-from tidemill.spark.local.batches import Held
-from tidemill.spark.merge import Keys
-from tidemill.spark.types import columns, spell_type
+from tidemill.algebra.simplify import merge_projections
+from tidemill.spark.local.batches import LocalBatch
+from tidemill.spark.merge import LookupKeys
+from tidemill.spark.types import build_columns, format_type
 
 _JOIN = {
     JoinKind.INNER: "JOIN",
@@ -55,29 +55,29 @@ _JOIN = {
 }
 
 
-class Sources(Protocol):
+class ScanSource(Protocol):
     """Where scans get their rows."""
 
-    def __call__(self, scan: Scan, only: Keys | None = None) -> DataFrame:
+    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
         """The rows of a scan; with `only`, those that agree with some of the keys."""
 
-    def at_hand(self, scan: Scan) -> bool:
+    def is_local(self, scan: Scan) -> bool:
         """Can the rows be had for nearly nothing, and as they are asked for?"""
 
-    def here(self, scan: Scan) -> Held | None:
+    def read_local(self, scan: Scan) -> LocalBatch | None:
         """The rows of a scan, if they are few and the driver can have them without Spark."""
 
-    def found(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> Held | None:
+    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
         """The rows of a content that agree with some of the keys, if the driver can look them up."""
 
 
-class Compiler:
+class OperatorCompiler:
     """Makes DataFrames of operators, one at a time. The views it needs live until it is closed."""
 
     def __init__(
         self,
         spark: SparkSession,
-        sources: Sources,
+        sources: ScanSource,
         steps: Mapping[str, DataFrame],
         *,
         in_one: bool = False,
@@ -93,17 +93,17 @@ class Compiler:
         self._prefix = f"tidemill_{uuid4().hex}"
         self._lock = RLock()
 
-    def frame(self, op: Operator) -> DataFrame:
-        short = squashed(op)
+    def build_frame(self, op: Operator) -> DataFrame:
+        short = merge_projections(op)
         with self._lock:
-            statement = _Statement(self, short)
-            last = statement.table(short)
-            return self._spark.sql(f"{statement.with_clause()}SELECT {_names(op.columns)} FROM {last}")
+            statement = _SqlStatement(self, short)
+            last = statement.format_table(short)
+            return self._spark.sql(f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {last}")
 
-    def view(self, op: Operator) -> str | None:
+    def find_view(self, op: Operator) -> str | None:
         """The view of an operator that is no part of the statement; None if it is."""
         if op not in self._views:
-            frame = self._apart(op)
+            frame = self._build_separate_frame(op)
             if frame is None:
                 return None
             name = f"{self._prefix}_{len(self._views)}"
@@ -111,18 +111,18 @@ class Compiler:
             self._views[op] = name
         return self._views[op]
 
-    def _apart(self, op: Operator) -> DataFrame | None:
+    def _build_separate_frame(self, op: Operator) -> DataFrame | None:
         match op:
             case Scan():
                 return self.sources(op)
-            case Ref():
+            case StepReference():
                 return self._steps[op.step]
-            case Apply():
-                return _applied(self.frame(op.child), op)
-            case Join(left=Scan() as scan) if is_lookup(op) and (self._collected or not self.sources.at_hand(scan)):
-                keys = select(op.right, list(dict.fromkeys(k for _, k in op.keys)))
+            case GroupedMap():
+                return _apply_function(self.build_frame(op.child), op)
+            case Join(left=Scan() as scan) if is_lookup(op) and (self._collected or not self.sources.is_local(scan)):
+                keys = select_columns(op.right, list(dict.fromkeys(k for _, k in op.keys)))
                 here = self._collected and partial(self._collected, keys)
-                return self.sources(scan, Keys(op.keys, partial(self.frame, keys), here))
+                return self.sources(scan, LookupKeys(op.keys, partial(self.build_frame, keys), here))
         return None
 
     def close(self) -> None:
@@ -130,123 +130,123 @@ class Compiler:
             self._spark.catalog.dropTempView(view)
 
 
-class _Statement:
+class _SqlStatement:
     """One statement: operators as nested queries, those that are used more than once by name.
 
     Spark takes twice as long to analyse and optimise the same query with a name for every part (docs/benchmarks.md).
     """
 
-    def __init__(self, compiler: Compiler, root: Operator) -> None:
+    def __init__(self, compiler: OperatorCompiler, root: Operator) -> None:
         self._compiler = compiler
-        self._uses = Counter(child for op in set(walk(root)) for child in children(op))
+        self._uses = Counter(child for op in set(walk_operators(root)) for child in list_children(op))
         self._names: dict[Operator, str] = {}
         self._parts: list[str] = []
 
-    def with_clause(self) -> str:
+    def format_with_clause(self) -> str:
         return f"WITH {', '.join(self._parts)} " if self._parts else ""
 
-    def table(self, op: Operator) -> str:
+    def format_table(self, op: Operator) -> str:
         """What stands behind FROM for an operator."""
         if op not in self._names:
-            view = self._compiler.view(op)
-            text = view if view is not None else f"({self._text(op)})"
-            self._names[op] = self._named(text) if view is None and self._uses[op] > 1 else text
+            view = self._compiler.find_view(op)
+            text = view if view is not None else f"({self._format_operator(op)})"
+            self._names[op] = self._add_cte(text) if view is None and self._uses[op] > 1 else text
         return self._names[op]
 
-    def _named(self, text: str) -> str:
+    def _add_cte(self, text: str) -> str:
         name = f"t{len(self._parts)}"
         self._parts.append(f"{name} AS {text}")
         return name
 
-    def _text(self, op: Operator) -> str:
+    def _format_operator(self, op: Operator) -> str:
         match op:
-            case One():
+            case SingleRow():
                 return "SELECT 0 AS _one"
-            case Project():
-                return f"SELECT {_list(op.items)} FROM {self.table(op.child)}"
+            case Projection():
+                return f"SELECT {_format_items(op.items)} FROM {self.format_table(op.child)}"
             case Filter():
-                return f"SELECT * FROM {self.table(op.child)} WHERE {op.condition}"
+                return f"SELECT * FROM {self.format_table(op.child)} WHERE {op.condition}"
             case Explode():
-                return f"SELECT *, {_generator(op)} FROM {self.table(op.child)}"
+                return f"SELECT *, {_format_generator(op)} FROM {self.format_table(op.child)}"
             case Union():
-                names = ", ".join(map(quoted, op.columns))
-                return " UNION ALL ".join(f"SELECT {names} FROM {self.table(c)}" for c in op.children)
+                names = ", ".join(map(quote_name, op.columns))
+                return " UNION ALL ".join(f"SELECT {names} FROM {self.format_table(c)}" for c in op.children)
             case Join():
-                return self._join(op)
-            case Group():
-                return f"SELECT {_grouped(op)} FROM {self._one_task(op.child)} GROUP BY {_names(op.keys)}"
-            case Window():
-                made = f"SELECT *, {_list(op.items)} FROM {self._one_task(op.child)}"
+                return self._format_join(op)
+            case Aggregation():
+                return f"SELECT {_format_group(op)} FROM {self._coalesce_small(op.child)} GROUP BY {_format_names(op.keys)}"
+            case WindowFunction():
+                made = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
                 return made if op.keep is None else f"SELECT * FROM ({made}) WHERE {op.keep}"
-            case Top():
+            case TopN():
                 order = ", ".join(o.text for o in op.order)
-                return f"SELECT * FROM {self.table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
+                return f"SELECT * FROM {self.format_table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
         raise AssertionError(f"{type(op).__name__} stands apart")
 
-    def _one_task(self, op: Operator) -> str:
+    def _coalesce_small(self, op: Operator) -> str:
         """The operator; if all it reads is at hand, in one task, so that what is grouped needs no shuffle."""
-        scans = (o for o in walk(op) if isinstance(o, Scan))
-        little = self._compiler.in_one and all(self._compiler.sources.at_hand(s) for s in scans)
-        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.table(op)})" if little else self.table(op)
+        scans = (o for o in walk_operators(op) if isinstance(o, Scan))
+        little = self._compiler.in_one and all(self._compiler.sources.is_local(s) for s in scans)
+        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.format_table(op)})" if little else self.format_table(op)
 
-    def _join(self, op: Join) -> str:
-        left, right, keys = self.table(op.left), self.table(op.right), op.keys
+    def _format_join(self, op: Join) -> str:
+        left, right, keys = self.format_table(op.left), self.format_table(op.right), op.keys
         if set(op.left.columns) & set(op.right.columns):  # only keys are asked of a semi join's other side
             again = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
-            right = f"(SELECT {', '.join(f'{quoted(r)} AS {n}' for r, n in again.items())} FROM {right})"
+            right = f"(SELECT {', '.join(f'{quote_name(r)} AS {n}' for r, n in again.items())} FROM {right})"
             keys = tuple((a, again[r]) for a, r in keys)
         same = "<=>" if op.safe else "="
-        on = [f"{quoted(a)} {same} {quoted(b)}" for a, b in keys]
+        on = [f"{quote_name(a)} {same} {quote_name(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
         return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
 def is_lookup(op: Join) -> bool:
     """Is this a look-up of a few keys in a channel's content?"""
-    content = isinstance(op.left, Scan) and op.left.at in (At.OLD, At.NEW)
+    content = isinstance(op.left, Scan) and op.left.at in (ScanMode.OLD, ScanMode.NEW)
     return content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names))
+def _format_names(names: Iterable[str]) -> str:
+    return ", ".join(map(quote_name, names))
 
 
-def _list(items: Iterable[Named]) -> str:
-    return ", ".join(f"{i.value} AS {quoted(i.name)}" for i in items)
+def _format_items(items: Iterable[NamedExpression]) -> str:
+    return ", ".join(f"{i.value} AS {quote_name(i.name)}" for i in items)
 
 
-def _generator(op: Explode) -> str:
+def _format_generator(op: Explode) -> str:
     call = (
         Expression(op.generator.text.replace("EXPLODE(", "EXPLODE_OUTER(", 1), frozenset())
         if op.outer
         else op.generator
     )
-    names = ", ".join(map(quoted, op.outputs))
+    names = ", ".join(map(quote_name, op.outputs))
     return f"{call} AS {names}" if len(op.outputs) == 1 else f"{call} AS ({names})"
 
 
-def _grouped(op: Group) -> str:
-    return ", ".join([*map(quoted, op.keys), *map(_fold, op.folds)])
+def _format_group(op: Aggregation) -> str:
+    return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.folds)])
 
 
-def _fold(fold: Fold) -> str:
+def _format_fold(fold: AggregateCall) -> str:
     arguments = ", ".join(a.text for a in fold.arguments) or "1"
     call = fold.text or f"{fold.function}({arguments})"
-    return f"{f'CAST({call} AS {fold.cast})' if fold.cast else call} AS {quoted(fold.name)}"
+    return f"{f'CAST({call} AS {fold.cast})' if fold.cast else call} AS {quote_name(fold.name)}"
 
 
-def _applied(child: DataFrame, op: Apply) -> DataFrame:
+def _apply_function(child: DataFrame, op: GroupedMap) -> DataFrame:
     """The user's function sees each group's rows; the keys are put in front of what it returns."""
-    types = {f.name: spell_type(f.dataType) for f in child.schema.fields}
-    schema = ", ".join([*(f"{quoted(k)} {types[k]}" for k in op.keys), op.schema])
-    return child.groupBy(*columns(op.keys)).applyInPandas(_with_keys(op.function, op.keys), schema)
+    types = {f.name: format_type(f.dataType) for f in child.schema.fields}
+    schema = ", ".join([*(f"{quote_name(k)} {types[k]}" for k in op.keys), op.schema])
+    return child.groupBy(*build_columns(op.keys)).applyInPandas(_prepend_keys(op.function, op.keys), schema)
 
 
-def _with_keys(function: Callable[..., Any], keys: tuple[str, ...]) -> Callable[[Any], Any]:
-    def call(rows: Any) -> Any:
+def _prepend_keys(function: Callable[..., Any], keys: tuple[str, ...]) -> Callable[[Any], Any]:
+    def call_function(rows: Any) -> Any:
         made = function(rows)
         for position, key in enumerate(keys):
             made.insert(position, key, rows[key].iloc[0] if len(rows) else None)
         return made
 
-    return call
+    return call_function

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
-from tidemill.spark.types import column
+from tidemill.spark.types import build_column
 
 _NAN = float("nan")
 
@@ -30,7 +30,9 @@ def keep_float_filters_in_spark(rows: DataFrame) -> DataFrame:
         return rows
     return rows.select(
         *(
-            F.nanvl(column(name), F.lit(_NAN).cast(floats[name])).alias(name) if name in floats else column(name)
+            F.nanvl(build_column(name), F.lit(_NAN).cast(floats[name])).alias(name)
+            if name in floats
+            else build_column(name)
             for name in rows.columns
         )
     )

@@ -9,25 +9,25 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.declare import CHANGE, NEW
-from tidemill.algebra.fuse import fused, inlined
-from tidemill.algebra.operators import Operator, Ref, walk
-from tidemill.algebra.program import COLLECTED, Output, Program, Query, Way
-from tidemill.algebra.prune import pruned
+from tidemill.algebra.fuse import fuse_steps, inline_steps
+from tidemill.algebra.operators import Operator, StepReference, walk_operators
+from tidemill.algebra.program import COLLECTED, DeclaredQuery, Program, ProgramOutput, RefreshMode
+from tidemill.algebra.prune import prune_program
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
-from tidemill.model.view import Converted, blocks_of
-from tidemill.ports.engine import Target
-from tidemill.spark.block_writer import fresh, kept_schema, save
-from tidemill.spark.channels import Channels, Views
+from tidemill.model.view import ConvertedDelta, list_blocks
+from tidemill.ports.engine import WriteTarget
+from tidemill.spark.block_writer import build_data_path, require_schema, save_frame
+from tidemill.spark.channels import ChannelScans, Views
 from tidemill.spark.local import batches
-from tidemill.spark.operators import Compiler, Sources
+from tidemill.spark.operators import OperatorCompiler, ScanSource
 from tidemill.spark.parquet import read_parquet
-from tidemill.spark.query_sessions import EngineSessions, is_small, query_result, write_result
-from tidemill.spark.session import as_kept, spread
-from tidemill.spark.small_programs import RunningSmall
-from tidemill.spark.types import column, content_schema
-from tidemill.spark.view_reader import Locate, Reader
+from tidemill.spark.query_sessions import EngineSessions, is_small, run_query, write_result
+from tidemill.spark.session import set_shuffle_partitions, to_cached_leaf
+from tidemill.spark.small_programs import SmallProgramRunner
+from tidemill.spark.types import build_column, to_content_schema
+from tidemill.spark.view_reader import Locate, ViewReader
 
 ANEW = 8_000
 """Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
@@ -36,84 +36,96 @@ DESCRIBED = 50
 """Plans in the description of one. Where each step reads others twice they would be twice as many with every step."""
 
 
-def refresh(
-    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
+def run_refresh(
+    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
 ) -> Mapping[str, Schema]:
     """Run a declared query in one of its ways and write its outputs; returns the content schema of each.
 
     Its whole result is what Spark makes of the user's text. Operators compute changes, and the state to go on from.
     """
-    anew = code.way in (Way.BATCH, Way.RECOMPUTE)
+    anew = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
     if not anew or code.text is None:
-        return _computed(sessions, locate, code, inputs, outputs, tag)
+        return _compute_outputs(sessions, locate, code, inputs, outputs, tag)
     tables = {name: inputs[channel + NEW] for name, channel in code.text.tables.items()}
-    with query_result(sessions, locate, code.text.query, tables, tag) as rows:
+    with run_query(sessions, locate, code.text.query, tables, tag) as rows:
         made = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
     states = {name: target for name, target in outputs.items() if name != code.table}
-    return {**made, **_computed(sessions, locate, code, inputs, states, tag)} if states else made
+    return {**made, **_compute_outputs(sessions, locate, code, inputs, states, tag)} if states else made
 
 
-def _computed(
-    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, Target], tag: str
+def _compute_outputs(
+    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
 ) -> Mapping[str, Schema]:
     """Compute these outputs from the operators."""
-    anew = code.way in (Way.BATCH, Way.RECOMPUTE)
-    looked = _contents(inputs) if anew else _change(code.query, inputs)
+    anew = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+    looked = _list_content_blocks(inputs) if anew else _list_change_blocks(code.query, inputs)
     in_files = all(t.directory.startswith("/") for t in outputs.values())
-    if in_files and batches.few(looked, ANEW if anew else COLLECTED):
-        with suppress(batches.TooLarge):  # a few rows may become many
-            return _small(sessions.quick, locate, code, inputs, outputs, tag, in_one=batches.few(looked, batches.FEW))
-    channels = Channels(Reader(sessions.spark, locate), code.query, inputs)
-    return Running(sessions.spark, channels, _program(code, channels).writing(outputs), outputs).run()
+    if in_files and batches.has_few_rows(looked, ANEW if anew else COLLECTED):
+        with suppress(batches.ResultTooLarge):  # a few rows may become many
+            return _run_small(
+                sessions.quick_session,
+                locate,
+                code,
+                inputs,
+                outputs,
+                tag,
+                in_one=batches.has_few_rows(looked, batches.FEW),
+            )
+    channels = ChannelScans(ViewReader(sessions.spark, locate), code.query, inputs)
+    return ProgramRunner(
+        sessions.spark, channels, _build_program(code, channels).select_outputs(outputs), outputs
+    ).run()
 
 
-def _small(
+def _run_small(
     spark: SparkSession,
     locate: Locate,
     code: Refresh,
     inputs: Views,
-    outputs: Mapping[str, Target],
+    outputs: Mapping[str, WriteTarget],
     tag: str,
     *,
     in_one: bool,
 ) -> Mapping[str, Schema]:
-    hand = batches.Hand(spark, Path(next(iter(outputs.values())).directory) / "_steps")
-    channels = Channels(Reader(spark, locate, hand=hand), code.query, inputs)
-    program = _program(code, channels).writing(outputs).over(channels.unfolded)
-    shorter = fused(inlined(pruned(program), channels.at_hand))
-    spread(spark, over=1 if in_one else None)
-    return RunningSmall(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
+    hand = batches.LocalRelations(spark, Path(next(iter(outputs.values())).directory) / "_steps")
+    channels = ChannelScans(ViewReader(spark, locate, hand=hand), code.query, inputs)
+    program = _build_program(code, channels).select_outputs(outputs).map_operators(channels.expand_contents)
+    shorter = fuse_steps(inline_steps(prune_program(program), channels.is_local))
+    set_shuffle_partitions(spark, over=1 if in_one else None)
+    return SmallProgramRunner(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
 
 
-def _program(code: Refresh, channels: Channels) -> Program:
-    query: Query = code.query
+def _build_program(code: Refresh, channels: ChannelScans) -> Program:
+    query: DeclaredQuery = code.query
     match code.way:
-        case Way.BATCH:
-            return query.batch()
-        case Way.RECOMPUTE:
-            return query.recompute()
+        case RefreshMode.BATCH:
+            return query.build_batch()
+        case RefreshMode.RECOMPUTE:
+            return query.build_recompute()
         case _:
-            return query.incremental(channels.changed(), channels.held())
+            return query.build_incremental(channels.list_changed_channels(), channels.list_deferred_channels())
 
 
-def _contents(inputs: Views) -> list[Block]:
-    return [b for view in inputs.values() for b in blocks_of(view)]
+def _list_content_blocks(inputs: Views) -> list[Block]:
+    return [b for view in inputs.values() for b in list_blocks(view)]
 
 
-def _change(query: Query, inputs: Views) -> list[Block]:
+def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:
     views = [inputs[c + CHANGE] for c in query.channels if c + CHANGE in inputs]
-    return [b for view in views for b in blocks_of(view.chain if isinstance(view, Converted) else view)]
+    return [b for view in views for b in list_blocks(view.chain if isinstance(view, ConvertedDelta) else view)]
 
 
-class Running:
+class ProgramRunner:
     """One run of a program on all the rows there are: steps are kept by Spark, or read back where they are written."""
 
-    def __init__(self, spark: SparkSession, channels: Sources, program: Program, outputs: Mapping[str, Target]) -> None:
+    def __init__(
+        self, spark: SparkSession, channels: ScanSource, program: Program, outputs: Mapping[str, WriteTarget]
+    ) -> None:
         self._spark = spark
         self._program = program
         self._outputs = outputs
         self._steps: dict[str, DataFrame] = {}
-        self._compiler = Compiler(spark, channels, self._steps)
+        self._compiler = OperatorCompiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
         self._described: dict[str, int] = {}  # how many plans Spark describes where it describes that of a step
 
@@ -122,46 +134,54 @@ class Running:
             schemas = {}
             for name, op in self._program.steps.items():
                 if name in self._outputs:
-                    schemas[name] = self._written_step(name, op)
+                    schemas[name] = self._write_step(name, op)
                 else:
-                    self._steps[name] = self._kept_step(name, op)
+                    self._steps[name] = self._persist_step(name, op)
             for output in self._program.outputs:
                 if output.channel not in schemas:
-                    schemas[output.channel] = self._written(output)
+                    schemas[output.channel] = self._write_output(output)
             return schemas
         finally:
             self._compiler.close()
             for frame in self._kept:
                 frame.unpersist()
 
-    def _kept_step(self, name: str, op: Operator) -> DataFrame:
+    def _persist_step(self, name: str, op: Operator) -> DataFrame:
         """A step that is no output is kept by Spark, and freed in the end.
 
         If its description would be long it is kept without its plan. Then Spark frees it when nobody holds it, and
         cannot make it again: if a machine is lost with it the run fails, and has to start anew.
         """
-        frame = self._compiler.frame(op)
-        self._described[name] = 1 + sum(self._described.get(o.step, 0) for o in walk(op) if isinstance(o, Ref))
+        frame = self._compiler.build_frame(op)
+        self._described[name] = 1 + sum(
+            self._described.get(o.step, 0) for o in walk_operators(op) if isinstance(o, StepReference)
+        )
         if self._described[name] > DESCRIBED:
             self._described[name] = 0
             return frame.localCheckpoint(eager=False)
         self._kept.append(frame.persist())
-        return as_kept(self._kept[-1])
+        return to_cached_leaf(self._kept[-1])
 
-    def _written_step(self, name: str, op: Operator) -> Schema:
+    def _write_step(self, name: str, op: Operator) -> Schema:
         """A step that is an output is written, and read back from its files."""
         target = self._outputs[name]
-        schema = _written(self._compiler.frame(op), target)
-        self._steps[name] = read_parquet(self._spark, str(schema), [fresh(target.directory)])
+        schema = _write_frame(self._compiler.build_frame(op), target)
+        self._steps[name] = read_parquet(self._spark, str(schema), [build_data_path(target.directory)])
         return schema
 
-    def _written(self, output: Output) -> Schema:
+    def _write_output(self, output: ProgramOutput) -> Schema:
         target = self._outputs[output.channel]
-        return kept_schema(target) if output.rows is None else _written(self._compiler.frame(output.rows), target)
+        return (
+            require_schema(target)
+            if output.rows is None
+            else _write_frame(self._compiler.build_frame(output.rows), target)
+        )
 
 
-def _written(frame: DataFrame, target: Target) -> Schema:
-    content = target.schema or content_schema(frame.schema)
-    shaped = frame.select(*(column(f.name).cast(f.type).alias(f.name) for f in target.physical(content)))
-    save(shaped, target)
+def _write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
+    content = target.schema or to_content_schema(frame.schema)
+    shaped = frame.select(
+        *(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content))
+    )
+    save_frame(shaped, target)
     return content

@@ -10,17 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 
-from tidemill.algebra.dialect import parse, text_of
+from tidemill.algebra.dialect import parse_query, to_sql
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
-from tidemill.model.view import View, blocks_of
-from tidemill.ports.engine import Target
-from tidemill.spark.block_writer import save
+from tidemill.model.view import View, list_blocks
+from tidemill.ports.engine import WriteTarget
+from tidemill.spark.block_writer import save_frame
 from tidemill.spark.local import batches
-from tidemill.spark.session import QUICK, beside, isolated, tagged_apart
-from tidemill.spark.session_loss import SessionLife
-from tidemill.spark.types import column, content_schema, is_plain_type, quoted
-from tidemill.spark.view_reader import Locate, Reader
+from tidemill.spark.session import QUICK, create_isolated_session, create_sibling_session, tag_isolated_jobs
+from tidemill.spark.session_loss import SessionMonitor
+from tidemill.spark.types import build_column, is_plain_type, quote_name, to_content_schema
+from tidemill.spark.view_reader import Locate, ViewReader
 
 FEW = 8_000
 """Rows of tables up to which one task computes a query: what is made of them may be many more."""
@@ -39,7 +39,7 @@ class QuerySessions:
         self.sessions: list[SparkSession] = []
 
     @contextmanager
-    def acquire(self) -> Iterator[SparkSession]:
+    def acquire_session(self) -> Iterator[SparkSession]:
         with self._lock:
             session = self._idle.pop() if self._idle else None
         if session is None:
@@ -57,18 +57,18 @@ class EngineSessions:
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
         self._first = spark
-        self.life = SessionLife(spark)
+        self.life = SessionMonitor(spark)
         self._settings = dict(settings or {})
         self._quick: SparkSession | None = None
-        self.spark = beside(spark, self._settings) if self._settings else spark
-        self.queries = QuerySessions(lambda: isolated(spark, self._settings))
-        self.small_queries = QuerySessions(lambda: isolated(spark, {**QUICK, **self._settings}))
+        self.spark = create_sibling_session(spark, self._settings) if self._settings else spark
+        self.queries = QuerySessions(lambda: create_isolated_session(spark, self._settings))
+        self.small_queries = QuerySessions(lambda: create_isolated_session(spark, {**QUICK, **self._settings}))
 
     @property
-    def quick(self) -> SparkSession:
+    def quick_session(self) -> SparkSession:
         """The session for work on small changes."""
         if self._quick is None:
-            self._quick = beside(self._first, {**QUICK, **self._settings})
+            self._quick = create_sibling_session(self._first, {**QUICK, **self._settings})
         return self._quick
 
     @property
@@ -86,57 +86,57 @@ class EngineSessions:
 
 
 @contextmanager
-def query_result(
+def run_query(
     sessions: EngineSessions, locate: Locate, query: str, tables: Mapping[str, View], tag: str
 ) -> Iterator[DataFrame]:
     """The rows of a query over these tables; they can be read only inside the context."""
-    text = without_idle_names(query) if sessions.is_second_try else query
+    text = remove_unused_ctes(query) if sessions.is_second_try else query
     pool = sessions.small_queries if is_small(tables) else sessions.queries
-    with pool.acquire() as spark, tagged_apart(spark, tag):
-        reader = Reader(spark, locate)
-        with named_tables(spark, {name: reader.frame(view) for name, view in tables.items()}):
+    with pool.acquire_session() as spark, tag_isolated_jobs(spark, tag):
+        reader = ViewReader(spark, locate)
+        with register_tables(spark, {name: reader.read_frame(view) for name, view in tables.items()}):
             yield spark.sql(text)
 
 
-def write_result(rows: DataFrame, target: Target, *, small: bool) -> Schema:
+def write_result(rows: DataFrame, target: WriteTarget, *, small: bool) -> Schema:
     """Write a query's rows as the whole content of a declared table; few of them without a job of Spark's."""
-    content = target.schema or content_schema(rows.schema)
-    shaped = rows.select(*(column(f.name).cast(f.type).alias(f.name) for f in target.physical(content)))
+    content = target.schema or to_content_schema(rows.schema)
+    shaped = rows.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content)))
     if small and target.directory.startswith("/") and is_plain_type(shaped.schema):
         try:
-            found = batches.Held.of(shaped)
-            batches.write(found.table.columns, found.struct, target)
+            found = batches.LocalBatch.from_frame(shaped)
+            batches.write_batch(found.table.columns, found.struct, target)
             return content
-        except batches.TooLarge:  # a few rows may become many
+        except batches.ResultTooLarge:  # a few rows may become many
             pass
-    save(shaped, target)
+    save_frame(shaped, target)
     return content
 
 
 def is_small(tables: Mapping[str, View]) -> bool:
-    blocks: list[Block] = [b for view in tables.values() for b in blocks_of(view)]
-    return batches.few(blocks, FEW)
+    blocks: list[Block] = [b for view in tables.values() for b in list_blocks(view)]
+    return batches.has_few_rows(blocks, FEW)
 
 
 @contextmanager
-def named_tables(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+def register_tables(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
     """Let the frames be tables of the session, under these names."""
     try:
         for name, frame in frames.items():
-            frame.createOrReplaceTempView(quoted(name))
+            frame.createOrReplaceTempView(quote_name(name))
         yield
     finally:
         for name in frames:
-            spark.catalog.dropTempView(quoted(name))
+            spark.catalog.dropTempView(quote_name(name))
 
 
-def without_idle_names(query: str) -> str:
+def remove_unused_ctes(query: str) -> str:
     """The same query without what WITH names and nobody reads, which Spark 4.3 trips over in derived tables.
 
-    >>> without_idle_names("SELECT x FROM (WITH w AS (SELECT 1), v AS (SELECT 2 AS x) SELECT x FROM v)")
+    >>> remove_unused_ctes("SELECT x FROM (WITH w AS (SELECT 1), v AS (SELECT 2 AS x) SELECT x FROM v)")
     'SELECT x FROM (WITH v AS (SELECT 2 AS x) SELECT x FROM v)'
     """
     try:
-        return text_of(eliminate_ctes(parse(query)))
+        return to_sql(eliminate_ctes(parse_query(query)))
     except SqlglotError:  # only Spark can read it
         return query

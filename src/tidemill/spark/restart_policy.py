@@ -14,12 +14,12 @@ STEADY = 60.0
 """Seconds that a session must have lived for its loss to count as the first again."""
 
 
-class Restarts:
+class RestartPolicy:
     """The losses of a session in a row. A start that fails is a loss, too.
 
-    >>> restarts = Restarts(clock=lambda: 0.0)
-    >>> restarts.lose("gone")
-    >>> restarts.health()
+    >>> restarts = RestartPolicy(clock=lambda: 0.0)
+    >>> restarts.record_loss("gone")
+    >>> restarts.report_health()
     EngineHealth(problem='gone', retry_in=0.0, gave_up=False)
     """
 
@@ -30,11 +30,11 @@ class Restarts:
         self._next = 0.0  # when the next start may begin
         self._problem: str | None = None
 
-    def start(self) -> None:
+    def record_start(self) -> None:
         """A session was started."""
         self._started, self._problem = self._clock(), None
 
-    def lose(self, why: str) -> None:
+    def record_loss(self, why: str) -> None:
         """A session was lost, or did not start."""
         now = self._clock()
         if self._started is not None and now - self._started >= STEADY:
@@ -43,7 +43,7 @@ class Restarts:
         self._next = now + PAUSES[min(self._losses, len(PAUSES) - 1)]
         self._losses += 1
 
-    def health(self) -> EngineHealth:
+    def report_health(self) -> EngineHealth:
         if self._problem is None:
             return HEALTHY
         wait = max(0.0, self._next - self._clock())

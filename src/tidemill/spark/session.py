@@ -86,14 +86,14 @@ CAREFUL: Mapping[str, str] = {
 _SPOILT = ("[INTERNAL_ERROR", "NoSuchElementException: key not found")
 
 
-def is_spoilt(error: Exception) -> bool:
+def is_optimizer_fault(error: Exception) -> bool:
     """Is it a fault of Spark's own in what it made of a query?"""
     return any(sign in str(error) for sign in _SPOILT)
 
 
-def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def create_sibling_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session beside this one with settings of its own; the same one where there is no other (Spark Connect)."""
-    if context_of(spark) is None:
+    if find_context(spark) is None:
         return spark
     other = spark.newSession()
     for name, value in settings.items():
@@ -101,27 +101,27 @@ def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     return other
 
 
-def isolated(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def create_isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session beside this one with settings and temporary views of its own, through Spark Connect, too."""
-    if context_of(spark) is not None:
-        return beside(spark, settings)
+    if find_context(spark) is not None:
+        return create_sibling_session(spark, settings)
     other = spark.cloneSession()  # type: ignore[attr-defined]  # only sessions of Spark Connect have it
     for name, value in settings.items():
         other.conf.set(name, value)
     return other  # type: ignore[no-any-return]
 
 
-def release(spark: SparkSession) -> None:
+def release_session(spark: SparkSession) -> None:
     """End a session that `isolated` made. Through Spark Connect it has a connection of its own.
 
     Left open, it would ask the server, which may be gone by then, for minutes when the process is to end.
     """
-    if context_of(spark) is None:
+    if find_context(spark) is None:
         spark.client.release_session()
         spark.client.close()
 
 
-def as_kept(frame: DataFrame) -> DataFrame:
+def to_cached_leaf(frame: DataFrame) -> DataFrame:
     """What Spark is to keep, as a leaf of the plans of those that read it.
 
     Otherwise they repeat its whole plan wherever they read it, and theirs is repeated in turn: a dozen steps of which
@@ -129,7 +129,7 @@ def as_kept(frame: DataFrame) -> DataFrame:
     still goes on into what is kept and from there into what that read.
     """
     spark = frame.sparkSession
-    context = context_of(spark)
+    context = find_context(spark)
     if context is None:
         return frame
     assert context._jvm is not None
@@ -138,12 +138,12 @@ def as_kept(frame: DataFrame) -> DataFrame:
     return ClassicDataFrame(rows, spark)
 
 
-def spread(spark: SparkSession, over: int | None) -> None:
+def set_shuffle_partitions(spark: SparkSession, over: int | None) -> None:
     """Shuffle over so many tasks from now on; None: over as many as there are cores."""
     spark.conf.set("spark.sql.shuffle.partitions", str(over or os.cpu_count() or 2))
 
 
-def java_problem() -> str | None:
+def find_java_problem() -> str | None:
     """What is wrong with the Java that Spark would use; None if nothing is."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -158,26 +158,26 @@ def java_problem() -> str | None:
     return None if major >= JAVA_NEEDED else f"{command} is Java {major}; Spark needs {JAVA_NEEDED} or newer"
 
 
-def start(
+def start_session(
     master: str = "local[*]", settings: Mapping[str, str] | None = None, scratch: str | None = None
 ) -> SparkSession:
     """The session for this process: started, or the one that already runs."""
-    problem = java_problem()
+    problem = find_java_problem()
     if problem is not None:
         raise EngineError(problem)
     for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
     try:
-        with _weights() as weights, _stderr_kept_quiet():
-            told = {"spark.driver.extraJavaOptions": java(class_archive.options())}
-            chosen = {**DEFAULTS, **told, **weights, **_scratch(scratch), **(settings or {})}
-            return _builder(master, chosen).getOrCreate()
+        with _write_pool_weights() as weights, _silence_stderr():
+            told = {"spark.driver.extraJavaOptions": build_java_options(class_archive.build_archive_options())}
+            chosen = {**DEFAULTS, **told, **weights, **_build_scratch_settings(scratch), **(settings or {})}
+            return _configure_builder(master, chosen).getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-        raise EngineError(f"Spark did not start with master {master!r}: {first_line(error)}") from error
+        raise EngineError(f"Spark did not start with master {master!r}: {extract_first_line(error)}") from error
 
 
-def _builder(master: str, chosen: Mapping[str, str]) -> SparkSession.Builder:
+def _configure_builder(master: str, chosen: Mapping[str, str]) -> SparkSession.Builder:
     builder = SparkSession.builder
     if "spark.remote" not in chosen:
         builder = builder.master(master)
@@ -187,7 +187,7 @@ def _builder(master: str, chosen: Mapping[str, str]) -> SparkSession.Builder:
 
 
 @contextmanager
-def _stderr_kept_quiet() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """The JVM inherits standard error from this process; what it says there while starting helps nobody."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -200,7 +200,7 @@ def _stderr_kept_quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-def running() -> SparkSession | None:
+def find_running_session() -> SparkSession | None:
     """The session that this process has already, whoever started it."""
     try:
         return SparkSession.active()
@@ -208,31 +208,31 @@ def running() -> SparkSession | None:
         return None
 
 
-def java(more: str) -> str:
+def build_java_options(more: str) -> str:
     """What Java is told: no chatter, and the collector that takes the least time in all."""
     config = Path(__file__).with_name("log4j2.properties").as_uri()
     return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {more}"
 
 
-def _scratch(directory: str | None) -> dict[str, str]:
+def _build_scratch_settings(directory: str | None) -> dict[str, str]:
     if directory is None:
         return {}
     return {"spark.local.dir": directory, "spark.sql.warehouse.dir": str(Path(directory) / "warehouse")}
 
 
-def ship(module: ModuleType) -> None:
+def ship_module(module: ModuleType) -> None:
     """Send a user's module to the workers with the functions that need it: they cannot import it themselves."""
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
     """Everything this thread runs meanwhile can be stopped by the tag, from any thread, and has a pool to itself."""
-    context = context_of(spark)
+    context = find_context(spark)
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
     try:
-        with _pools_of(tag).held(tag) as pool:
+        with _choose_pools(tag).acquire_pool(tag) as pool:
             if context is not None:
                 context.setLocalProperty(_POOL, pool)
             yield
@@ -243,9 +243,9 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 
 
 @contextmanager
-def tagged_apart(spark: SparkSession, tag: str) -> Iterator[None]:
+def tag_isolated_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
     """The same in a session beside the tagged one, which shares its tags in one process but not in Spark Connect."""
-    if context_of(spark) is not None:
+    if find_context(spark) is not None:
         yield
         return
     spark.addTag(tag)
@@ -258,7 +258,7 @@ def tagged_apart(spark: SparkSession, tag: str) -> Iterator[None]:
 _POOL = "spark.scheduler.pool"
 
 
-class _Pools:
+class _SchedulerPools:
     """FAIR pools for what runs at the same time; Spark never forgets one, so those that are free are used again."""
 
     def __init__(self, name: str) -> None:
@@ -267,7 +267,7 @@ class _Pools:
         self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number, and how many threads are in it
 
     @contextmanager
-    def held(self, tag: str) -> Iterator[str]:
+    def acquire_pool(self, tag: str) -> Iterator[str]:
         with self._lock:
             free = next(n for n in count() if all(n != number for number, _ in self._held.values()))
             number, threads = self._held.get(tag, (free, 0))
@@ -283,17 +283,17 @@ class _Pools:
                     del self._held[tag]
 
 
-_LIVE, _BACKFILLS = _Pools("track"), _Pools("backfill")
+_LIVE, _BACKFILLS = _SchedulerPools("track"), _SchedulerPools("backfill")
 _WEIGHT, _WEIGHTED = 10, 64
 """Of how many pools of live runs each gets how many times the share of one of a backfill; others get as much as it."""
 
 
-def _pools_of(tag: str) -> _Pools:
+def _choose_pools(tag: str) -> _SchedulerPools:
     return _BACKFILLS if tag.startswith(BACKFILL) else _LIVE
 
 
 @contextmanager
-def _weights() -> Iterator[dict[str, str]]:
+def _write_pool_weights() -> Iterator[dict[str, str]]:
     """The setting that makes pools of live runs weigh more; Spark reads the file as it starts, and never again."""
     pools = "".join(f'<pool name="track-{n}"><weight>{_WEIGHT}</weight></pool>' for n in range(_WEIGHTED))
     with TemporaryDirectory(prefix="tidemill-pools-") as directory:
@@ -302,16 +302,16 @@ def _weights() -> Iterator[dict[str, str]]:
         yield {"spark.scheduler.allocation.file": path.as_uri()}
 
 
-def cancel(spark: SparkSession, tag: str) -> None:
+def cancel_jobs(spark: SparkSession, tag: str) -> None:
     """Stop whatever runs under the tag."""
-    context = context_of(spark)
+    context = find_context(spark)
     if context is not None:
         context.cancelJobsWithTag(tag)
     else:
         spark.interruptTag(tag)
 
 
-def context_of(spark: SparkSession) -> SparkContext | None:
+def find_context(spark: SparkSession) -> SparkContext | None:
     """The context of a session in this process; None through Spark Connect.
 
     A session's own tags are no use in process: `interruptTag` finds only what the calling thread had tagged.
@@ -328,20 +328,20 @@ _NO_VALUES = frozenset(
 """Parameters of Spark's messages that name types and settings, and no values of rows."""
 
 
-def in_process(spark: SparkSession) -> bool:
+def is_in_process(spark: SparkSession) -> bool:
     """Do all tasks of the session run in this process, or in children that share its files?"""
-    return context_of(spark) is not None and (spark.conf.get("spark.master", "") or "").startswith("local")
+    return find_context(spark) is not None and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
-def first_line(error: BaseException) -> str:
+def extract_first_line(error: BaseException) -> str:
     """The first line of an error that says something, without Spark's stack traces and without values of rows."""
-    text = _without_values(error) if isinstance(error, PySparkException) else str(error)
+    text = _redact_values(error) if isinstance(error, PySparkException) else str(error)
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("An error occurred while calling")]
     return (telling or lines or [type(error).__name__])[0]
 
 
-def _without_values(error: PySparkException) -> str:
+def _redact_values(error: PySparkException) -> str:
     """Spark's message. Of errors about data (SQLSTATE 22 and 23) what the message took from rows is left out."""
     text = error.getMessage() or ""
     if (error.getSqlState() or "")[:2] not in ("22", "23"):

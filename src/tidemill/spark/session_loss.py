@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.udtf import UserDefinedTableFunction
 
-from tidemill.spark.session import context_of
+from tidemill.spark.session import find_context
 
 _GONE = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
 """What Spark Connect says of a session that its server does not know any longer."""
@@ -27,13 +27,13 @@ _UNAVAILABLE = "UNAVAILABLE"
 """The code of gRPC for a server that does not answer."""
 
 
-class SessionLife:
+class SessionMonitor:
     """Whether a session is still there, with all that are beside it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._context = context_of(spark)
-        self._process: Popen[bytes] | None = None if self._context is None else _java_process(self._context)
+        self._context = find_context(spark)
+        self._process: Popen[bytes] | None = None if self._context is None else _find_java_process(self._context)
 
     def has_exited(self) -> bool:
         """Did the Java process exit that this process started? It asks nobody but the operating system."""
@@ -42,10 +42,10 @@ class SessionLife:
     def is_lost(self, error: BaseException) -> bool:
         """Is the session gone, now that this went wrong?"""
         if self._context is None:
-            return any(_says_gone(e) for e in _chain(error))
+            return any(_is_session_gone(e) for e in _list_causes(error))
         return self.has_exited() or _is_stopped(self._context)
 
-    def discard(self) -> None:
+    def discard_session(self) -> None:
         """Let another session be started in this process. What is left of this one cannot be used any longer."""
         if self._context is None:
             with suppress(Exception):
@@ -57,10 +57,10 @@ class SessionLife:
         SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
         if self.has_exited():
-            _forget_java()
+            _drop_java_references()
 
 
-def _java_process(context: SparkContext) -> Popen[bytes] | None:
+def _find_java_process(context: SparkContext) -> Popen[bytes] | None:
     """None if another program started it."""
     process: Popen[bytes] | None = getattr(context._gateway, "proc", None)
     return process
@@ -73,7 +73,7 @@ def _is_stopped(context: SparkContext) -> bool:
         return True
 
 
-def _forget_java() -> None:
+def _drop_java_references() -> None:
     """Let nothing refer to objects of a Java process that is gone: not PySpark, nor functions that it registered."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     with suppress(Exception):
@@ -85,7 +85,7 @@ def _forget_java() -> None:
             found._judtf_placeholder = None
 
 
-def _says_gone(error: BaseException) -> bool:
+def _is_session_gone(error: BaseException) -> bool:
     kind, text = type(error).__module__.partition(".")[0], str(error)
     code: Any = getattr(error, "getGrpcStatusCode", getattr(error, "code", None))
     if kind in ("pyspark", "grpc") and callable(code) and getattr(code(), "name", None) == _UNAVAILABLE:
@@ -94,7 +94,7 @@ def _says_gone(error: BaseException) -> bool:
     return kind == "pyspark" and any(sign in (condition or text) for sign in _GONE)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     seen: BaseException | None = error
     while seen is not None:
         yield seen

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from tidemill.errors import EngineError, RowsMissing, StorageError
 from tidemill.model.store import RUNS
 from tidemill.ports.storage import BlockStore
-from tidemill.spark.block_writer import fresh, save_counted
-from tidemill.spark.session import first_line, in_process, running
+from tidemill.spark.block_writer import build_data_path, save_and_count
+from tidemill.spark.session import extract_first_line, find_running_session, is_in_process
 
 TASKS = 32
 """Tasks of the trial, each with a file: more than most clusters have executors for one project."""
@@ -25,9 +25,9 @@ TASKS = 32
 
 def start_on_store(start: Callable[[], SparkSession], store: BlockStore) -> SparkSession:
     """Start a session, and check that its executors see the store; one that does not serve is stopped again."""
-    before = running()
+    before = find_running_session()
     spark = start()
-    if in_process(spark):
+    if is_in_process(spark):
         return spark
     try:
         check_executors(spark, store)
@@ -42,20 +42,20 @@ def check_executors(spark: SparkSession, store: BlockStore) -> None:
     """Let executors write files, look for them here, and let executors read them; raises `EngineError`."""
     directory = f"{RUNS}/0/0/{uuid4().hex}"  # no run has the number 0
     try:
-        rows = save_counted(spark.range(0, TASKS, 1, TASKS), fresh(store.stage(directory)))
-        files = store.publish(directory, rows)
-        found = spark.read.schema("id bigint").parquet(*(store.locate(f.path) for f in files)).count()
+        rows = save_and_count(spark.range(0, TASKS, 1, TASKS), build_data_path(store.stage_directory(directory)))
+        files = store.publish_files(directory, rows)
+        found = spark.read.schema("id bigint").parquet(*(store.locate_file(f.path) for f in files)).count()
     except (PySparkException, RowsMissing) as error:
-        raise _blind(store, first_line(error)) from error
+        raise _build_error(store, extract_first_line(error)) from error
     finally:
         with suppress(StorageError):
-            store.delete(store.list_directory(directory))
-            store.prune(directory)
+            store.delete_files(store.list_directory(directory))
+            store.prune_directory(directory)
     if found != rows:
-        raise _blind(store, f"of {rows} rows they read {found}")
+        raise _build_error(store, f"of {rows} rows they read {found}")
 
 
-def _blind(store: BlockStore, why: str) -> EngineError:
+def _build_error(store: BlockStore, why: str) -> EngineError:
     return EngineError(
         f"Spark's executors do not see the block store {store.name} as this process does. Let [storage] url be a "
         "directory that all machines share under one path, or an object store that Spark reaches itself "

@@ -36,13 +36,13 @@ _VOID = re.compile(r"\bvoid(?=$|[,>])")
 """The type of a bare NULL, in a type as Spark spells it; the name of a field has a colon behind it."""
 
 
-def schema_of(frame: DataFrame) -> Schema:
+def read_schema(frame: DataFrame) -> Schema:
     """The schema of a frame, as the model spells it."""
     return from_struct(frame.schema)
 
 
 def from_struct(struct: StructType) -> Schema:
-    untyped = [f.name for f in struct.fields if _VOID.search(spell_type(f.dataType))]
+    untyped = [f.name for f in struct.fields if _VOID.search(format_type(f.dataType))]
     if untyped:
         raise BadInput(
             f"column {untyped[0]} is NULL without a type; give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
@@ -51,52 +51,52 @@ def from_struct(struct: StructType) -> Schema:
     twice = next((f.name for f in struct.fields if names.count(f.name.lower()) > 1), None)
     if twice is not None:
         raise BadInput(f"two columns of the result are called {twice}; give each a name of its own with AS")
-    ddl = ", ".join(f"{quoted(f.name)} {spell_type(f.dataType)}" for f in struct.fields)
-    parsed = Schema.parse(ddl)
+    ddl = ", ".join(f"{quote_name(f.name)} {format_type(f.dataType)}" for f in struct.fields)
+    parsed = Schema.from_ddl(ddl)
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
 
 
-def content_schema(struct: StructType) -> Schema:
+def to_content_schema(struct: StructType) -> Schema:
     """The schema of a content with these columns: any of them may be NULL some day."""
     return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
 
 
-def spell_type(kind: DataType) -> str:
+def format_type(kind: DataType) -> str:
     """The type as Spark spells it, and as it reads it again: names of fields that are no plain words are quoted.
 
-    >>> spell_type(ArrayType(StructType().add("a", IntegerType()).add("1st one", IntegerType())))
+    >>> format_type(ArrayType(StructType().add("a", IntegerType()).add("1st one", IntegerType())))
     'array<struct<a:int,`1st one`:int>>'
     """
     match kind:
         case StructType():
-            return f"struct<{','.join(f'{_field_name(f.name)}:{spell_type(f.dataType)}' for f in kind.fields)}>"
+            return f"struct<{','.join(f'{_format_field_name(f.name)}:{format_type(f.dataType)}' for f in kind.fields)}>"
         case ArrayType():
-            return f"array<{spell_type(kind.elementType)}>"
+            return f"array<{format_type(kind.elementType)}>"
         case MapType():
-            return f"map<{spell_type(kind.keyType)},{spell_type(kind.valueType)}>"
+            return f"map<{format_type(kind.keyType)},{format_type(kind.valueType)}>"
     return str(kind.simpleString())
 
 
-def _field_name(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quoted(name)
+def _format_field_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quote_name(name)
 
 
-def loose(schema: Schema) -> str:
+def to_nullable_ddl(schema: Schema) -> str:
     """The DDL without NOT NULL: a frame that claims to hold no NULL would let Spark drop the checks on it."""
     return str(Schema(tuple(Field(f.name, f.type) for f in schema)))
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def column(name: str) -> Column:
+def build_column(name: str) -> Column:
     """The column of that very name, dots and blanks included."""
-    return F.col(quoted(name))
+    return F.col(quote_name(name))
 
 
-def columns(names: tuple[str, ...] | list[str]) -> list[Column]:
-    return [column(n) for n in names]
+def build_columns(names: tuple[str, ...] | list[str]) -> list[Column]:
+    return [build_column(n) for n in names]
 
 
 _PLAIN = (
@@ -121,26 +121,26 @@ def is_plain_type(kind: DataType) -> bool:
     return True
 
 
-def shown(frame: DataFrame) -> DataFrame:
+def stringify_unsupported(frame: DataFrame) -> DataFrame:
     """The frame for those who are not Spark: values that Arrow has no type for, such as intervals, as text."""
     if is_plain_type(frame.schema):
         return frame
     return frame.select(
         *(
-            column(f.name) if is_plain_type(f.dataType) else column(f.name).cast("string").alias(f.name)
+            build_column(f.name) if is_plain_type(f.dataType) else build_column(f.name).cast("string").alias(f.name)
             for f in frame.schema
         )
     )
 
 
-def adapt(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:
+def adapt_frame(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:
     """The frame in the columns of `want`: those it lacks are NULL, those that widened are cast."""
-    if have.same_shape(want):
+    if have.has_same_shape(want):
         return frame
     types = {f.name: f.type for f in have}
     return frame.select(
         *(
-            (column(f.name) if types[f.name] == f.type else column(f.name).cast(f.type)).alias(f.name)
+            (build_column(f.name) if types[f.name] == f.type else build_column(f.name).cast(f.type)).alias(f.name)
             if f.name in types
             else F.lit(None).cast(f.type).alias(f.name)
             for f in want

@@ -14,14 +14,14 @@ from tidemill.errors import EngineError
 from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Field, Schema
-from tidemill.model.view import Chain, Converted, Difference, Snapshot, View, blocks_of
+from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 from tidemill.spark import merge
 from tidemill.spark.local import batches, key_lookup
-from tidemill.spark.local.batches import Held
-from tidemill.spark.local.block_reader import Holder
-from tidemill.spark.merge import Keys
+from tidemill.spark.local.batches import LocalBatch
+from tidemill.spark.local.block_reader import LocalBlockReader
+from tidemill.spark.merge import LookupKeys
 from tidemill.spark.parquet import keep_float_filters_in_spark, read_parquet
-from tidemill.spark.types import adapt, column, columns, loose
+from tidemill.spark.types import adapt_frame, build_column, build_columns, to_nullable_ddl
 
 Locate = Callable[[str], str]
 
@@ -34,7 +34,7 @@ WORTH_IT = 100_000
 BROADCAST = 400_000
 
 
-def changes_little(content: int, change: int) -> bool:
+def is_small_change(content: int, change: int) -> bool:
     """Is it cheaper to leave alone what a change does not touch than to group everything by key?
 
     It is where the content is large, the change at most half of it, and its keys fit into a broadcast
@@ -43,16 +43,16 @@ def changes_little(content: int, change: int) -> bool:
     return content >= WORTH_IT and change <= min(BROADCAST, content // 2)
 
 
-class Reader:
+class ViewReader:
     """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
 
     def __init__(
         self,
         spark: SparkSession,
         locate: Locate,
-        little: Little = changes_little,
+        little: Little = is_small_change,
         driver: int = batches.ROWS,
-        hand: batches.Hand | None = None,
+        hand: batches.LocalRelations | None = None,
     ) -> None:
         """`driver`: how many rows may be read by the driver itself; `hand`: gives Spark what it has looked up."""
         self._spark = spark
@@ -60,83 +60,91 @@ class Reader:
         self._little = little
         self._driver = driver
         self._hand = hand
-        self.holder = Holder(locate)
+        self.holder = LocalBlockReader(locate)
 
-    def at_hand(self, view: Chain | Snapshot, *, whole: bool = False) -> bool:
+    def is_local(self, view: DeltaChain | Snapshot, *, whole: bool = False) -> bool:
         """Is it so small that it is read here, even twice, rather than by Spark? Then so is what is computed of it.
 
         `whole`: it is a content, of which a few keys may be looked up instead.
         """
-        return batches.few(blocks_of(view), batches.WHOLE if whole else COLLECTED)
+        return batches.has_few_rows(list_blocks(view), batches.WHOLE if whole else COLLECTED)
 
-    def ordered(self, view: Snapshot, only: Keys | None = None) -> DataFrame:
+    def read_ordered_deltas(self, view: Snapshot, only: LookupKeys | None = None) -> DataFrame:
         """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
         blocks = [d for d in view.deltas if d.files]
-        schema = blocks[0].updates.delta_schema(blocks[0].schema)
-        if only is not None and only.here is not None and (rows := self.holder.since(view)) is not None:
-            near = self._found(ds.dataset(rows.table), schema.plus(_NUMBER), only)
+        schema = blocks[0].updates.build_delta_schema(blocks[0].schema)
+        if only is not None and only.here is not None and (rows := self.holder.read_deltas(view)) is not None:
+            near = self._find_rows(ds.dataset(rows.table), schema.add_fields(_NUMBER), only)
             if near is not None:
                 return near
-        return merge.among(self._deltas(blocks, view.schema).rows, only)
+        return merge.filter_by_keys(self._read_deltas(blocks, view.schema).rows, only)
 
-    def frame(self, view: View) -> DataFrame:
+    def read_frame(self, view: View) -> DataFrame:
         match view:
             case Snapshot():
-                return self.snapshot(view)
-            case Chain():
-                return self._chain(view)
-            case Difference():
-                content = self.snapshot(view.before), self.snapshot(view.after)
-                return merge.diff(view.updates, *content, view.after.channel)
-            case Converted():
-                return self.signed(view)
+                return self.read_snapshot(view)
+            case DeltaChain():
+                return self._read_chain(view)
+            case SnapshotDiff():
+                content = self.read_snapshot(view.before), self.read_snapshot(view.after)
+                return merge.diff_contents(view.updates, *content, view.after.channel)
+            case ConvertedDelta():
+                return self.read_signed_rows(view)
 
-    def signed(self, view: Chain | Difference | Converted, before: Snapshot | None = None) -> DataFrame:
+    def read_signed_rows(
+        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
+    ) -> DataFrame:
         """A change as signed rows. Where it is kept by key, the rows it replaces are looked up in what was before."""
-        if isinstance(view, Difference):
-            return merge.diff(Signed(), self.snapshot(view.before), self.snapshot(view.after))
-        kept = view.chain if isinstance(view, Converted) else view
-        rows = self._chain(kept)
+        if isinstance(view, SnapshotDiff):
+            return merge.diff_contents(Signed(), self.read_snapshot(view.before), self.read_snapshot(view.after))
+        kept = view.chain if isinstance(view, ConvertedDelta) else view
+        rows = self._read_chain(kept)
         match kept.updates:
             case Append():
-                return rows.withColumn(COUNT, merge.one())
+                return rows.withColumn(COUNT, merge.build_unit_count())
             case Signed():
                 return rows
             case Patch() as patch:
-                content = view.before if isinstance(view, Converted) else (before or _unknown(kept))
-                return merge.patch_rows(patch, self.snapshot(content), rows)
-        changed = view if isinstance(view, Converted) else Converted(kept, before or _unknown(kept))
-        only = self._keys(rows, kept.updates.key)
-        old = self.snapshot(changed.before, only).withColumn(COUNT, -merge.one())
+                content = view.before if isinstance(view, ConvertedDelta) else (before or _raise_missing_content(kept))
+                return merge.sign_patch_rows(patch, self.read_snapshot(content), rows)
+        changed = (
+            view if isinstance(view, ConvertedDelta) else ConvertedDelta(kept, before or _raise_missing_content(kept))
+        )
+        only = self._build_keys(rows, kept.updates.key)
+        old = self.read_snapshot(changed.before, only).withColumn(COUNT, -merge.build_unit_count())
         if isinstance(kept.updates, Upsert):
-            new = merge.live(rows, kept.schema.names)
+            new = merge.filter_live(rows, kept.schema.names)
         else:
-            new = self.snapshot(changed.after, only)
-        return merge.union([new.withColumn(COUNT, merge.one()), old])
+            new = self.read_snapshot(changed.after, only)
+        return merge.union_frames([new.withColumn(COUNT, merge.build_unit_count()), old])
 
-    def touched(self, view: Chain | Difference | Converted, key: tuple[str, ...], after: Snapshot) -> DataFrame:
+    def read_touched_rows(
+        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
+    ) -> DataFrame:
         """A change by key: the new row of each key in it, or `_deleted`."""
-        kept = view.chain if isinstance(view, Converted) else view
-        if isinstance(kept, Difference):
-            return merge.diff(Upsert(key), self.snapshot(kept.before), self.snapshot(kept.after))
-        rows = self._chain(kept)
+        kept = view.chain if isinstance(view, ConvertedDelta) else view
+        if isinstance(kept, SnapshotDiff):
+            return merge.diff_contents(Upsert(key), self.read_snapshot(kept.before), self.read_snapshot(kept.after))
+        rows = self._read_chain(kept)
         if isinstance(kept.updates, Upsert):
-            return rows.withColumn(DELETED, F.coalesce(column(DELETED), F.lit(False)))
-        keys = rows.select(*columns(key)).distinct()
-        found = self.snapshot(after, self._keys(keys, key)).withColumn(DELETED, F.lit(False))
-        gone = merge.without(keys, found, key).withColumn(DELETED, F.lit(True))
+            return rows.withColumn(DELETED, F.coalesce(build_column(DELETED), F.lit(False)))
+        keys = rows.select(*build_columns(key)).distinct()
+        found = self.read_snapshot(after, self._build_keys(keys, key)).withColumn(DELETED, F.lit(False))
+        gone = merge.exclude_keys(keys, found, key).withColumn(DELETED, F.lit(True))
         return found.unionByName(gone, allowMissingColumns=True)
 
-    def snapshot(self, view: Snapshot, only: Keys | None = None, names: Sequence[str] | None = None) -> DataFrame:
+    def read_snapshot(
+        self, view: Snapshot, only: LookupKeys | None = None, names: Sequence[str] | None = None
+    ) -> DataFrame:
         """The content; with `only`, the rows that agree with some of a few keys, found before anything is merged.
 
         With `names`, no more than these columns are needed.
         """
-        early = only is not None and all(_decides(d.updates, only) for d in view.deltas)
-        content = self._snapshot(view, only if early else None, names)
-        return content if only is None or early else merge.among(content, only)
+        early = only is not None and all(_can_filter_early(d.updates, only) for d in view.deltas)
+        content = self._merge_snapshot(view, only if early else None, names)
+        return content if only is None or early else merge.filter_by_keys(content, only)
 
-    def _snapshot(self, view: Snapshot, only: Keys | None, names: Sequence[str] | None) -> DataFrame:
+    def _merge_snapshot(self, view: Snapshot, only: LookupKeys | None, names: Sequence[str] | None) -> DataFrame:
         base = [view.base] if view.base is not None and view.base.files else []
         deltas = [d for d in view.deltas if d.files]
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
@@ -145,62 +153,68 @@ class Reader:
         whole = [*base, *appended]
         have, want = whole[0].schema if whole else view.schema, view.schema
         if only is not None and names is not None and len(whole) == len(base) + len(deltas):
-            want = want.select(n for n in want.names if n in names or n in only.columns)
-        content = self._looked_up(whole, have, want, only)
+            want = want.select_fields(n for n in want.names if n in names or n in only.column_names)
+        content = self._look_up_rows(whole, have, want, only)
         rest = deltas[len(appended) :]
         little = only is None and self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
         for _, group in groupby(rest, key=lambda d: (d.updates, d.schema)):
             blocks = list(group)
-            found = self._deltas(blocks, view.schema)
-            near = merge.Deltas(merge.among(found.rows, only), found.blocks)
-            content = merge.merge(blocks[0].updates, content, near, little=little)
+            found = self._read_deltas(blocks, view.schema)
+            near = merge.DeltaRows(merge.filter_by_keys(found.rows, only), found.blocks)
+            content = merge.merge_deltas(blocks[0].updates, content, near, little=little)
         return content
 
-    def _keys(self, rows: DataFrame, key: tuple[str, ...]) -> Keys:
-        keys = rows.select(*columns(key))
-        return Keys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._hand else None)
+    def _build_keys(self, rows: DataFrame, key: tuple[str, ...]) -> LookupKeys:
+        keys = rows.select(*build_columns(key))
+        return LookupKeys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._hand else None)
 
-    def _looked_up(self, blocks: Sequence[Block], have: Schema, want: Schema, only: Keys | None) -> DataFrame:
+    def _look_up_rows(self, blocks: Sequence[Block], have: Schema, want: Schema, only: LookupKeys | None) -> DataFrame:
         """The rows of blocks that agree with some of the keys; the driver looks them up if it can."""
-        if only is not None and key_lookup.searchable(blocks):
-            kept = have.select(n for n in have.names if n in want)
-            files = key_lookup.files([p for b in blocks for p in self._paths(b)], batches.schema_of(loose(kept)))
-            if files is not None and (near := self._found(files, kept, only)) is not None:
-                return adapt(near, kept, want)
-        return merge.among(self._scan(blocks, have, want), only)
+        if only is not None and key_lookup.is_searchable(blocks):
+            kept = have.select_fields(n for n in have.names if n in want)
+            files = key_lookup.open_files(
+                [p for b in blocks for p in self._list_paths(b)], batches.parse_ddl(to_nullable_ddl(kept))
+            )
+            if files is not None and (near := self._find_rows(files, kept, only)) is not None:
+                return adapt_frame(near, kept, want)
+        return merge.filter_by_keys(self._scan_blocks(blocks, have, want), only)
 
-    def _found(self, content: ds.Dataset, schema: Schema, only: Keys) -> DataFrame | None:
+    def _find_rows(self, content: ds.Dataset, schema: Schema, only: LookupKeys) -> DataFrame | None:
         if self._hand is None or only.here is None:
             return None
-        rows = key_lookup.found(content, only.here(), only.on)
-        return None if rows is None else self._hand.frame(Held(rows, batches.schema_of(loose(schema))))
+        rows = key_lookup.find_rows(content, only.here(), only.on)
+        return (
+            None
+            if rows is None
+            else self._hand.create_frame(LocalBatch(rows, batches.parse_ddl(to_nullable_ddl(schema))))
+        )
 
-    def _chain(self, view: Chain) -> DataFrame:
+    def _read_chain(self, view: DeltaChain) -> DataFrame:
         filled = [d for d in view.deltas if d.files]
         if not filled:
-            return self._empty(view.updates.delta_schema(view.schema))
+            return self._build_empty_frame(view.updates.build_delta_schema(view.schema))
         if len(filled) == 1 or (isinstance(view.updates, Append) and len({b.schema for b in filled}) == 1):
-            have = view.updates.delta_schema(filled[0].schema)
-            return self._scan(filled, have, view.updates.delta_schema(view.schema))
-        return merge.chain(view.updates, self._deltas(filled, view.schema))
+            have = view.updates.build_delta_schema(filled[0].schema)
+            return self._scan_blocks(filled, have, view.updates.build_delta_schema(view.schema))
+        return merge.chain_deltas(view.updates, self._read_deltas(filled, view.schema))
 
-    def _deltas(self, blocks: list[Block], schema: Schema) -> merge.Deltas:
+    def _read_deltas(self, blocks: list[Block], schema: Schema) -> merge.DeltaRows:
         """The rows of deltas in their order."""
         updates = blocks[0].updates
-        want = updates.delta_schema(schema)
-        have = {updates.delta_schema(b.schema) for b in blocks}
+        want = updates.build_delta_schema(schema)
+        have = {updates.build_delta_schema(b.schema) for b in blocks}
         if len(have) > 1:
-            scans = [self._scan([b], updates.delta_schema(b.schema), want) for b in blocks]
-            return merge.Deltas(merge.in_order(scans), len(blocks))
+            scans = [self._scan_blocks([b], updates.build_delta_schema(b.schema), want) for b in blocks]
+            return merge.DeltaRows(merge.number_frames(scans), len(blocks))
         found = have.pop()
-        rows = self._here(blocks, found, merge.ORDER)
+        rows = self._read_locally(blocks, found, merge.ORDER)
         if rows is None and len(blocks) == 1:
-            rows = self._scan(blocks, found, found).withColumn(merge.ORDER, F.lit(1))
+            rows = self._scan_blocks(blocks, found, found).withColumn(merge.ORDER, F.lit(1))
         elif rows is None:
-            rows = self._numbered(blocks, found)
-        return merge.Deltas(adapt(rows, found.plus(_NUMBER), want.plus(_NUMBER)), len(blocks))
+            rows = self._scan_numbered(blocks, found)
+        return merge.DeltaRows(adapt_frame(rows, found.add_fields(_NUMBER), want.add_fields(_NUMBER)), len(blocks))
 
-    def _numbered(self, blocks: list[Block], schema: Schema) -> DataFrame:
+    def _scan_numbered(self, blocks: list[Block], schema: Schema) -> DataFrame:
         """One scan of all blocks, each row with the number of its block, which follows from its file.
 
         Spark shows a file's whole path, with what is special in it written in another way; nothing is in the part of it
@@ -209,42 +223,42 @@ class Reader:
         numbers = {f.path.strip("/"): number for number, b in enumerate(blocks, 1) for f in b.files}
         parts = min(path.count("/") for path in numbers) + 1
         known = ", ".join(f"'{'/'.join(path.split('/')[-parts:])}', {n}" for path, n in numbers.items())
-        paths = [path for b in blocks for path in self._paths(b)]
-        rows = self._spark.read.schema(loose(schema)).parquet(*paths)
+        paths = [path for b in blocks for path in self._list_paths(b)]
+        rows = self._spark.read.schema(to_nullable_ddl(schema)).parquet(*paths)
         file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -parts)
         unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), file)).cast("int")
         numbered = rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
         return keep_float_filters_in_spark(numbered)
 
-    def _scan(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
+    def _scan_blocks(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
         """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
-        paths = [path for b in blocks for path in self._paths(b)]
+        paths = [path for b in blocks for path in self._list_paths(b)]
         if not paths:
-            return self._empty(want)
-        rows = self._here(blocks, have)
+            return self._build_empty_frame(want)
+        rows = self._read_locally(blocks, have)
         if rows is None:
-            rows = read_parquet(self._spark, loose(have), paths)
-        return adapt(rows, have, want)
+            rows = read_parquet(self._spark, to_nullable_ddl(have), paths)
+        return adapt_frame(rows, have, want)
 
-    def _here(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
+    def _read_locally(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
         """The rows of blocks that are small enough to be read by the driver."""
-        if not batches.few(blocks, self._driver):
+        if not batches.has_few_rows(blocks, self._driver):
             return None
-        return batches.read(self._spark, [self._paths(b) for b in blocks], loose(schema), order)
+        return batches.read_frame(self._spark, [self._list_paths(b) for b in blocks], to_nullable_ddl(schema), order)
 
-    def _paths(self, block: Block) -> list[str]:
+    def _list_paths(self, block: Block) -> list[str]:
         return [self._locate(f.path) for f in block.files]
 
-    def _empty(self, schema: Schema) -> DataFrame:
-        return self._spark.createDataFrame([], loose(schema))
+    def _build_empty_frame(self, schema: Schema) -> DataFrame:
+        return self._spark.createDataFrame([], to_nullable_ddl(schema))
 
 
-def _decides(updates: Updates, only: Keys) -> bool:
+def _can_filter_early(updates: Updates, only: LookupKeys) -> bool:
     """Do rows that agree on the columns of the keys merge with each other alone?"""
     if isinstance(updates, Patch):  # a patch has no key of its own
         return False
-    return not updates.key or only.columns <= set(updates.key)
+    return not updates.key or only.column_names <= set(updates.key)
 
 
-def _unknown(view: Chain) -> Snapshot:
+def _raise_missing_content(view: DeltaChain) -> Snapshot:
     raise EngineError(f"the change of {view.channel} is kept by key; its content before is needed to make rows of it")

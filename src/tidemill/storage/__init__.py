@@ -1,10 +1,17 @@
 """Block files on local disk and in object stores."""
 
-from tidemill.storage.dataset_copies import Placer
+from tidemill.storage.dataset_copies import LocalDatasetCopier
 from tidemill.storage.direct import DirectBlockStore
 from tidemill.storage.factory import open_store
 from tidemill.storage.local import LocalBlockStore
 from tidemill.storage.staged import StagedBlockStore
 from tidemill.storage.store import FileBlockStore
 
-__all__ = ["DirectBlockStore", "FileBlockStore", "LocalBlockStore", "Placer", "StagedBlockStore", "open_store"]
+__all__ = [
+    "DirectBlockStore",
+    "FileBlockStore",
+    "LocalBlockStore",
+    "LocalDatasetCopier",
+    "StagedBlockStore",
+    "open_store",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsspec import AbstractFileSystem
 
-from tidemill.storage.paths import inside, readable
+from tidemill.storage.paths import check_literal_path, check_path
 from tidemill.storage.store import FileBlockStore
 
 _HADOOP_SCHEMES = {"s3": "s3a"}
@@ -21,8 +21,8 @@ class DirectBlockStore(FileBlockStore):
         scheme, _, rest = self._name.partition("://")
         self._spark_root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
 
-    def stage(self, directory: str) -> str:
-        return f"{self._spark_root}/{readable(directory)}"
+    def stage_directory(self, directory: str) -> str:
+        return f"{self._spark_root}/{check_literal_path(directory)}"
 
-    def locate(self, path: str) -> str:
-        return f"{self._spark_root}/{inside(path)}"
+    def locate_file(self, path: str) -> str:
+        return f"{self._spark_root}/{check_path(path)}"

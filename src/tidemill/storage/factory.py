@@ -27,17 +27,17 @@ def open_store(
     On local disk Spark writes in place, unless `staged` is True. Elsewhere files go through `cache`, unless
     `staged` is False: then Spark itself must be able to reach the URL. `options` go to the fsspec file system.
     """
-    fs, root = _file_system(_plain(url), options)
+    fs, root = _open_file_system(_check_plain(url), options)
     if isinstance(fs, LocalFileSystem):
         if not staged:
-            return LocalBlockStore(_absolute(root))
+            return LocalBlockStore(_to_absolute(root))
         fs = LocalFileSystem(auto_mkdir=True)
     if staged is False:
         return DirectBlockStore(fs, root, url)
-    return StagedBlockStore(fs, root, url, _absolute(_cache_root(cache, url)))
+    return StagedBlockStore(fs, root, url, _to_absolute(_build_cache_path(cache, url)))
 
 
-def _file_system(url: str, options: Mapping[str, object]) -> tuple[AbstractFileSystem, str]:
+def _open_file_system(url: str, options: Mapping[str, object]) -> tuple[AbstractFileSystem, str]:
     try:
         fs, root = url_to_fs(url, **options)
     except (ImportError, ValueError, TypeError) as error:
@@ -48,17 +48,17 @@ def _file_system(url: str, options: Mapping[str, object]) -> tuple[AbstractFileS
     return fs, root
 
 
-def _cache_root(cache: Path | None, url: str) -> Path:
+def _build_cache_path(cache: Path | None, url: str) -> Path:
     """Each store has its own part of the cache, so that two of them never mix up equal paths."""
     home = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
     return home / sha256(url.rstrip("/").encode()).hexdigest()[:16]
 
 
-def _absolute(path: str | Path) -> Path:
-    return Path(_plain(str(Path(path).resolve())))
+def _to_absolute(path: str | Path) -> Path:
+    return Path(_check_plain(str(Path(path).resolve())))
 
 
-def _plain(place: str) -> str:
+def _check_plain(place: str) -> str:
     """Spark would take these characters in a root for a pattern, and read other files or none."""
     strange = sorted(PATTERN_CHARACTERS.intersection(place))
     if strange:

@@ -11,10 +11,10 @@ from uuid import uuid4
 from fsspec.implementations.local import LocalFileSystem
 
 from tidemill.errors import StorageError
-from tidemill.model.block import File
-from tidemill.storage.paths import inside, readable
+from tidemill.model.block import DataFile
+from tidemill.storage.paths import check_literal_path, check_path
 from tidemill.storage.store import FileBlockStore
-from tidemill.storage.trouble import explained
+from tidemill.storage.trouble import translate_errors
 
 
 class LocalBlockStore(FileBlockStore):
@@ -28,59 +28,59 @@ class LocalBlockStore(FileBlockStore):
         self._path = root
 
     @property
-    def path(self) -> Path:
+    def root_path(self) -> Path:
         return self._path
 
-    def stage(self, directory: str) -> str:
-        place = self._path / readable(directory)
-        with explained("write in", str(place)):
+    def stage_directory(self, directory: str) -> str:
+        place = self._path / check_literal_path(directory)
+        with translate_errors("write in", str(place)):
             place.mkdir(parents=True, exist_ok=True)
         return str(place)
 
-    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
-        if not (self._path / inside(directory)).is_dir():
-            raise StorageError(f"{self._shown(directory)} vanished before it was published; run it again")
-        files = super().publish(directory, rows)
-        with explained("write in", self._shown(directory)):
-            self._force([self._path / file.path for file in files])
+    def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
+        if not (self._path / check_path(directory)).is_dir():
+            raise StorageError(f"{self._format_path(directory)} vanished before it was published; run it again")
+        files = super().publish_files(directory, rows)
+        with translate_errors("write in", self._format_path(directory)):
+            self._sync_files([self._path / file.path for file in files])
         return files
 
-    def locate(self, path: str) -> str:
-        return str(self._path / inside(path))
+    def locate_file(self, path: str) -> str:
+        return str(self._path / check_path(path))
 
-    def probe(self) -> str:
-        with explained("use the block store", self._name):
+    def probe_access(self) -> str:
+        with translate_errors("use the block store", self._name):
             self._path.mkdir(parents=True, exist_ok=True)
-        return super().probe()
+        return super().probe_access()
 
-    def prune(self, directory: str) -> None:
+    def prune_directory(self, directory: str) -> None:
         """Empty directories inside go as well: a file system keeps them."""
-        with explained("remove empty directories in", self._shown(inside(directory))):
+        with translate_errors("remove empty directories in", self._format_path(check_path(directory))):
             for folder, _, _ in os.walk(self._path / directory, topdown=False):
                 with suppress(OSError):  # not empty, or already gone
                     Path(folder).rmdir()
-        self._prune([self._at(directory).rpartition("/")[0]])
+        self._prune_folders([self._resolve_path(directory).rpartition("/")[0]])
 
-    def _put(self, place: str, data: bytes) -> None:
+    def _write_bytes(self, place: str, data: bytes) -> None:
         replace_file(Path(place), data)
 
-    def _names_below(self, place: str) -> list[str]:
+    def _list_names(self, place: str) -> list[str]:
         return list_files(Path(place))
 
-    def _discard(self, paths: Iterable[str]) -> int:
-        gone = {Path(self._at(path)) for path in paths}
-        count = sum(_removed(path) for path in gone)
-        self._prune({path.parent.as_posix() for path in gone})
+    def _delete_paths(self, paths: Iterable[str]) -> int:
+        gone = {Path(self._resolve_path(path)) for path in paths}
+        count = sum(_delete_file(path) for path in gone)
+        self._prune_folders({path.parent.as_posix() for path in gone})
         return count
 
-    def _force(self, files: Iterable[Path]) -> None:
+    def _sync_files(self, files: Iterable[Path]) -> None:
         """A file survives a power failure once it and every directory on the way to it were forced to disk."""
         folders = set[Path]()
         for file in files:
-            force(file)
+            fsync_path(file)
             folders.update(parent for parent in file.parents if parent.is_relative_to(self._path.parent))
         for folder in sorted(folders, reverse=True):
-            force(folder)
+            fsync_path(folder)
 
 
 def list_files(directory: Path) -> list[str]:
@@ -98,14 +98,14 @@ def replace_file(path: Path, data: bytes) -> None:
     new = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         new.write_bytes(data)
-        force(new)
+        fsync_path(new)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
-    force(path.parent)
+    fsync_path(path.parent)
 
 
-def force(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """fsync a file or a directory."""
     number = os.open(path, os.O_RDONLY)
     try:
@@ -114,7 +114,7 @@ def force(path: Path) -> None:
         os.close(number)
 
 
-def _removed(path: Path) -> bool:
+def _delete_file(path: Path) -> bool:
     try:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):

@@ -9,19 +9,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 
-class Unreadable(Exception):
+class UnreadableParquet(Exception):
     """The bytes are not a whole Parquet file; the message is the reader's."""
 
 
-def footer_rows(file: IO[bytes]) -> int:
+def read_row_count(file: IO[bytes]) -> int:
     """The number of rows that the footer states."""
     try:
         return cast(int, pq.read_metadata(file).num_rows)
     except (pa.ArrowException, OSError) as error:
-        raise _judged(error) from error
+        raise _classify_error(error) from error
 
 
-def greatest(file: IO[bytes], column: str) -> int | None:
+def read_latest_time(file: IO[bytes], column: str) -> int | None:
     """The latest moment in a column of timestamps, in microseconds since the epoch; None if there is none."""
     latest = pc.max(pq.read_table(file, columns=[column])[column])
     return cast(int | None, latest.cast(pa.timestamp("us")).value)
@@ -33,11 +33,11 @@ def read_through(file: IO[bytes]) -> int:
         whole = pq.ParquetFile(file, page_checksum_verification=True)
         return sum(batch.num_rows for batch in whole.iter_batches())
     except (pa.ArrowException, OSError) as error:
-        raise _judged(error) from error
+        raise _classify_error(error) from error
 
 
-def _judged(error: Exception) -> Exception:
+def _classify_error(error: Exception) -> Exception:
     """Arrow's complaints about content carry no errno; those of the file system do, and stay what they are."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
-    return Unreadable(str(error).strip())
+    return UnreadableParquet(str(error).strip())

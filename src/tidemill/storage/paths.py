@@ -11,7 +11,7 @@ PATTERN_CHARACTERS = frozenset("[]{}*?\\")
 """What Spark's reader takes for a pattern (or its escape) in a path, whoever meant it literally."""
 
 
-def inside(path: str) -> str:
+def check_path(path: str) -> str:
     """The path itself, or `StorageError` if it could name anything outside the directory of runs.
 
     What else lies below the root is not Tidemill's: it is neither read, written, listed nor deleted.
@@ -25,14 +25,14 @@ def inside(path: str) -> str:
     return path
 
 
-def readable(path: str) -> str:
+def check_literal_path(path: str) -> str:
     """A path inside that Spark takes literally, else `StorageError`."""
     strange = sorted(PATTERN_CHARACTERS.intersection(path))
     if strange:
         raise StorageError(
             f"refused the path {path!r}: Spark reads {' '.join(strange)} as a pattern; choose names without"
         )
-    return inside(path)
+    return check_path(path)
 
 
 def is_marker(path: str) -> bool:

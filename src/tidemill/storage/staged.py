@@ -10,11 +10,11 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from tidemill.errors import BlockDamaged, StorageError
-from tidemill.model.block import File
-from tidemill.storage.local import LocalBlockStore, force, list_files, replace_file
-from tidemill.storage.paths import inside
+from tidemill.model.block import DataFile
+from tidemill.storage.local import LocalBlockStore, fsync_path, list_files, replace_file
+from tidemill.storage.paths import check_path
 from tidemill.storage.store import FileBlockStore
-from tidemill.storage.trouble import explained
+from tidemill.storage.trouble import translate_errors
 
 _INCOMING = ".incoming"
 
@@ -30,25 +30,25 @@ class StagedBlockStore(FileBlockStore):
         super().__init__(fs, root, url)
         self._cache = LocalBlockStore(cache)
 
-    def stage(self, directory: str) -> str:
-        return self._cache.stage(directory)
+    def stage_directory(self, directory: str) -> str:
+        return self._cache.stage_directory(directory)
 
-    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
-        files = self._cache.publish(directory, rows)
+    def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
+        files = self._cache.publish_files(directory, rows)
         for file in files:
-            with explained("upload", self._shown(file.path)):
-                self._upload(file)
+            with translate_errors("upload", self._format_path(file.path)):
+                self._upload_file(file)
         return files
 
-    def locate(self, path: str) -> str:
-        cached = self._cache.path / inside(path)
+    def locate_file(self, path: str) -> str:
+        cached = self._cache.root_path / check_path(path)
         if not cached.exists():
-            with explained("download", self._shown(path)):
-                self._download(path, cached)
+            with translate_errors("download", self._format_path(path)):
+                self._download_file(path, cached)
         return str(cached)
 
-    def check(self, files: Sequence[File]) -> None:
-        super().check(files)
+    def check_files(self, files: Sequence[DataFile]) -> None:
+        super().check_files(files)
         for file in files:
             self._check_copy(file)
 
@@ -57,78 +57,78 @@ class StagedBlockStore(FileBlockStore):
         return sorted({*super().list_directory(directory), *self._cache.list_directory(directory)})
 
     def list_copies(self) -> Collection[str]:
-        return list(self._cache.listing())
+        return list(self._cache.list_all_files())
 
     def drop_copies(self, paths: Iterable[str]) -> int:
-        return self._cache.delete(paths)
+        return self._cache.delete_files(paths)
 
-    def listing(self) -> Iterator[str]:
+    def list_all_files(self) -> Iterator[str]:
         """Copies that the object store lacks are among them."""
-        yield from sorted({*super().listing(), *self._cache.listing()})
+        yield from sorted({*super().list_all_files(), *self._cache.list_all_files()})
 
-    def prune(self, directory: str) -> None:
-        self._cache.prune(directory)
-        super().prune(directory)
+    def prune_directory(self, directory: str) -> None:
+        self._cache.prune_directory(directory)
+        super().prune_directory(directory)
 
-    def delete(self, paths: Iterable[str]) -> int:
+    def delete_files(self, paths: Iterable[str]) -> int:
         wanted = list(paths)
-        unpublished = self._unpublished(wanted)
-        self._cache.delete(wanted)
-        return super().delete(wanted) + len(unpublished)
+        unpublished = self._find_unpublished(wanted)
+        self._cache.delete_files(wanted)
+        return super().delete_files(wanted) + len(unpublished)
 
-    def probe(self) -> str:
-        self._cache.probe()
-        return super().probe()
+    def probe_access(self) -> str:
+        self._cache.probe_access()
+        return super().probe_access()
 
-    def _put(self, place: str, data: bytes) -> None:
+    def _write_bytes(self, place: str, data: bytes) -> None:
         if isinstance(self._fs, LocalFileSystem):  # such as a mounted share
             replace_file(Path(place), data)
         else:
-            super()._put(place, data)
+            super()._write_bytes(place, data)
 
-    def _names_below(self, place: str) -> list[str]:
-        return list_files(Path(place)) if isinstance(self._fs, LocalFileSystem) else super()._names_below(place)
+    def _list_names(self, place: str) -> list[str]:
+        return list_files(Path(place)) if isinstance(self._fs, LocalFileSystem) else super()._list_names(place)
 
-    def _upload(self, file: File) -> None:
-        self._fs.put_file(self._cache.locate(file.path), self._at(file.path))
-        size = self._size(file.path)
+    def _upload_file(self, file: DataFile) -> None:
+        self._fs.put_file(self._cache.locate_file(file.path), self._resolve_path(file.path))
+        size = self._find_size(file.path)
         if size != file.bytes:
             raise StorageError(
-                f"{self._shown(file.path)} has {size} bytes after an upload of {file.bytes}; "
+                f"{self._format_path(file.path)} has {size} bytes after an upload of {file.bytes}; "
                 "check the object store, then run it again"
             )
 
-    def _download(self, path: str, cached: Path) -> None:
-        size = self._size(path)
+    def _download_file(self, path: str, cached: Path) -> None:
+        size = self._find_size(path)
         if size is None:
             raise BlockDamaged(
-                f"block file {self._shown(path)} is missing. Restore it from a backup; "
+                f"block file {self._format_path(path)} is missing. Restore it from a backup; "
                 "without one, insert the data again or re-run the task"
             )
-        incoming = self._cache.path / _INCOMING / uuid4().hex
+        incoming = self._cache.root_path / _INCOMING / uuid4().hex
         incoming.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._fs.get_file(self._at(path), str(incoming))
-            self._accept(incoming, cached, size)
+            self._fs.get_file(self._resolve_path(path), str(incoming))
+            self._accept_download(incoming, cached, size)
         finally:
             incoming.unlink(missing_ok=True)
 
-    def _accept(self, incoming: Path, cached: Path, size: int) -> None:
+    def _accept_download(self, incoming: Path, cached: Path, size: int) -> None:
         found = incoming.stat().st_size
         if found != size:
             raise StorageError(f"a download broke off after {found} of {size} bytes; try again")
-        force(incoming)
+        fsync_path(incoming)
         cached.parent.mkdir(parents=True, exist_ok=True)
         incoming.replace(cached)
 
-    def _check_copy(self, file: File) -> None:
+    def _check_copy(self, file: DataFile) -> None:
         """The original is sound here, so a damaged copy is simply dropped; the next reader fetches it again."""
-        if (self._cache.path / file.path).exists():
+        if (self._cache.root_path / file.path).exists():
             try:
-                self._cache.check([file])
+                self._cache.check_files([file])
             except BlockDamaged:
-                self._cache.delete([file.path])
+                self._cache.delete_files([file.path])
 
-    def _unpublished(self, paths: Iterable[str]) -> set[str]:
-        with explained("list", self._name):
-            return {p for p in paths if (self._cache.path / inside(p)).exists() and self._size(p) is None}
+    def _find_unpublished(self, paths: Iterable[str]) -> set[str]:
+        with translate_errors("list", self._name):
+            return {p for p in paths if (self._cache.root_path / check_path(p)).exists() and self._find_size(p) is None}

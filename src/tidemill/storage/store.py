@@ -12,11 +12,11 @@ from uuid import uuid4
 from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, ForeignStore, RowsMissing, StorageError
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.model.store import FORMAT, RUNS, StoreMarker
-from tidemill.storage.parquet import Unreadable, footer_rows, greatest, read_through
-from tidemill.storage.paths import PATTERN_CHARACTERS, inside, is_marker, readable
-from tidemill.storage.trouble import explained
+from tidemill.storage.parquet import UnreadableParquet, read_latest_time, read_row_count, read_through
+from tidemill.storage.paths import PATTERN_CHARACTERS, check_literal_path, check_path, is_marker
+from tidemill.storage.trouble import translate_errors
 
 _PROBE = b"tidemill"
 
@@ -42,38 +42,38 @@ class FileBlockStore(ABC):
         return self._name
 
     @abstractmethod
-    def stage(self, directory: str) -> str: ...
+    def stage_directory(self, directory: str) -> str: ...
 
     @abstractmethod
-    def locate(self, path: str) -> str: ...
+    def locate_file(self, path: str) -> str: ...
 
-    def publish(self, directory: str, rows: int | None = None) -> tuple[File, ...]:
-        place = self._shown(inside(directory))
-        with explained("publish the files in", place):
-            found = [f"{directory}/{name}" for name in self._names_below(self._at(directory))]
-            data = [readable(path) for path in found if not is_marker(path[len(directory) + 1 :])]
-            files = tuple(self._described(path) for path in data)
+    def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
+        place = self._format_path(check_path(directory))
+        with translate_errors("publish the files in", place):
+            found = [f"{directory}/{name}" for name in self._list_names(self._resolve_path(directory))]
+            data = [check_literal_path(path) for path in found if not is_marker(path[len(directory) + 1 :])]
+            files = tuple(self._describe_file(path) for path in data)
             _check_rows(files, rows, place)
-            self._discard({*found} - {f.path for f in files if f.rows})
-            self._prune([self._at(directory)])
+            self._delete_paths({*found} - {f.path for f in files if f.rows})
+            self._prune_folders([self._resolve_path(directory)])
         return tuple(f for f in files if f.rows)
 
-    def open(self, path: str) -> BinaryIO:
-        with explained("read", self._shown(path)):
-            return cast(BinaryIO, self._fs.open(self._at(path), "rb"))
+    def open_file(self, path: str) -> BinaryIO:
+        with translate_errors("read", self._format_path(path)):
+            return cast(BinaryIO, self._fs.open(self._resolve_path(path), "rb"))
 
-    def greatest(self, files: Sequence[File], column: str) -> int | None:
-        found = (self._greatest(f.path, column) for f in files)
+    def find_latest_time(self, files: Sequence[DataFile], column: str) -> int | None:
+        found = (self._read_latest_time(f.path, column) for f in files)
         return max((moment for moment in found if moment is not None), default=None)
 
-    def check(self, files: Sequence[File]) -> None:
+    def check_files(self, files: Sequence[DataFile]) -> None:
         for file in files:
-            with explained("check", self._shown(file.path)):
-                self._check(file)
+            with translate_errors("check", self._format_path(file.path)):
+                self._check_file(file)
 
     def read_marker(self) -> StoreMarker | None:
         place = f"{self._name}/{MARKER}"
-        with explained("read", place):
+        with translate_errors("read", place):
             try:
                 text = self._fs.cat_file(f"{self._root}/{MARKER}")
             except FileNotFoundError:
@@ -81,23 +81,23 @@ class FileBlockStore(ABC):
         return _parse_marker(text, place)
 
     def write_marker(self, marker: StoreMarker) -> None:
-        with explained("write", f"{self._name}/{MARKER}"):
-            self._put(f"{self._root}/{MARKER}", json.dumps(marker.to_json()).encode())
+        with translate_errors("write", f"{self._name}/{MARKER}"):
+            self._write_bytes(f"{self._root}/{MARKER}", json.dumps(marker.to_json()).encode())
 
     def list_runs(self) -> list[int]:
-        with explained("list", self._name):
+        with translate_errors("list", self._name):
             self._fs.invalidate_cache()
-            return sorted(int(name) for name in self._entries(self._runs) if name.isdecimal())
+            return sorted(int(name) for name in self._list_entries(self._runs_root) if name.isdecimal())
 
     def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
         for run in runs:
-            with explained("list", self._shown(f"{RUNS}/{run}")):
-                fences = [name for name in self._entries(f"{self._runs}/{run}") if name.isdecimal()]
+            with translate_errors("list", self._format_path(f"{RUNS}/{run}")):
+                fences = [name for name in self._list_entries(f"{self._runs_root}/{run}") if name.isdecimal()]
             yield from (f"{RUNS}/{run}/{fence}" for fence in sorted(fences, key=int))
 
     def list_directory(self, directory: str) -> list[str]:
-        with explained("list", self._shown(inside(directory))):
-            return [f"{directory}/{name}" for name in self._names_below(self._at(directory))]
+        with translate_errors("list", self._format_path(check_path(directory))):
+            return [f"{directory}/{name}" for name in self._list_names(self._resolve_path(directory))]
 
     def list_copies(self) -> Collection[str]:
         return ()
@@ -106,27 +106,27 @@ class FileBlockStore(ABC):
         return 0
 
     def find_missing(self, paths: Collection[str]) -> set[str]:
-        places = {path: self._at(path) for path in paths}
-        with explained("list", self._name):
-            present = self._files_in({place.rpartition("/")[0] for place in places.values()})
+        places = {path: self._resolve_path(path) for path in paths}
+        with translate_errors("list", self._name):
+            present = self._list_files_in({place.rpartition("/")[0] for place in places.values()})
         return {path for path, place in places.items() if place not in present}
 
-    def listing(self) -> Iterator[str]:
-        with explained("list", self._name):
-            yield from (f"{RUNS}/{name}" for name in self._names_below(self._runs))
+    def list_all_files(self) -> Iterator[str]:
+        with translate_errors("list", self._name):
+            yield from (f"{RUNS}/{name}" for name in self._list_names(self._runs_root))
 
-    def delete(self, paths: Iterable[str]) -> int:
-        wanted = [inside(path) for path in paths]
-        with explained("delete files in", self._name):
-            return self._discard(wanted)
+    def delete_files(self, paths: Iterable[str]) -> int:
+        wanted = [check_path(path) for path in paths]
+        with translate_errors("delete files in", self._name):
+            return self._delete_paths(wanted)
 
-    def prune(self, directory: str) -> None:
-        with explained("remove empty directories in", self._shown(inside(directory))):
-            self._prune([self._at(directory)])
+    def prune_directory(self, directory: str) -> None:
+        with translate_errors("remove empty directories in", self._format_path(check_path(directory))):
+            self._prune_folders([self._resolve_path(directory)])
 
-    def probe(self) -> str:
+    def probe_access(self) -> str:
         path = f"{self._root}/.probe-{uuid4().hex}"
-        with explained("use the block store", self._name):
+        with translate_errors("use the block store", self._name):
             self._fs.pipe_file(path, _PROBE)
             found = self._fs.cat_file(path)
             self._fs.rm_file(path)
@@ -135,82 +135,82 @@ class FileBlockStore(ABC):
         return self._name
 
     @property
-    def _runs(self) -> str:
+    def _runs_root(self) -> str:
         return f"{self._root}/{RUNS}"
 
-    def _put(self, place: str, data: bytes) -> None:
+    def _write_bytes(self, place: str, data: bytes) -> None:
         """Object stores replace a file as a whole."""
         self._fs.pipe_file(place, data)
 
-    def _at(self, path: str) -> str:
-        return f"{self._root}/{inside(path)}"
+    def _resolve_path(self, path: str) -> str:
+        return f"{self._root}/{check_path(path)}"
 
-    def _shown(self, path: str) -> str:
+    def _format_path(self, path: str) -> str:
         return f"{self._name}/{path}"
 
-    def _names_below(self, place: str) -> list[str]:
+    def _list_names(self, place: str) -> list[str]:
         """The files below a place; none if it does not exist."""
         self._fs.invalidate_cache()
         return sorted(path[len(place) + 1 :] for path in self._fs.find(place))
 
-    def _entries(self, place: str) -> list[str]:
+    def _list_entries(self, place: str) -> list[str]:
         """The names in a directory; none if it does not exist."""
         try:
             return [path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(place, detail=False)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _described(self, path: str) -> File:
-        with self._fs.open(self._at(path), "rb") as file:
+    def _describe_file(self, path: str) -> DataFile:
+        with self._fs.open(self._resolve_path(path), "rb") as file:
             try:
-                rows = footer_rows(file)
-            except Unreadable as error:
+                rows = read_row_count(file)
+            except UnreadableParquet as error:
                 raise BlockDamaged(
-                    f"{self._shown(path)} was written into a block but is no whole Parquet file ({error}); "
+                    f"{self._format_path(path)} was written into a block but is no whole Parquet file ({error}); "
                     "write Parquet only, or run it again"
                 ) from error
-        return File(path, rows, self._fs.size(self._at(path)))
+        return DataFile(path, rows, self._fs.size(self._resolve_path(path)))
 
-    def _greatest(self, path: str, column: str) -> int | None:
-        with self.open(path) as file, explained("read", self._shown(path)):
-            return greatest(file, column)
+    def _read_latest_time(self, path: str, column: str) -> int | None:
+        with self.open_file(path) as file, translate_errors("read", self._format_path(path)):
+            return read_latest_time(file, column)
 
-    def _check(self, file: File) -> None:
-        size = self._size(file.path)
+    def _check_file(self, file: DataFile) -> None:
+        size = self._find_size(file.path)
         if size is None:
-            raise self._damaged(file, "nothing: the file is missing")
+            raise self._build_damage_error(file, "nothing: the file is missing")
         if size != file.bytes:
-            raise self._damaged(file, f"{size} bytes")
-        with self._fs.open(self._at(file.path), "rb") as source:
+            raise self._build_damage_error(file, f"{size} bytes")
+        with self._fs.open(self._resolve_path(file.path), "rb") as source:
             try:
                 rows = read_through(source)
-            except Unreadable as error:
-                raise self._damaged(file, f"content that cannot be read ({error})") from error
+            except UnreadableParquet as error:
+                raise self._build_damage_error(file, f"content that cannot be read ({error})") from error
         if rows != file.rows:
-            raise self._damaged(file, f"{rows} rows")
+            raise self._build_damage_error(file, f"{rows} rows")
 
-    def _size(self, path: str) -> int | None:
+    def _find_size(self, path: str) -> int | None:
         self._fs.invalidate_cache()
         try:
-            return int(self._fs.info(self._at(path))["size"])
+            return int(self._fs.info(self._resolve_path(path))["size"])
         except FileNotFoundError:
             return None
 
-    def _damaged(self, file: File, found: str) -> BlockDamaged:
+    def _build_damage_error(self, file: DataFile, found: str) -> BlockDamaged:
         return BlockDamaged(
-            f"block file {self._shown(file.path)} is damaged: expected {file.rows} rows in {file.bytes} bytes, "
+            f"block file {self._format_path(file.path)} is damaged: expected {file.rows} rows in {file.bytes} bytes, "
             f"found {found}. Restore the file from a backup; without one, insert the data again or re-run the task"
         )
 
-    def _discard(self, paths: Iterable[str]) -> int:
-        wanted = {self._at(path) for path in paths}
+    def _delete_paths(self, paths: Iterable[str]) -> int:
+        wanted = {self._resolve_path(path) for path in paths}
         folders = {path.rpartition("/")[0] for path in wanted}
-        present = wanted & self._files_in(folders)
-        self._remove(sorted(present))
-        self._prune(folders)
+        present = wanted & self._list_files_in(folders)
+        self._remove_files(sorted(present))
+        self._prune_folders(folders)
         return len(present)
 
-    def _remove(self, places: Sequence[str]) -> None:
+    def _remove_files(self, places: Sequence[str]) -> None:
         """All in few requests; but fsspec would take some names for patterns, and those go one by one."""
         patterns = [place for place in places if PATTERN_CHARACTERS.intersection(place)]
         literal = [place for place in places if place not in patterns]
@@ -219,21 +219,21 @@ class FileBlockStore(ABC):
         for place in patterns:
             self._fs.rm_file(place)
 
-    def _files_in(self, folders: Iterable[str]) -> set[str]:
+    def _list_files_in(self, folders: Iterable[str]) -> set[str]:
         """Listing the few folders asks an object store much less than asking for each file."""
         self._fs.invalidate_cache()
         return {path for folder in folders for path in self._fs.find(folder, maxdepth=1)}
 
-    def _prune(self, folders: Iterable[str]) -> None:
+    def _prune_folders(self, folders: Iterable[str]) -> None:
         """Remove the folders and their parents below the directory of runs, as far as they are empty."""
         for folder in folders:
             with suppress(OSError):  # not empty, already gone, or no such thing as a folder there
-                while folder.startswith(f"{self._runs}/"):
+                while folder.startswith(f"{self._runs_root}/"):
                     self._fs.rmdir(folder)
                     folder = folder.rpartition("/")[0]
 
 
-def _check_rows(files: Sequence[File], written: int | None, place: str) -> None:
+def _check_rows(files: Sequence[DataFile], written: int | None, place: str) -> None:
     found = sum(f.rows for f in files)
     if written is not None and found != written:
         raise RowsMissing(

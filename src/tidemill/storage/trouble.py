@@ -28,7 +28,7 @@ _KNOWN = {
 
 
 @contextmanager
-def explained(doing: str, place: str) -> Iterator[None]:
+def translate_errors(doing: str, place: str) -> Iterator[None]:
     """Turn whatever a file system raises inside into a `StorageError` that names the place.
 
     Everything is caught, not `OSError` alone: the clients of object stores have exceptions of their own
@@ -39,18 +39,18 @@ def explained(doing: str, place: str) -> Iterator[None]:
     except TidemillError:
         raise
     except Exception as error:
-        reason, advice = _meaning(error)
+        reason, advice = _explain_error(error)
         raise StorageError(f"cannot {doing} {place}: {reason}; {advice}") from error
 
 
-def _meaning(error: Exception) -> tuple[str, str]:
-    number = _number(error)
+def _explain_error(error: Exception) -> tuple[str, str]:
+    number = _find_errno(error)
     if number in _KNOWN:
         return _KNOWN[number]
     return str(error) or type(error).__name__, _OTHER
 
 
-def _number(error: Exception) -> int | None:
+def _find_errno(error: Exception) -> int | None:
     """The errno; s3fs and others raise the subclasses of OSError without one."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno

@@ -1,6 +1,6 @@
 """Event streams: state that is looked up by key, windows and waves, vectorised once per partition and without Spark."""
 
-from tidemill.stream.keyed import Columns, Step
-from tidemill.stream.operator import Batch, Made, Operator, Piece
+from tidemill.stream.keyed import Columns, KeyedResult
+from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult, StatefulOperator
 
-__all__ = ["Batch", "Columns", "Made", "Operator", "Piece", "Step"]
+__all__ = ["Columns", "InputBlock", "KeyedResult", "OperatorBatch", "OperatorResult", "StatefulOperator"]

@@ -22,8 +22,8 @@ from zlib import crc32
 import numpy as np
 
 from tidemill.stream.checksums import StateDamaged
-from tidemill.stream.keyed import Columns, Function, Outcome, run
-from tidemill.stream.layout import WORD, Layout
+from tidemill.stream.keyed import BatchOutcome, Columns, Function, run_batch
+from tidemill.stream.layout import WORD, RowLayout
 from tidemill.stream.table import StateTable
 
 MAGIC = b"tidemill"
@@ -36,7 +36,7 @@ Rebuild = Callable[[], StateTable]
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _FileHeader:
     """What stands at the beginning of the file."""
 
     layout: bytes
@@ -45,138 +45,142 @@ class _Head:
     room: int
     cells: int
 
-    def packed(self) -> bytes:
+    def to_bytes(self) -> bytes:
         head = _HEAD.pack(MAGIC, self.layout, self.version, self.count, self.room, self.cells)
         return head + _CRC.pack(crc32(head))
 
     @classmethod
-    def read(cls, page: bytes) -> _Head | None:
+    def from_bytes(cls, page: bytes) -> _FileHeader | None:
         head, crc = page[: _HEAD.size], page[_HEAD.size : _HEAD.size + _CRC.size]
         if len(crc) < _CRC.size or _CRC.unpack(crc)[0] != crc32(head) or not head.startswith(MAGIC):
             return None
         return cls(*_HEAD.unpack(head)[1:])
 
-    def size(self, layout: Layout) -> int:
-        return PAGE + (self.room * layout.words + self.cells) * WORD
+    def compute_file_size(self, layout: RowLayout) -> int:
+        return PAGE + (self.room * layout.word_count + self.cells) * WORD
 
 
-class Held:
+class StateLease:
     """The state of one partition, held by one task for one batch."""
 
-    def __init__(self, table: StateTable, file: _Mapped | None, path: Path | None) -> None:
+    def __init__(self, table: StateTable, file: _MappedFile | None, path: Path | None) -> None:
         self.table = table
         self._file = file
         self._path = path
 
-    def leave(self, version: str) -> None:
+    def save_version(self, version: str) -> None:
         """Leave the state behind as that of a version; who has no right to the file leaves nothing."""
         if self._path is None:
             return
-        if self._file is not None and self._file.holds(self.table):
-            self._file.sign(_stamp(version), self.table.count)
+        if self._file is not None and self._file.has_table(self.table):
+            self._file.write_version(_hash_version(version), self.table.count)
         else:
-            _write(self._path, self.table, _stamp(version))
+            _write_file(self._path, self.table, _hash_version(version))
 
 
-class Cache:
+class StateCache:
     """Copies of states in a directory, one file for each name."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     @contextmanager
-    def hold(self, name: str, layout: Layout, version: str, rebuild: Rebuild) -> Iterator[Held]:
+    def acquire_state(self, name: str, layout: RowLayout, version: str, rebuild: Rebuild) -> Iterator[StateLease]:
         """The state at exactly this version. Until it is left behind as another, the file counts for nothing."""
         path = self._directory / name
-        with _locked(self._directory / f"{name}.lock") as mine:
-            file = _Mapped.at(path, layout, _stamp(version)) if mine else None
+        with _try_lock(self._directory / f"{name}.lock") as mine:
+            file = _MappedFile.open_version(path, layout, _hash_version(version)) if mine else None
             if file is None:
-                yield Held(rebuild(), None, path if mine else None)
+                yield StateLease(rebuild(), None, path if mine else None)
                 return
-            file.sign(UNSET, file.head.count)
-            yield Held(file.table(layout), file, path)
+            file.write_version(UNSET, file.head.count)
+            yield StateLease(file.build_table(layout), file, path)
 
-    def forget(self, name: str) -> None:
+    def drop_state(self, name: str) -> None:
         (self._directory / name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class StatePartition:
     """Which state a batch runs against, and what it is called afterwards."""
 
     name: str
-    layout: Layout
+    layout: RowLayout
     version: str  # the committed one, which the batch starts from
     following: str  # no other attempt may ever use it: an attempt that fails has left its own
 
 
-def run_cached(cache: Cache, part: Partition, rebuild: Rebuild, events: Columns, function: Function) -> Outcome:
+def run_cached(
+    cache: StateCache, part: StatePartition, rebuild: Rebuild, events: Columns, function: Function
+) -> BatchOutcome:
     """Run a batch on the cached state if it is the right one and sound, else on the state rebuilt."""
     try:
-        return _run(cache, part, rebuild, events, function)
+        return _run_batch(cache, part, rebuild, events, function)
     except StateDamaged:
-        cache.forget(part.name)
-        return _run(cache, part, rebuild, events, function)
+        cache.drop_state(part.name)
+        return _run_batch(cache, part, rebuild, events, function)
 
 
-def _run(cache: Cache, part: Partition, rebuild: Rebuild, events: Columns, function: Function) -> Outcome:
-    with cache.hold(part.name, part.layout, part.version, rebuild) as held:
-        outcome = run(held.table, events, function)
-        held.leave(part.following)
+def _run_batch(
+    cache: StateCache, part: StatePartition, rebuild: Rebuild, events: Columns, function: Function
+) -> BatchOutcome:
+    with cache.acquire_state(part.name, part.layout, part.version, rebuild) as held:
+        outcome = run_batch(held.table, events, function)
+        held.save_version(part.following)
         return outcome
 
 
-class _Mapped:
+class _MappedFile:
     """A mapped file."""
 
-    def __init__(self, memory: mmap.mmap, head: _Head) -> None:
+    def __init__(self, memory: mmap.mmap, head: _FileHeader) -> None:
         self._memory = memory
         self.head = head
 
     @classmethod
-    def at(cls, path: Path, layout: Layout, version: bytes) -> _Mapped | None:
+    def open_version(cls, path: Path, layout: RowLayout, version: bytes) -> _MappedFile | None:
         """The file, if it is whole and of this version."""
         try:
             with path.open("r+b") as file:
-                head = _Head.read(file.read(PAGE))
+                head = _FileHeader.from_bytes(file.read(PAGE))
                 if head is None or (head.layout, head.version) != (layout.digest, version):
                     return None
-                whole = os.fstat(file.fileno()).st_size == head.size(layout)
+                whole = os.fstat(file.fileno()).st_size == head.compute_file_size(layout)
                 return cls(mmap.mmap(file.fileno(), 0), head) if whole else None
         except FileNotFoundError:
             return None
 
-    def table(self, layout: Layout) -> StateTable:
+    def build_table(self, layout: RowLayout) -> StateTable:
         every = np.frombuffer(self._memory, np.uint64, offset=PAGE)
-        split = self.head.room * layout.words
-        return StateTable(layout, every[:split].reshape(-1, layout.words), every[split:], self.head.count)
+        split = self.head.room * layout.word_count
+        return StateTable(layout, every[:split].reshape(-1, layout.word_count), every[split:], self.head.count)
 
-    def holds(self, table: StateTable) -> bool:
+    def has_table(self, table: StateTable) -> bool:
         """Is the table still in the file? One that has grown is not."""
         return len(table.words) == self.head.room and len(table.cells) == self.head.cells
 
-    def sign(self, version: bytes, count: int) -> None:
-        head = _Head(self.head.layout, version, count, self.head.room, self.head.cells).packed()
+    def write_version(self, version: bytes, count: int) -> None:
+        head = _FileHeader(self.head.layout, version, count, self.head.room, self.head.cells).to_bytes()
         self._memory[: len(head)] = head
 
 
-def _write(path: Path, table: StateTable, version: bytes) -> None:
+def _write_file(path: Path, table: StateTable, version: bytes) -> None:
     """Write a file beside and put it in place; whoever has the old one mapped keeps that."""
-    head = _Head(table.layout.digest, version, table.count, len(table.words), len(table.cells))
+    head = _FileHeader(table.layout.digest, version, table.count, len(table.words), len(table.cells))
     beside = path.with_name(f"{path.name}.new")
     with beside.open("wb") as file:
-        file.write(head.packed().ljust(PAGE, b"\0"))
-        _put(file, table.words)
-        _put(file, table.cells)
+        file.write(head.to_bytes().ljust(PAGE, b"\0"))
+        _write_words(file, table.words)
+        _write_words(file, table.cells)
     beside.replace(path)
 
 
-def _put(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
+def _write_words(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
     file.write(np.ascontiguousarray(words).data)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
+def _try_lock(path: Path) -> Iterator[bool]:
     """False if somebody else has it: nobody waits for a process that may be dead to its task but not to its host."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -188,5 +192,5 @@ def _locked(path: Path) -> Iterator[bool]:
             yield True
 
 
-def _stamp(version: str) -> bytes:
+def _hash_version(version: str) -> bytes:
     return blake2b(version.encode(), digest_size=32).digest()

@@ -23,14 +23,14 @@ class StateDamaged(StorageError):
     """Cached state is not what was written; it is rebuilt from the base and its deltas."""
 
 
-def row_checks(words: Words, slots: Slots) -> Words:
+def compute_row_checks(words: Words, slots: Slots) -> Words:
     """A sum of all words but the last, each times an odd number of its own: no change of one word goes unseen."""
     factors = _ODD * (np.arange(1, words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
     checks: Words = words[:, :-1] @ factors + _OTHER * (slots.astype(np.uint64) + np.uint64(1))
     return checks
 
 
-def cells_of(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
+def encode_cells(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
     """Cells of the index: an entry, 0 if there is none, and the check of entry and place below it."""
     entry = entries.astype(np.uint64)
     check = (places.astype(np.uint64) * _ODD ^ entry * _OTHER) + _THIRD
@@ -38,26 +38,26 @@ def cells_of(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> W
     return (entry << _HALF) | (check >> _HALF)
 
 
-def empty_cells(count: int) -> Words:
+def build_empty_cells(count: int) -> Words:
     """Cells without entries, made piece by piece: what is at hand is not fetched from memory again."""
     cells = np.empty(count, np.uint64)
     for first in range(0, count, _PIECE):
         places = np.arange(first, min(first + _PIECE, count))
-        cells[first : first + _PIECE] = cells_of(places, np.zeros_like(places))
+        cells[first : first + _PIECE] = encode_cells(places, np.zeros_like(places))
     return cells
 
 
-def entries_of(cells: Words, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def decode_entries(cells: Words, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     entries = (cells >> _HALF).astype(np.int64)
-    if not (cells_of(places, entries) == cells).all():
+    if not (encode_cells(places, entries) == cells).all():
         raise StateDamaged("the index of cached state is damaged")
     return entries
 
 
-def hashed(keys: Keys) -> Words:
+def hash_keys(keys: Keys) -> Words:
     """Keys that differ little lie far apart.
 
-    >>> len(set((hashed((np.arange(1000),)) % np.uint64(4096)).tolist())) > 800
+    >>> len(set((hash_keys((np.arange(1000),)) % np.uint64(4096)).tolist())) > 800
     True
     """
     mixed = np.zeros(len(keys[0]), np.uint64)

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidemill.stream.layout import Keys, Layout, Rows
+from tidemill.stream.layout import Keys, RowLayout, Rows
 from tidemill.stream.table import StateTable
 
 
-class Distinct:
+class DistinctKeys:
     """A set of keys; the rows that are new in it are the delta of its state."""
 
     def __init__(self, key: Sequence[str]) -> None:
-        self._table = StateTable.new(Layout(tuple(key), {}))
+        self._table = StateTable.create_table(RowLayout(tuple(key), {}))
 
-    def new(self, keys: Keys) -> Rows:
+    def add_keys(self, keys: Keys) -> Rows:
         """The keys that were not there before, each once."""
         before = self._table.count
-        self._table.slots(keys)
+        self._table.ensure_slots(keys)
         return self._table.read(np.arange(before, self._table.count))
 
-    def forget(self) -> None:
+    def clear_keys(self) -> None:
         """Begin anew, with room for as many."""
-        self._table = StateTable.new(self._table.layout, self._table.count)
+        self._table = StateTable.create_table(self._table.layout, self._table.count)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 
-def marks_before(groups: Numbers, time: Numbers, marks: Numbers) -> Numbers:
+def compute_watermarks_before(groups: Numbers, time: Numbers, marks: Numbers) -> Numbers:
     """The latest time in its group before each event, in the order of arrival; `marks` has what was before the batch.
 
-    >>> marks_before(np.array([0, 1, 0, 0]), np.array([5, 9, 3, 7]), np.array([4, 2])).tolist()
+    >>> compute_watermarks_before(np.array([0, 1, 0, 0]), np.array([5, 9, 3, 7]), np.array([4, 2])).tolist()
     [4, 2, 5, 5]
     """
     own = marks[groups]
@@ -31,17 +31,17 @@ def marks_before(groups: Numbers, time: Numbers, marks: Numbers) -> Numbers:
     return before
 
 
-def places(groups: Numbers, times: Numbers) -> Callable[[Numbers, Numbers], Numbers]:
+def build_place_lookup(groups: Numbers, times: Numbers) -> Callable[[Numbers, Numbers], Numbers]:
     """Where a time has its place among the times of a group; both arrays are sorted by group, then time.
 
-    >>> places(np.array([0, 0, 2]), np.array([10, 20, 10]))(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()
+    >>> build_place_lookup(np.array([0, 0, 2]), np.array([10, 20, 10]))(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()
     [1, 2, 2]
     """
     low = int(times.min()) if len(times) else 0
     span = int(times.max()) - low + 2 if len(times) else 2
     combined = groups * span + (times - low)
 
-    def place(group: Numbers, time: Numbers) -> Numbers:
+    def find_place(group: Numbers, time: Numbers) -> Numbers:
         return np.searchsorted(combined, group * span + np.clip(time - low, 0, span - 1))
 
-    return place
+    return find_place

@@ -23,7 +23,7 @@ Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KeyedResult:
     """What a function made of a batch."""
 
     rows: Rows  # of state, one for each event of the batch
@@ -31,36 +31,36 @@ class Step:
     changed: npt.NDArray[np.bool_] | None = None  # which rows differ from before; None: all may
 
 
-Function = Callable[[Rows, Columns], Step]
+Function = Callable[[Rows, Columns], KeyedResult]
 """Vectorised: the n-th row of state belongs to the n-th event, and no two rows to one key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What a batch came to."""
 
     outputs: Mapping[str, Columns]
     changed: Rows  # of state, each key once: the delta
 
 
-def run(table: StateTable, events: Columns, function: Function) -> Outcome:
+def run_batch(table: StateTable, events: Columns, function: Function) -> BatchOutcome:
     """Run a batch against the table, which has the new state afterwards. Outputs come in rounds, not by event."""
-    slots = table.slots(tuple(events[name].astype(np.int64, copy=False) for name in table.layout.key))
+    slots = table.ensure_slots(tuple(events[name].astype(np.int64, copy=False) for name in table.layout.key))
     touched = np.zeros(table.count, bool)
     outputs: list[Mapping[str, Columns]] = []
-    for members in rounds(slots, table.count):
+    for members in split_rounds(slots, table.count):
         step = function(table.read(slots[members]), {name: c[members] for name, c in events.items()})
         kept = slice(None) if step.changed is None else step.changed
         table.write(slots[members][kept], step.rows[kept])
         touched[slots[members][kept]] = True
         outputs.append(step.outputs)
-    return Outcome(together(outputs), table.read(np.flatnonzero(touched)))
+    return BatchOutcome(merge_outputs(outputs), table.read(np.flatnonzero(touched)))
 
 
-def rounds(slots: Slots, count: int) -> Iterator[Slots]:
+def split_rounds(slots: Slots, count: int) -> Iterator[Slots]:
     """The events of each round, in their order: no slot twice in one round, earlier events in earlier rounds.
 
-    >>> [r.tolist() for r in rounds(np.array([4, 2, 4, 4, 2]), 5)]
+    >>> [r.tolist() for r in split_rounds(np.array([4, 2, 4, 4, 2]), 5)]
     [[0, 1], [2, 4], [3]]
     """
     first = np.empty(count, np.int64)
@@ -72,14 +72,14 @@ def rounds(slots: Slots, count: int) -> Iterator[Slots]:
         waiting = waiting[~now]
 
 
-def together(parts: Sequence[Mapping[str, Columns]]) -> dict[str, Columns]:
+def merge_outputs(parts: Sequence[Mapping[str, Columns]]) -> dict[str, Columns]:
     """Outputs of several rounds as one; an output that a round leaves out is empty there."""
     found: dict[str, list[Columns]] = {}
     for part in parts:
         for name, columns in part.items():
             found.setdefault(name, []).append(columns)
-    return {name: _stacked(columns) for name, columns in found.items()}
+    return {name: _stack_columns(columns) for name, columns in found.items()}
 
 
-def _stacked(parts: Sequence[Columns]) -> Columns:
+def _stack_columns(parts: Sequence[Columns]) -> Columns:
     return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}

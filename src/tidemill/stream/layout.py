@@ -29,11 +29,11 @@ FILL = "_fill"
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """A key of whole numbers and fields of fixed width. A key that is new starts with zeros in all fields.
 
-    >>> layout = Layout(("vehicle",), {"balance": "i8", "lane": "i1"})
-    >>> layout.words, layout.names
+    >>> layout = RowLayout(("vehicle",), {"balance": "i8", "lane": "i1"})
+    >>> layout.word_count, layout.names
     (4, ('vehicle', 'balance', 'lane'))
     """
 
@@ -54,7 +54,7 @@ class Layout:
         return np.dtype([*parts, *fill, (CHECK, "u8")])
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         return self.dtype.itemsize // WORD
 
     @cached_property
@@ -62,10 +62,10 @@ class Layout:
         """Which layout this is, for those who find a file."""
         return blake2b(repr((self.key, self.dtype.descr)).encode(), digest_size=16).digest()
 
-    def seen(self, words: Words) -> Rows:
+    def view_rows(self, words: Words) -> Rows:
         """Words as rows, without copying."""
         rows: Rows = words.view(self.dtype)
         return rows[:, 0]
 
-    def blank(self, count: int) -> Rows:
-        return self.seen(np.zeros((count, self.words), np.uint64))
+    def build_blank_rows(self, count: int) -> Rows:
+        return self.view_rows(np.zeros((count, self.word_count), np.uint64))

@@ -8,98 +8,104 @@ import pyarrow as pa
 
 from tidemill.errors import BadInput
 from tidemill.model.change import DELETED
-from tidemill.model.wave import Roots, Synch, Tag
-from tidemill.model.wave_steps import WAVE, Ended, Started, Synched
-from tidemill.stream.operator import Batch, Made, Piece
-from tidemill.stream.state_blocks import standing
+from tidemill.model.wave import LineageTag, RootGenerator, WaveBarrier
+from tidemill.model.wave_steps import WAVE, WaveBarrierSpec, WaveEndSpec, WaveStartSpec
+from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult
+from tidemill.stream.state_blocks import list_live_keys
 
 BRANCH, TAG = "branch", "tag"
 WHAT, ROOT = "what", "root"
 
 
-def tags_of(rows: pa.Table) -> list[str]:
+def read_tags(rows: pa.Table) -> list[str]:
     tags: list[str] = rows[WAVE].to_pylist()
     if None in tags:
         raise BadInput(f"a wave is known by the tag of each event in the column {WAVE!r}, but a row has NULL")
     return tags
 
 
-class Starting:
+class WaveStartOperator:
     """Gives each event a root of its own: when it arrived, or the next that is free."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._roots = Roots()
+        self._roots = RootGenerator()
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
-        given = [root for block in blocks[Started.LAST] for root in block[ROOT].to_pylist()]
-        self._roots = Roots(given[-1]) if given else Roots()
+        given = [root for block in blocks[WaveStartSpec.LAST] for root in block[ROOT].to_pylist()]
+        self._roots = RootGenerator(given[-1]) if given else RootGenerator()
 
-    def run(self, batch: Batch) -> Made:
-        pieces = batch.new[Started.ARGUMENT]
-        roots = [str(self._roots.next(piece.arrived)) for piece in pieces for _ in range(piece.rows.num_rows)]
+    def run(self, batch: OperatorBatch) -> OperatorResult:
+        pieces = batch.new[WaveStartSpec.ARGUMENT]
+        roots = [str(self._roots.generate_tag(piece.arrived)) for piece in pieces for _ in range(piece.rows.num_rows)]
         if not roots:
-            return Made({}, {})
+            return OperatorResult({}, {})
         rows = pa.concat_tables([self._schema.empty_table(), *(p.rows.cast(self._schema) for p in pieces)])
         last = pa.table({WHAT: pa.array([0], pa.int32()), ROOT: [self._roots.last]})
-        return Made({Started.EVENTS: rows.append_column(WAVE, pa.array(roots))}, {Started.LAST: last})
+        return OperatorResult(
+            {WaveStartSpec.EVENTS: rows.append_column(WAVE, pa.array(roots))}, {WaveStartSpec.LAST: last}
+        )
 
 
-class Ending:
+class WaveEndOperator:
     """Passes on that events ended: of which nothing was made, or which had ended before."""
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         """All that counts is in the batch: what is made of an event is made in one run."""
 
-    def run(self, batch: Batch) -> Made:
-        went_on = {tag.rpartition(".")[0] for tag in tags_of(batch.rows(Ended.RESULTS))}
-        fruitless = [tag for tag in tags_of(batch.rows(Ended.EVENTS)) if tag not in went_on]
-        before = tags_of(batch.rows(Ended.BEFORE)) if Ended.BEFORE in batch.new else []
-        return Made({Ended.ENDED: pa.table({WAVE: pa.array([*before, *fruitless], pa.string())})}, {})
+    def run(self, batch: OperatorBatch) -> OperatorResult:
+        went_on = {tag.rpartition(".")[0] for tag in read_tags(batch.concat_rows(WaveEndSpec.RESULTS))}
+        fruitless = [tag for tag in read_tags(batch.concat_rows(WaveEndSpec.EVENTS)) if tag not in went_on]
+        before = read_tags(batch.concat_rows(WaveEndSpec.BEFORE)) if WaveEndSpec.BEFORE in batch.new else []
+        return OperatorResult({WaveEndSpec.ENDED: pa.table({WAVE: pa.array([*before, *fruitless], pa.string())})}, {})
 
 
-class Synching:
+class WaveBarrierOperator:
     """Tells of a wave when it is complete on all branches. Its state is the tags of those that are not."""
 
-    def __init__(self, code: Synched) -> None:
+    def __init__(self, code: WaveBarrierSpec) -> None:
         self._branches = code.branches
-        self._synch = Synch(dict.fromkeys(code.branches.values()))
+        self._synch = WaveBarrier(dict.fromkeys(code.branches.values()))
         self._came: dict[int, list[tuple[str, str]]] = {}
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
-        for branch, tag in standing(blocks[Synched.TAGS], (BRANCH, TAG)):
-            self._add(branch, tag)
+        for branch, tag in list_live_keys(blocks[WaveBarrierSpec.TAGS], (BRANCH, TAG)):
+            self._add_tag(branch, tag)
 
-    def run(self, batch: Batch) -> Made:
-        before = self._waiting()
-        complete = [wave for branch, tag in self._new(batch) if (wave := self._add(branch, tag)) is not None]
+    def run(self, batch: OperatorBatch) -> OperatorResult:
+        before = self._list_waiting()
+        complete = [
+            wave for branch, tag in self._iterate_new_tags(batch) if (wave := self._add_tag(branch, tag)) is not None
+        ]
         waves = pa.table({WAVE: pa.array(map(str, complete), pa.string())})
-        return Made({Synched.WAVES: waves}, {Synched.TAGS: _changes(before, self._waiting())})
+        return OperatorResult(
+            {WaveBarrierSpec.WAVES: waves}, {WaveBarrierSpec.TAGS: _build_delta(before, self._list_waiting())}
+        )
 
-    def _new(self, batch: Batch) -> Iterator[tuple[str, str]]:
+    def _iterate_new_tags(self, batch: OperatorBatch) -> Iterator[tuple[str, str]]:
         """Branch and tag of what is new, as it arrived."""
         pieces = [(piece, branch) for name, branch in self._branches.items() for piece in batch.new[name]]
-        for piece, branch in sorted(pieces, key=_arrived):
-            yield from ((branch, tag) for tag in tags_of(piece.rows))
+        for piece, branch in sorted(pieces, key=_get_arrival):
+            yield from ((branch, tag) for tag in read_tags(piece.rows))
 
-    def _add(self, branch: str, text: str) -> int | None:
+    def _add_tag(self, branch: str, text: str) -> int | None:
         """The wave that is complete with this, if it is."""
-        tag = Tag.parse(text)
+        tag = LineageTag.from_text(text)
         self._came.setdefault(tag.root, []).append((branch, text))
-        if not self._synch.add(branch, tag):
+        if not self._synch.add_tag(branch, tag):
             return None
         del self._came[tag.root]
         return tag.root
 
-    def _waiting(self) -> dict[tuple[str, str], None]:
+    def _list_waiting(self) -> dict[tuple[str, str], None]:
         return dict.fromkeys(came for tags in self._came.values() for came in tags)
 
 
-def _arrived(pair: tuple[Piece, str]) -> int:
+def _get_arrival(pair: tuple[InputBlock, str]) -> int:
     return pair[0].arrived
 
 
-def _changes(before: Mapping[tuple[str, str], None], now: Mapping[tuple[str, str], None]) -> pa.Table:
+def _build_delta(before: Mapping[tuple[str, str], None], now: Mapping[tuple[str, str], None]) -> pa.Table:
     came, gone = [c for c in now if c not in before], [c for c in before if c not in now]
     every = [*came, *gone]
     deleted = pa.array([None] * len(came) + [True] * len(gone), pa.bool_())

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InputBlock:
     """A block of what is new on a channel."""
 
     rows: pa.Table
@@ -23,20 +23,20 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class OperatorBatch:
     """What a run is given. Equal whole tables of two batches are the same object."""
 
-    new: Mapping[str, Sequence[Piece]]  # by argument, in order
+    new: Mapping[str, Sequence[InputBlock]]  # by argument, in order
     whole: Mapping[str, pa.Table]  # by argument
     now: int  # microseconds: whatever is not in the batch arrives later
 
-    def rows(self, argument: str) -> pa.Table:
+    def concat_rows(self, argument: str) -> pa.Table:
         """What is new, of all blocks together; there is at least one, which may be empty."""
         return pa.concat_tables([piece.rows for piece in self.new[argument]])
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OperatorResult:
     """What came of a batch: rows for each output, and the rows of each kind of state that changed, each key once.
 
     A row of a delta in which `_deleted` is true takes its key away. What is left out is empty.
@@ -46,10 +46,10 @@ class Made:
     deltas: Mapping[str, pa.Table]
 
 
-class Operator(Protocol):
+class StatefulOperator(Protocol):
     """A step with state. It must depend on nothing but its state and its batches."""
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         """Go on from a state: for each kind a base, if there is one, and the deltas after it."""
 
-    def run(self, batch: Batch) -> Made: ...
+    def run(self, batch: OperatorBatch) -> OperatorResult: ...

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.model.window import Extent, Unit, Window
-from tidemill.stream.group_watermarks import marks_before, places
+from tidemill.stream.group_watermarks import build_place_lookup, compute_watermarks_before
 from tidemill.stream.keyed import Columns
-from tidemill.stream.layout import Keys, Layout, Rows, Slots
+from tidemill.stream.layout import Keys, RowLayout, Rows, Slots
 from tidemill.stream.table import StateTable
 
 Numbers = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ PANE, EVENTS, START, END = "pane", "events", "start", "end"
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class PaneResult:
     """What a batch came to."""
 
     windows: Columns  # the group's columns, start, end, events and the sums
@@ -36,71 +36,71 @@ class Formed:
     panes: Rows  # and panes
 
 
-class Panes:
+class PaneAggregator:
     """Sums over windows of time for the groups of a partition."""
 
     def __init__(self, window: Window, group: Sequence[str], sums: Sequence[str]) -> None:
-        assert window.form == (Unit.TIME, Unit.TIME), "panes are of time"
+        assert window.unit_pair == (Unit.TIME, Unit.TIME), "panes are of time"
         assert isinstance(window.size, Extent)
         assert not window.delete_used, "what is deleted once used is in one window only; sums are not kept of it"
         self._window = window
         self.size, self.step = window.size.amount, window.step.amount
         self.width = gcd(self.size, self.step)
         self._group, self._sums = tuple(group), (EVENTS, *sums)
-        self.groups = StateTable.new(Layout(self._group, {"mark": "i8", "seen": "?"}))
-        self.panes = StateTable.new(Layout((*self._group, PANE), dict.fromkeys(self._sums, "i8")))
+        self.groups = StateTable.create_table(RowLayout(self._group, {"mark": "i8", "seen": "?"}))
+        self.panes = StateTable.create_table(RowLayout((*self._group, PANE), dict.fromkeys(self._sums, "i8")))
         self._clock = NEVER  # all windows that end at or before it are over
 
-    def run(self, events: Columns, time: Numbers, arrived: Numbers, now: int) -> Formed:
+    def run(self, events: Columns, time: Numbers, arrived: Numbers, now: int) -> PaneResult:
         """Add events, which have the group's columns and those to sum, in order of arrival; form what is over."""
-        groups, member = _alike(tuple(events[name].astype(np.int64, copy=False) for name in self._group))
-        known = self.groups.slots(groups)
-        slots, marks = known[member], self._marks()
-        before = self._before(slots, time, marks)
-        if self._window.patience is not None:
-            before = np.maximum(before, arrived - self._window.patience)
-        late = time < self.after(before)
+        groups, member = _group_keys(tuple(events[name].astype(np.int64, copy=False) for name in self._group))
+        known = self.groups.ensure_slots(groups)
+        slots, marks = known[member], self._read_watermarks()
+        before = self._find_marks_before(slots, time, marks)
+        if self._window.timeout_delay is not None:
+            before = np.maximum(before, arrived - self._window.timeout_delay)
+        late = time < self.find_window_start(before)
         punctual, straggling = ~late & (time >= before), ~late & (time < before)
-        touched = self._add(events, groups, member, time, punctual)
-        reached = self._reached(marks, slots, time, now)
-        extra = _Extra.of(
-            self, slots[straggling], time[straggling], before[straggling], self._values(events, straggling)
+        touched = self._add_events(events, groups, member, time, punctual)
+        reached = self._advance_marks(marks, slots, time, now)
+        extra = _LateEvents.from_events(
+            self, slots[straggling], time[straggling], before[straggling], self._list_values(events, straggling)
         )
-        windows = self._form(marks, reached, extra)
-        touched = np.union1d(touched, self._add(events, groups, member, time, straggling))
-        delta = self._mark(known, reached), self.panes.read(touched)
-        self._forget(self.after(marks), self.after(reached))
-        return Formed(windows, late, *delta)
+        windows = self._form_windows(marks, reached, extra)
+        touched = np.union1d(touched, self._add_events(events, groups, member, time, straggling))
+        delta = self._write_marks(known, reached), self.panes.read(touched)
+        self._drop_passed_panes(self.find_window_start(marks), self.find_window_start(reached))
+        return PaneResult(windows, late, *delta)
 
     def restore(self, groups: Rows, panes: Rows, clock: int) -> None:
         """Go on from a state: the newest row of each group and pane, and when time last passed."""
-        self.groups.write(self.groups.slots(_keys(groups, self._group)), groups)
-        self._clock = NEVER if self._window.patience is None else clock - self._window.patience
-        owners = self.groups.find(_keys(panes, self._group))
-        live = panes[panes[PANE] >= self.after(self._marks())[owners]]
-        self.panes.write(self.panes.slots(_keys(live, self.panes.layout.key)), live)
+        self.groups.write(self.groups.ensure_slots(_extract_keys(groups, self._group)), groups)
+        self._clock = NEVER if self._window.timeout_delay is None else clock - self._window.timeout_delay
+        owners = self.groups.find_slots(_extract_keys(panes, self._group))
+        live = panes[panes[PANE] >= self.find_window_start(self._read_watermarks())[owners]]
+        self.panes.write(self.panes.ensure_slots(_extract_keys(live, self.panes.layout.key)), live)
 
-    def after(self, mark: Numbers) -> Numbers:
+    def find_window_start(self, mark: Numbers) -> Numbers:
         """Where the first window begins that ends behind the mark."""
         return ((mark - self.size) // self.step + 1) * self.step
 
-    def _marks(self) -> Numbers:
+    def _read_watermarks(self) -> Numbers:
         """How far time has come in each group."""
-        rows = self.groups.all()
+        rows = self.groups.read_all()
         return np.maximum(np.where(rows["seen"], rows["mark"], NEVER), self._clock)
 
-    def _before(self, slots: Slots, time: Numbers, marks: Numbers) -> Numbers:
+    def _find_marks_before(self, slots: Slots, time: Numbers, marks: Numbers) -> Numbers:
         """Where time never goes back and windows leave no gap, nobody is late, whatever came just before."""
         own = marks[slots]
         if self.step <= self.size and (np.diff(time) >= 0).all() and (time >= own).all():
             return own
-        return marks_before(slots, time, marks)
+        return compute_watermarks_before(slots, time, marks)
 
-    def _values(self, events: Columns, which: npt.NDArray[np.bool_]) -> list[Numbers]:
+    def _list_values(self, events: Columns, which: npt.NDArray[np.bool_]) -> list[Numbers]:
         ones = np.ones(int(which.sum()), np.int64)
         return [ones, *(events[name][which].astype(np.int64) for name in self._sums[1:])]
 
-    def _add(
+    def _add_events(
         self, events: Columns, groups: Keys, member: Numbers, time: Numbers, which: npt.NDArray[np.bool_]
     ) -> Slots:
         """Add events to their panes, each of which is looked up once; returns the panes."""
@@ -110,108 +110,110 @@ class Panes:
         if which.all() and (pane == pane[0]).all():
             group, pane, place = np.arange(len(groups[0])), np.repeat(pane[:1], len(groups[0])), member
         else:
-            (group, pane), place = _alike((member[which], pane))
-        slots = self.panes.slots((*(k[group] for k in groups), pane * self.width))
+            (group, pane), place = _group_keys((member[which], pane))
+        slots = self.panes.ensure_slots((*(k[group] for k in groups), pane * self.width))
         rows = self.panes.read(slots)
-        for name, values in zip(self._sums, self._values(events, which), strict=True):
+        for name, values in zip(self._sums, self._list_values(events, which), strict=True):
             np.add.at(rows[name], place, values)
         self.panes.write(slots, rows)
         return slots
 
-    def _reached(self, marks: Numbers, slots: Slots, time: Numbers, now: int) -> Numbers:
+    def _advance_marks(self, marks: Numbers, slots: Slots, time: Numbers, now: int) -> Numbers:
         """The mark of every group after the batch."""
         reached = marks.copy()
         np.maximum.at(reached, slots, time)
-        if self._window.patience is not None:
-            self._clock = max(self._clock, now - self._window.patience)
+        if self._window.timeout_delay is not None:
+            self._clock = max(self._clock, now - self._window.timeout_delay)
             reached = np.maximum(reached, self._clock)
         return reached
 
-    def _form(self, marks: Numbers, reached: Numbers, extra: _Extra) -> Columns:
+    def _form_windows(self, marks: Numbers, reached: Numbers, extra: _LateEvents) -> Columns:
         """The windows that are over now and were not before."""
-        first, last = self.after(marks), self.after(reached)
+        first, last = self.find_window_start(marks), self.find_window_start(reached)
         over = np.flatnonzero(first < last)
         if not over.size:
-            return self._columns(np.empty((0, 2), np.int64), [np.empty(0, np.int64)] * len(self._sums))
-        rows, owners = self._of(over)
-        pairs = np.concatenate([self._windows_of(owners, rows[PANE]), extra.windows])
+            return self._build_columns(np.empty((0, 2), np.int64), [np.empty(0, np.int64)] * len(self._sums))
+        rows, owners = self._read_panes(over)
+        pairs = np.concatenate([self._list_windows(owners, rows[PANE]), extra.windows])
         begins, ends = first[pairs[:, 0]], last[pairs[:, 0]]
         pairs = np.unique(pairs[(pairs[:, 1] >= begins) & (pairs[:, 1] < ends)], axis=0)
-        totals = [self._within(owners, rows, name, pairs) for name in self._sums]
-        totals = [t + e for t, e in zip(totals, extra.added(pairs), strict=True)]
+        totals = [self._sum_within(owners, rows, name, pairs) for name in self._sums]
+        totals = [t + e for t, e in zip(totals, extra.sum_additions(pairs), strict=True)]
         enough = totals[0] >= self._window.at_least
-        return self._columns(pairs[enough], [t[enough] for t in totals])
+        return self._build_columns(pairs[enough], [t[enough] for t in totals])
 
-    def _of(self, groups: Slots) -> tuple[Rows, Slots]:
+    def _read_panes(self, groups: Slots) -> tuple[Rows, Slots]:
         """The panes of some groups and whose each is, by group and time."""
         wanted = np.zeros(self.groups.count, bool)
         wanted[groups] = True
-        rows = self.panes.all()
-        owners = self.groups.find(_keys(rows, self._group))
+        rows = self.panes.read_all()
+        owners = self.groups.find_slots(_extract_keys(rows, self._group))
         rows, owners = rows[wanted[owners]], owners[wanted[owners]]
         order = np.lexsort((rows[PANE], owners))
         return rows[order], owners[order]
 
-    def _windows_of(self, owners: Slots, times: Numbers) -> Numbers:
+    def _list_windows(self, owners: Slots, times: Numbers) -> Numbers:
         """Every window of which these times are part: its group and its start."""
-        starts = self.after(times)
+        starts = self.find_window_start(times)
         reach = np.arange(-(-self.size // self.step)) * self.step
         every = starts[:, None] + reach
         inside = every <= times[:, None]
         return np.stack([np.broadcast_to(owners[:, None], every.shape)[inside], every[inside]], axis=1)
 
-    def _within(self, owners: Slots, rows: Rows, name: str, pairs: Numbers) -> Numbers:
+    def _sum_within(self, owners: Slots, rows: Rows, name: str, pairs: Numbers) -> Numbers:
         """What came in up to the end of each window, less what had left before its start."""
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows[name])])
-        place = places(owners, rows[PANE])
+        place = build_place_lookup(owners, rows[PANE])
         groups, starts = pairs[:, 0], pairs[:, 1]
         within: Numbers = sums[place(groups, starts + self.size)] - sums[place(groups, starts)]
         return within
 
-    def _columns(self, pairs: Numbers, totals: Sequence[Numbers]) -> Columns:
+    def _build_columns(self, pairs: Numbers, totals: Sequence[Numbers]) -> Columns:
         order = np.lexsort((pairs[:, 0], pairs[:, 1]))
         rows = self.groups.read(pairs[order, 0])
         columns = {name: rows[name].copy() for name in self._group}
         columns |= {START: pairs[order, 1], END: pairs[order, 1] + self.size}
         return columns | {name: total[order] for name, total in zip(self._sums, totals, strict=True)}
 
-    def _mark(self, groups: Slots, reached: Numbers) -> Rows:
+    def _write_marks(self, groups: Slots, reached: Numbers) -> Rows:
         rows = self.groups.read(groups)
         rows["mark"], rows["seen"] = reached[groups], True
         self.groups.write(groups, rows)
         return rows
 
-    def _forget(self, before: Numbers, floors: Numbers) -> None:
+    def _drop_passed_panes(self, before: Numbers, floors: Numbers) -> None:
         """Let go of panes that no window will have any more."""
         if not (before < floors).any():
             return
-        rows = self.panes.all()
-        owners = self.groups.find(_keys(rows, self._group))
+        rows = self.panes.read_all()
+        owners = self.groups.find_slots(_extract_keys(rows, self._group))
         live = rows[rows[PANE] >= floors[owners]]
         if 2 * len(live) < len(rows):
-            self.panes = StateTable.new(self.panes.layout, len(live))
-            self.panes.write(self.panes.slots(_keys(live, self.panes.layout.key)), live)
+            self.panes = StateTable.create_table(self.panes.layout, len(live))
+            self.panes.write(self.panes.ensure_slots(_extract_keys(live, self.panes.layout.key)), live)
 
 
 @dataclass(frozen=True, slots=True)
-class _Extra:
+class _LateEvents:
     """Events that came so late that some windows of their panes were over: the windows that they are still part of."""
 
     windows: Numbers  # group and start
     values: list[Numbers]
 
     @classmethod
-    def of(cls, panes: Panes, slots: Slots, time: Numbers, before: Numbers, values: list[Numbers]) -> _Extra:
+    def from_events(
+        cls, panes: PaneAggregator, slots: Slots, time: Numbers, before: Numbers, values: list[Numbers]
+    ) -> _LateEvents:
         which = np.arange(len(slots))
-        numbered = panes._windows_of(which, time)
+        numbered = panes._list_windows(which, time)
         event, start = numbered[:, 0], numbered[:, 1]
         open_still = start + panes.size > before[event]
         event, start = event[open_still], start[open_still]
         return cls(np.stack([slots[event], start], axis=1), [v[event] for v in values])
 
-    def added(self, pairs: Numbers) -> list[Numbers]:
+    def sum_additions(self, pairs: Numbers) -> list[Numbers]:
         """What they add to each of these windows."""
-        place = places(pairs[:, 0], pairs[:, 1])
+        place = build_place_lookup(pairs[:, 0], pairs[:, 1])
         begin, end = place(self.windows[:, 0], self.windows[:, 1]), place(self.windows[:, 0], self.windows[:, 1] + 1)
         found = begin < end
         totals = [np.zeros(len(pairs), np.int64) for _ in self.values]
@@ -220,7 +222,7 @@ class _Extra:
         return totals
 
 
-def _alike(keys: Keys) -> tuple[Keys, Numbers]:
+def _group_keys(keys: Keys) -> tuple[Keys, Numbers]:
     """The different keys, and which of them each event has."""
     varying = [n for n, key in enumerate(keys) if len(key) and (key != key[0]).any()]
     if len(varying) > 1:
@@ -234,5 +236,5 @@ def _alike(keys: Keys) -> tuple[Keys, Numbers]:
     return tuple(k[first] for k in keys), member
 
 
-def _keys(rows: Rows, names: Sequence[str]) -> Keys:
+def _extract_keys(rows: Rows, names: Sequence[str]) -> Keys:
     return tuple(np.ascontiguousarray(rows[name]) for name in names)

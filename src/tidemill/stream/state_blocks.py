@@ -8,44 +8,44 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.model.change import DELETED
-from tidemill.stream.layout import Keys, Layout, Rows
+from tidemill.stream.layout import Keys, RowLayout, Rows
 from tidemill.stream.table import SMALLEST, StateTable
 
 
-def table_of(rows: Rows, layout: Layout) -> pa.Table:
+def to_arrow_table(rows: Rows, layout: RowLayout) -> pa.Table:
     """Rows as a block has them: the key's columns and the fields."""
     return pa.table({name: np.ascontiguousarray(rows[name]) for name in layout.names})
 
 
-def rebuilt(layout: Layout, blocks: Iterable[pa.Table]) -> StateTable:
+def rebuild_table(layout: RowLayout, blocks: Iterable[pa.Table]) -> StateTable:
     """The table that a base and the deltas after it make; a later row of a key takes the place of an earlier one."""
-    table = StateTable.new(layout, SMALLEST)
+    table = StateTable.create_table(layout, SMALLEST)
     for block in blocks:
-        apply(table, block)
+        apply_block(table, block)
     return table
 
 
-def apply(table: StateTable, block: pa.Table) -> None:
+def apply_block(table: StateTable, block: pa.Table) -> None:
     layout = table.layout
-    rows = layout.blank(block.num_rows)
+    rows = layout.build_blank_rows(block.num_rows)
     for name in layout.names:
         rows[name] = block.column(name).to_numpy()
     keys: Keys = tuple(np.ascontiguousarray(rows[k]) for k in layout.key)
-    table.write(table.slots(keys), rows)
+    table.write(table.ensure_slots(keys), rows)
 
 
-def marked(block: pa.Table) -> pa.Table:
+def add_deletion_column(block: pa.Table) -> pa.Table:
     """A block with its column for deletions. A base has none: nothing in it is deleted."""
     if DELETED in block.column_names:
         return block
     return block.append_column(DELETED, pa.nulls(block.num_rows, pa.bool_()))
 
 
-def standing(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[tuple[str, ...]]:
+def list_live_keys(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[tuple[str, ...]]:
     """The keys that a base and the deltas after it come to, in the order in which they came."""
     known: dict[tuple[str, ...], None] = {}
     for block in blocks:
-        *keys, gone = marked(block).select([*names, DELETED]).to_pydict().values()
+        *keys, gone = add_deletion_column(block).select([*names, DELETED]).to_pydict().values()
         for key, left in zip(zip(*keys, strict=True), gone, strict=True):
             if left:
                 known.pop(key, None)

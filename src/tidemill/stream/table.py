@@ -9,8 +9,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.stream.checksums import StateDamaged, cells_of, empty_cells, entries_of, hashed, row_checks
-from tidemill.stream.layout import Keys, Layout, Rows, Slots, Words
+from tidemill.stream.checksums import (
+    StateDamaged,
+    build_empty_cells,
+    compute_row_checks,
+    decode_entries,
+    encode_cells,
+    hash_keys,
+)
+from tidemill.stream.layout import Keys, RowLayout, Rows, Slots, Words
 
 SMALLEST = 1024  # rows
 SPARE = 4  # cells of the index for each row, at least: the longest probe decides how many passes a look-up takes
@@ -22,100 +29,100 @@ class StateTable:
     `words` has room for more rows than there are; the index has a power of two of cells.
     """
 
-    def __init__(self, layout: Layout, words: Words, cells: Words, count: int) -> None:
+    def __init__(self, layout: RowLayout, words: Words, cells: Words, count: int) -> None:
         self.layout = layout
         self.words = words
         self.cells = cells
         self.count = count
 
     @classmethod
-    def new(cls, layout: Layout, room: int = SMALLEST) -> StateTable:
-        room = _power(max(room, SMALLEST))
-        return cls(layout, np.zeros((room, layout.words), np.uint64), empty_cells(room * SPARE), 0)
+    def create_table(cls, layout: RowLayout, room: int = SMALLEST) -> StateTable:
+        room = _round_up_power(max(room, SMALLEST))
+        return cls(layout, np.zeros((room, layout.word_count), np.uint64), build_empty_cells(room * SPARE), 0)
 
-    def find(self, keys: Keys) -> Slots:
+    def find_slots(self, keys: Keys) -> Slots:
         """The slot of each key, -1 where there is none; who meets another key goes on to the next cell."""
         slots = np.full(len(keys[0]), -1, np.int64)
-        asked, places, last = np.arange(len(slots)), self._places(keys), len(self.cells) - 1
+        asked, places, last = np.arange(len(slots)), self._hash_places(keys), len(self.cells) - 1
         while asked.size:
-            found = entries_of(self.cells[places], places) - 1
+            found = decode_entries(self.cells[places], places) - 1
             taken = found >= 0
             asked, places, found = asked[taken], places[taken], found[taken]
-            same = self._has(found, tuple(k[asked] for k in keys))
+            same = self._match_keys(found, tuple(k[asked] for k in keys))
             slots[asked[same]] = found[same]
             self.read(found[~same])  # a damaged key must not pass for another one
             asked, places = asked[~same], (places[~same] + 1) & last
         return slots
 
-    def slots(self, keys: Keys) -> Slots:
+    def ensure_slots(self, keys: Keys) -> Slots:
         """The slot of each key; those not there yet get one."""
-        slots = self.find(keys)
+        slots = self.find_slots(keys)
         missing = np.flatnonzero(slots < 0)
         if missing.size:
-            self._add(_distinct(tuple(k[missing] for k in keys)))
-            slots[missing] = self.find(tuple(k[missing] for k in keys))
+            self._add_rows(_drop_duplicates(tuple(k[missing] for k in keys)))
+            slots[missing] = self.find_slots(tuple(k[missing] for k in keys))
         return slots
 
     def read(self, slots: Slots) -> Rows:
         """Copies of rows."""
         words = self.words[slots]
-        if not (row_checks(words, slots) == words[:, -1]).all():
+        if not (compute_row_checks(words, slots) == words[:, -1]).all():
             raise StateDamaged("rows of cached state are damaged")
-        return self.layout.seen(words)
+        return self.layout.view_rows(words)
 
     def write(self, slots: Slots, rows: Rows) -> None:
         """Set rows, whose keys are those of the slots; no slot may occur twice."""
-        words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), self.layout.words)
-        words[:, -1] = row_checks(words, slots)
+        words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), self.layout.word_count)
+        words[:, -1] = compute_row_checks(words, slots)
         self.words[slots] = words
 
-    def all(self) -> Rows:
+    def read_all(self) -> Rows:
         return self.read(np.arange(self.count))
 
-    def _has(self, slots: Slots, keys: Keys) -> npt.NDArray[np.bool_]:
+    def _match_keys(self, slots: Slots, keys: Keys) -> npt.NDArray[np.bool_]:
         if slots.size and slots.max() >= self.count:
             raise StateDamaged("the index of cached state names rows that are not there")
         columns = [self.words[slots, n].view(np.int64) == key for n, key in enumerate(keys)]
         same: npt.NDArray[np.bool_] = np.logical_and.reduce(columns)
         return same
 
-    def _places(self, keys: Keys) -> Slots:
+    def _hash_places(self, keys: Keys) -> Slots:
         """Where the search for each key begins."""
-        return (hashed(keys) & np.uint64(len(self.cells) - 1)).view(np.int64)
+        return (hash_keys(keys) & np.uint64(len(self.cells) - 1)).view(np.int64)
 
-    def _add(self, keys: Keys) -> None:
+    def _add_rows(self, keys: Keys) -> None:
         """Make rows for keys that are not there and differ from each other."""
         new = len(keys[0])
         self._make_room(new)
         slots = np.arange(self.count, self.count + new)
-        rows = self.layout.blank(new)
+        rows = self.layout.build_blank_rows(new)
         for name, key in zip(self.layout.key, keys, strict=True):
             rows[name] = key
         self.write(slots, rows)
         self.count += new
-        self._enter(slots, keys)
+        self._index_slots(slots, keys)
 
-    def _enter(self, slots: Slots, keys: Keys) -> None:
+    def _index_slots(self, slots: Slots, keys: Keys) -> None:
         """Where several want the same cell, one gets it and the others go on."""
-        places, last = self._places(keys), len(self.cells) - 1
+        places, last = self._hash_places(keys), len(self.cells) - 1
         while slots.size:
-            free = entries_of(self.cells[places], places) == 0
-            self.cells[places[free]] = cells_of(places[free], slots[free] + 1)
-            waiting = entries_of(self.cells[places], places) != slots + 1
+            free = decode_entries(self.cells[places], places) == 0
+            self.cells[places[free]] = encode_cells(places[free], slots[free] + 1)
+            waiting = decode_entries(self.cells[places], places) != slots + 1
             slots, places = slots[waiting], (places[waiting] + 1) & last
 
     def _make_room(self, new: int) -> None:
         """Arrays of one's own, twice as large as needed at most; a mapped file is left as it is."""
         if self.count + new <= len(self.words):
             return
-        larger = StateTable.new(self.layout, self.count + new)
+        larger = StateTable.create_table(self.layout, self.count + new)
         larger.words[: self.count] = self.words[: self.count]
-        keys = tuple(self.all()[k] for k in self.layout.key)
+        keys = tuple(self.read_all()[k] for k in self.layout.key)
         self.words, self.cells = larger.words, larger.cells
-        self._enter(np.arange(self.count), keys)
+        self._index_slots(np.arange(self.count), keys)
 
 
-def _distinct(keys: Keys) -> Keys:
+def _drop_duplicates(keys: Keys) -> Keys:
     if len(keys) == 1:
         return (np.unique(keys[0]),)
     order = np.lexsort(keys[::-1])
@@ -126,5 +133,5 @@ def _distinct(keys: Keys) -> Keys:
     return tuple(k[kept] for k in keys)
 
 
-def _power(number: int) -> int:
+def _round_up_power(number: int) -> int:
     return 1 << (number - 1).bit_length()

@@ -13,105 +13,107 @@ from tidemill.errors import TidemillError
 from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.maintenance import pins
-from tidemill.runtime.runs.requests import ask, workflow_of, workflow_of_flow
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Button, Text, box
+from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow, request_flow_run
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import ActionButton, HtmlText, add_box
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Actions:
+class PageActions:
     """The actions of whoever looks at a page."""
 
-    desk: Desk
+    desk: PageContext
 
-    async def run(self, flow: str) -> None:
+    async def run_flow(self, flow: str) -> None:
         catalog = self.desk.mill.catalog
-        of = partial(workflow_of_flow, catalog, flow)
-        run = await self._done(f"run {flow}", of, lambda: ask(catalog, flow))
+        of = partial(find_flow_workflow, catalog, flow)
+        run = await self._perform_action(f"run {flow}", of, lambda: request_flow_run(catalog, flow))
         if run is not None:
             ui.notify(f"Run {run.id} of {flow} waits for a track")
 
-    async def kill(self, run: int, of: str) -> None:
+    async def kill_run(self, run: int, of: str) -> None:
         question = f"Kill run {run} of {of}? What it did so far is lost; nothing of it becomes visible."
-        if not await confirmed(question, "Kill"):
+        if not await ask_confirmation(question, "Kill"):
             return
         mill = self.desk.mill
-        workflow = partial(workflow_of, mill.catalog, run)
-        if await self._done(f"kill run {run}", workflow, lambda: mill.kill(run)) is not None:
+        workflow = partial(find_run_workflow, mill.catalog, run)
+        if await self._perform_action(f"kill run {run}", workflow, lambda: mill.kill(run)) is not None:
             ui.notify(f"Run {run} was killed")
 
-    async def pause(self, workflow: str) -> None:
+    async def pause_workflow(self, workflow: str) -> None:
         question = f"Pause workflow {workflow}? Servers run nothing of it until it is resumed; what arrives is kept."
-        if await confirmed(question, "Pause"):
-            await self._set(workflow, paused=True)
+        if await ask_confirmation(question, "Pause"):
+            await self._set_paused(workflow, paused=True)
 
-    async def resume(self, workflow: str) -> None:
-        await self._set(workflow, paused=False)
+    async def resume_workflow(self, workflow: str) -> None:
+        await self._set_paused(workflow, paused=False)
 
-    async def pin(self, dataset: StoredDataset, *, pinned: bool) -> None:
+    async def pin_dataset(self, dataset: StoredDataset, *, pinned: bool) -> None:
         """As over the API, for admins alone: a dataset is in no workflow that is registered."""
         shop, name = self.desk.mill.workshop, f"{dataset.workflow}/{dataset.name}"
         verb = "pin" if pinned else "unpin"
-        if await self._done(f"{verb} {name}", lambda: None, lambda: shop.pin(dataset.identity, pinned=pinned)):
+        if await self._perform_action(
+            f"{verb} {name}", lambda: None, lambda: shop.pin_dataset(dataset.identity, pinned=pinned)
+        ):
             ui.notify(f"Dataset {name} is {verb}ned")
 
     async def pin_block(self, block: Block) -> None:
         """The same for a block, or no longer."""
         catalog, verb = self.desk.mill.catalog, "unpin" if block.pinned else "pin"
 
-        def change() -> bool:
+        def toggle_pin() -> bool:
             if block.pinned:
-                catalog.unpin(block.id)
+                catalog.unpin_block(block.id)
             else:
-                pins.pin(catalog, block.id)
+                pins.pin_block(catalog, block.id)
             return True
 
-        if await self._done(f"{verb} block {block.id}", lambda: None, change):
+        if await self._perform_action(f"{verb} block {block.id}", lambda: None, toggle_pin):
             ui.notify(f"Block {block.id} of {block.channel} is {verb}ned")
 
-    async def _set(self, workflow: str, *, paused: bool) -> None:
-        def change() -> bool:
-            self.desk.mill.catalog.pause(workflow, paused=paused)
+    async def _set_paused(self, workflow: str, *, paused: bool) -> None:
+        def apply_pause() -> bool:
+            self.desk.mill.catalog.set_workflow_paused(workflow, paused=paused)
             return True
 
-        if await self._done(f"{'pause' if paused else 'resume'} {workflow}", lambda: workflow, change):
+        if await self._perform_action(f"{'pause' if paused else 'resume'} {workflow}", lambda: workflow, apply_pause):
             ui.notify(f"Workflow {workflow} is {'paused' if paused else 'resumed'}")
 
-    async def _done(self, action: str, workflow: Callable[[], str | None], work: Callable[[], T]) -> T | None:
+    async def _perform_action(self, action: str, workflow: Callable[[], str | None], work: Callable[[], T]) -> T | None:
         """What the work gives, if whoever looks may do it now, and the audit can say so."""
-        viewer = self.desk.viewer()
+        viewer = self.desk.get_viewer()
 
-        def permitted() -> T:
+        def run_permitted() -> T:
             viewer.permit(workflow())
             with viewer.recorded(action):
                 return work()
 
         try:
-            return await off_loop(permitted)
+            return await run_off_loop(run_permitted)
         except TidemillError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return None
 
 
-async def confirmed(question: str, verb: str) -> bool:
+async def ask_confirmation(question: str, verb: str) -> bool:
     """Ask before something is done that cannot be undone, or that others will notice.
 
     The question belongs to the page: what was clicked may be shown anew, or go, before there is an answer.
     """
-    with ui.context.client.content, ui.dialog() as dialog, box("ask"):
-        Text(question, "p")
-        with box("actions"):
-            _answer(dialog, "Cancel", False).props["autofocus"] = True
-            _answer(dialog, verb, True).classes("danger")
+    with ui.context.client.content, ui.dialog() as dialog, add_box("ask"):
+        HtmlText(question, "p")
+        with add_box("actions"):
+            _add_answer_button(dialog, "Cancel", False).props["autofocus"] = True
+            _add_answer_button(dialog, verb, True).classes("danger")
     answer = await dialog
     dialog.delete()
     return answer is True
 
 
-def _answer(dialog: ui.dialog, text: str, value: bool) -> Text:
-    async def submit() -> None:
+def _add_answer_button(dialog: ui.dialog, text: str, value: bool) -> HtmlText:
+    async def submit_answer() -> None:
         dialog.submit(value)
 
-    return Button(text, submit)
+    return ActionButton(text, submit_answer)

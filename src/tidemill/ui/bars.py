@@ -9,46 +9,48 @@ from typing import Any
 
 from nicegui import ui
 
-from tidemill.retention.usage_history import Figures, Resolution
+from tidemill.retention.usage_history import TimeResolution, UsageFigures
 
 Unit = Callable[[float], tuple[float, str]]
 COLOURS = {"blue": "#2b8aa6", "green": "#4f9a6b", "red": "#b65f74", "amber": "#b07c1e"}
 GREY = "#7c8b93"
 FORMATS = {
-    Resolution.MINUTE: "%H:%M",
-    Resolution.HOUR: "%d %b %H:00",
-    Resolution.DAY: "%d %b",
-    Resolution.WEEK: "%d %b",
-    Resolution.MONTH: "%b %Y",
+    TimeResolution.MINUTE: "%H:%M",
+    TimeResolution.HOUR: "%d %b %H:00",
+    TimeResolution.DAY: "%d %b",
+    TimeResolution.WEEK: "%d %b",
+    TimeResolution.MONTH: "%b %Y",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarSeries:
     """One colour of a stack, and what it counts."""
 
     name: str
     colour: str
-    value: Callable[[Figures], float]
+    value: Callable[[UsageFigures], float]
 
 
-class Bars:
+class BarChart:
     """A chart. `unit` says in what to count, given the highest stack: how much makes one, and its name."""
 
-    def __init__(self, label: str, parts: Sequence[Part], unit: Unit) -> None:
+    def __init__(self, label: str, parts: Sequence[BarSeries], unit: Unit) -> None:
         self._parts = parts
         self._unit = unit
         self._chart = ui.echart({}, renderer="svg").classes("chart")
         self._chart.props["role"] = "img"
         self._chart.props["aria-label"] = label
 
-    def show(self, found: Sequence[Figures], by: Resolution) -> None:
+    def show_figures(self, found: Sequence[UsageFigures], by: TimeResolution) -> None:
         self._chart.options.clear()
-        self._chart.options.update(options(found, by, self._parts, self._unit))
+        self._chart.options.update(build_chart_options(found, by, self._parts, self._unit))
         self._chart.update()
 
 
-def options(found: Sequence[Figures], by: Resolution, parts: Sequence[Part], unit: Unit) -> dict[str, Any]:
+def build_chart_options(
+    found: Sequence[UsageFigures], by: TimeResolution, parts: Sequence[BarSeries], unit: Unit
+) -> dict[str, Any]:
     """Its texts are drawn, not parsed: nothing in them becomes HTML."""
     scale, name = unit(max((sum(p.value(f) for p in parts) for f in found), default=0.0))
     return {
@@ -59,7 +61,7 @@ def options(found: Sequence[Figures], by: Resolution, parts: Sequence[Part], uni
         "grid": {"left": 8, "right": 16, "top": 34, "bottom": 44, "containLabel": True},
         "xAxis": {
             "type": "category",
-            "data": [period(f.begin, by) for f in found],
+            "data": [format_period(f.begin, by) for f in found],
             "axisLine": {"lineStyle": {"color": GREY}},
             "axisTick": {"show": False},
         },
@@ -71,11 +73,11 @@ def options(found: Sequence[Figures], by: Resolution, parts: Sequence[Part], uni
             "splitNumber": 3,
             "splitLine": {"lineStyle": {"color": GREY, "opacity": 0.25}},
         },
-        "series": [_series(part, found, scale) for part in parts],
+        "series": [_build_series(part, found, scale) for part in parts],
     }
 
 
-def _series(part: Part, found: Sequence[Figures], scale: float) -> dict[str, Any]:
+def _build_series(part: BarSeries, found: Sequence[UsageFigures], scale: float) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": part.name,
@@ -86,31 +88,31 @@ def _series(part: Part, found: Sequence[Figures], scale: float) -> dict[str, Any
     }
 
 
-def period(begin: float, by: Resolution) -> str:
+def format_period(begin: float, by: TimeResolution) -> str:
     """When a period began, as short as the resolution allows; in UTC.
 
-    >>> period(0.0, Resolution.DAY), period(3600.0, Resolution.HOUR)
+    >>> format_period(0.0, TimeResolution.DAY), format_period(3600.0, TimeResolution.HOUR)
     ('01 Jan', '01 Jan 01:00')
     """
     return f"{dt.datetime.fromtimestamp(begin, dt.UTC):{FORMATS[by]}}"
 
 
-def counted(_most: float) -> tuple[float, str]:
+def choose_count_unit(_most: float) -> tuple[float, str]:
     return 1.0, ""
 
 
-def timed(most: float) -> tuple[float, str]:
+def choose_time_unit(most: float) -> tuple[float, str]:
     """
-    >>> timed(90.0), timed(9000.0)
+    >>> choose_time_unit(90.0), choose_time_unit(9000.0)
     ((1.0, 'seconds'), (3600.0, 'hours'))
     """
     units = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
     return next((u, n) for u, n in units if most >= 2 * u or u == 1.0)
 
 
-def sized(most: float) -> tuple[float, str]:
+def choose_size_unit(most: float) -> tuple[float, str]:
     """
-    >>> sized(3e6), sized(7.0)
+    >>> choose_size_unit(3e6), choose_size_unit(7.0)
     ((1000000.0, 'MB'), (1.0, 'bytes'))
     """
     units = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))

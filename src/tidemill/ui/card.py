@@ -6,103 +6,112 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemill.model.run import Run
-from tidemill.runtime.inspect.status import ChannelStatus, Status
-from tidemill.ui.elements import channel_url, flow_url
-from tidemill.ui.formatting import ago, count, moment, plural, took
-from tidemill.ui.graph import Graph, Node
-from tidemill.ui.health import Judgement, Standing, Standings
-from tidemill.ui.snapshot import Snapshot
+from tidemill.runtime.inspect.status import ChannelStatus, ProjectStatus
+from tidemill.ui.elements import format_channel_url, format_flow_url
+from tidemill.ui.formatting import format_age, format_count, format_duration, format_plural, to_timestamp
+from tidemill.ui.graph import DiagramGraph, DiagramNode
+from tidemill.ui.health import HealthState, HealthVerdict, ProjectHealth
+from tidemill.ui.snapshot import ProjectSnapshot
 
-_UNKNOWN = Judgement(Standing.EMPTY, "")
+_UNKNOWN = HealthVerdict(HealthState.EMPTY, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class NodeCard:
     """A node as it is shown: who writes it, its name, how it stands and why, and a few facts."""
 
     name: str
     href: str
     eyebrow: str
     eyebrow_href: str
-    judgement: Judgement
+    judgement: HealthVerdict
     facts: tuple[str, ...]  # always as many of one kind of node
     sources: str  # what it is made from; told where no lines are drawn
 
 
-def cards(snapshot: Snapshot, shown: Status, drawn: Graph, standings: Standings, now: float) -> dict[str, Card]:
+def build_cards(
+    snapshot: ProjectSnapshot, shown: ProjectStatus, drawn: DiagramGraph, standings: ProjectHealth, now: float
+) -> dict[str, NodeCard]:
     """The cards of all nodes, by key."""
     channels = {c.registered.channel.name: c for c in shown.channels}
-    sources = _sources(drawn)
+    sources = _format_sources(drawn)
     return {
-        node.key: _channel(snapshot, channels[node.channel], node, standings, sources.get(node.key, ""), now)
+        node.key: _build_channel_card(snapshot, channels[node.channel], node, standings, sources.get(node.key, ""), now)
         if node.channel is not None
-        else _task(node, standings, sources.get(node.key, ""))
+        else _build_task_card(node, standings, sources.get(node.key, ""))
         for node in drawn.nodes
     }
 
 
-def waiting_edges(snapshot: Snapshot, drawn: Graph) -> set[tuple[str, str]]:
+def find_waiting_edges(snapshot: ProjectSnapshot, drawn: DiagramGraph) -> set[tuple[str, str]]:
     """The edges along which blocks wait."""
     flows = {n.key: n.flow for n in drawn.nodes}
     names = {n.key: n.channel for n in drawn.nodes}
-    behind = {(c.channel, c.flow) for c in snapshot.behind}
+    behind = {(c.channel, c.flow) for c in snapshot.lagging_consumers}
     return {(a, b) for a, b in drawn.edges if (names[a], flows[b]) in behind}
 
 
-def _sources(drawn: Graph) -> dict[str, str]:
+def _format_sources(drawn: DiagramGraph) -> dict[str, str]:
     names = {n.key: n.channel or n.task or "" for n in drawn.nodes}
     return {n.key: ", ".join(names[a] for a, b in drawn.edges if b == n.key) for n in drawn.nodes}
 
 
-def _channel(
-    snapshot: Snapshot, channel: ChannelStatus, node: Node, standings: Standings, sources: str, now: float
-) -> Card:
+def _build_channel_card(
+    snapshot: ProjectSnapshot,
+    channel: ChannelStatus,
+    node: DiagramNode,
+    standings: ProjectHealth,
+    sources: str,
+    now: float,
+) -> NodeCard:
     name = channel.registered.channel.name
-    return Card(
+    return NodeCard(
         name=name,
-        href=channel_url(name),
-        eyebrow=_eyebrow(channel, node.flow),
-        eyebrow_href=flow_url(node.flow) if node.flow is not None else "",
+        href=format_channel_url(name),
+        eyebrow=_format_eyebrow(channel, node.flow),
+        eyebrow_href=format_flow_url(node.flow) if node.flow is not None else "",
         judgement=standings.channels.get(name, _UNKNOWN),
-        facts=tuple(_facts(snapshot, channel, node, now)),
+        facts=tuple(_list_facts(snapshot, channel, node, now)),
         sources=sources,
     )
 
 
-def _eyebrow(channel: ChannelStatus, flow: str | None) -> str:
+def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
     """Who writes it; its own name is not said twice."""
     if flow is None:
         return str(channel.registered.channel.role)
     return "flow" if flow == channel.registered.channel.name else f"flow {flow}"
 
 
-def _facts(snapshot: Snapshot, channel: ChannelStatus, node: Node, now: float) -> Iterator[str]:
-    newest = channel.edge or max((r.latest for r in channel.reflects), default=None)
-    age = f" · {ago(moment(newest), now)}" if newest is not None else ""
+def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: DiagramNode, now: float) -> Iterator[str]:
+    newest = channel.edge or max((r.latest_version for r in channel.reflects), default=None)
+    age = f" · {format_age(to_timestamp(newest), now)}" if newest is not None else ""
     known = (
-        f"{count(channel.registered.rows)} rows in blocks" if channel.rows is None else f"{count(channel.rows)} rows"
+        f"{format_count(channel.registered.rows)} rows in blocks"
+        if channel.rows is None
+        else f"{format_count(channel.rows)} rows"
     )
     yield f"{known}{age}"
-    flow = snapshot.flow(node.flow) if node.flow is not None else None
+    flow = snapshot.find_flow(node.flow) if node.flow is not None else None
     if flow is None:
-        yield f"{plural(channel.registered.blocks, 'block')}, read by {plural(len(channel.consumers), 'task')}"
+        yield f"{format_plural(channel.registered.blocks, 'block')}, read by {format_plural(len(channel.consumers), 'task')}"
     else:
-        yield _last(flow.last, now)
+        yield _format_last_run(flow.last, now)
 
 
-def _last(run: Run | None, now: float) -> str:
+def _format_last_run(run: Run | None, now: float) -> str:
     if run is None:
         return "never run"
     if run.finished is None:
         return f"run {run.id} is {run.state}"
-    return f"run {run.id} {run.state} in {took(run.started, run.finished, now)}"
+    return f"run {run.id} {run.state} in {format_duration(run.started, run.finished, now)}"
 
 
-def _task(node: Node, standings: Standings, sources: str) -> Card:
+def _build_task_card(node: DiagramNode, standings: ProjectHealth, sources: str) -> NodeCard:
     flow = node.flow or ""
-    return Card(
+    return NodeCard(
         name=node.task or "",
-        href=flow_url(flow),
+        href=format_flow_url(flow),
         eyebrow="task" if flow == node.task else f"task of {flow}",
         eyebrow_href="",
         judgement=standings.flows.get(flow, _UNKNOWN),

@@ -9,20 +9,20 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates
-from tidemill.model.channel import Role
+from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.ui import rows
-from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Facts, Heading, box, section
+from tidemill.ui.actions import PageActions
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import FactList, PageHeading, add_box, add_section
 from tidemill.ui.explanation import ExplanationView
-from tidemill.ui.formatting import NONE, ago, clock, count, moment, size
-from tidemill.ui.health import judged
-from tidemill.ui.newest import Newest, newest
-from tidemill.ui.page_frame import frame
-from tidemill.ui.sample import sample
-from tidemill.ui.table import Cell, Table
+from tidemill.ui.formatting import NONE, format_age, format_count, format_size, format_utc, to_timestamp
+from tidemill.ui.health import judge_health
+from tidemill.ui.newest import NewestRowsView, read_newest_rows
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.sample import add_sample
+from tidemill.ui.table import LiveTable, TableCell
 
 BLOCKS = 50
 """Newest blocks that are shown."""
@@ -30,52 +30,52 @@ RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ChannelBlocks:
     """A channel's newest blocks, and the runs that wrote them, by number; forgotten runs are missing."""
 
     blocks: tuple[Block, ...]
     runs: dict[int, Run]
 
-    def visible(self, block: Block) -> float | None:
+    def find_visible_time(self, block: Block) -> float | None:
         """When a block became visible: a derived one has no version, but its run ended in that moment."""
         if block.version is not None:
-            return moment(block.version)
+            return to_timestamp(block.version)
         if block.state not in (BlockState.FILLED, BlockState.COLLECTED):
             return None
         run = self.runs.get(block.run) if block.run is not None else None
         return run.finished if run is not None else None
 
-    def writers(self) -> list[Run]:
+    def list_writers(self) -> list[Run]:
         return sorted(self.runs.values(), key=lambda r: -r.id)[:RUNS]
 
 
-def held(mill: Tidemill, name: str) -> Held:
-    blocks = mill.catalog.blocks(name, limit=BLOCKS)
+def read_channel_blocks(mill: Tidemill, name: str) -> ChannelBlocks:
+    blocks = mill.catalog.list_blocks(name, limit=BLOCKS)
     runs: dict[int, Run] = {}
     for number in {b.run for b in blocks if b.run is not None}:
         try:
-            runs[number] = mill.catalog.run(number)
+            runs[number] = mill.catalog.read_run(number)
         except NotFound:
             continue
-    return Held(tuple(blocks), runs)
+    return ChannelBlocks(tuple(blocks), runs)
 
 
-async def channel(desk: Desk, name: str) -> None:
-    with frame(desk, "", name):
-        snapshot = await desk.feed.snapshot()
-        if await desk.found(lambda: snapshot.channel(name), f"No channel {name!r} is registered."):
-            pins = await off_loop(partial(desk.viewer().may, None))
-            await desk.keep(_Channel(desk, name, pins=pins).show)
+async def show_channel(desk: PageContext, name: str) -> None:
+    with open_frame(desk, "", name):
+        snapshot = await desk.feed.read_snapshot()
+        if await desk.find_or_report(lambda: snapshot.find_channel(name), f"No channel {name!r} is registered."):
+            pins = await run_off_loop(partial(desk.get_viewer().can_act, None))
+            await desk.keep_refreshing(_ChannelPage(desk, name, pins=pins).refresh_page)
 
 
-class _Channel:
-    def __init__(self, desk: Desk, name: str, *, pins: bool) -> None:
+class _ChannelPage:
+    def __init__(self, desk: PageContext, name: str, *, pins: bool) -> None:
         """`pins`: may whoever looks pin blocks? What one keeps, others do without: that needs a right on all."""
         self._desk = desk
         self._pins = pins
         self._name = name
-        self._heading = Heading("channel", name)
-        self._facts = Facts(
+        self._heading = PageHeading("channel", name)
+        self._facts = FactList(
             (
                 "role",
                 "workflow",
@@ -89,62 +89,68 @@ class _Channel:
                 "event time",
             )
         )
-        with box("columns"):
-            with section("Schema"):
-                self._schema = Table("Schema", rows.SCHEMA, empty="known once the first block is written")
-            with section("Reflects", "versions of inputs, by pathway"):
-                self._reflects = Table("Provenance", rows.REFLECTED, empty="nothing yet")
-        with box("columns"):
-            with section("Read by"):
-                self._consumers = Table("Consumers", rows.CONSUMER, empty="no task")
-            with section("Sample"):
-                sample(desk, name)
-        self._newest = Newest()
+        with add_box("columns"):
+            with add_section("Schema"):
+                self._schema = LiveTable("Schema", rows.SCHEMA, empty="known once the first block is written")
+            with add_section("Reflects", "versions of inputs, by pathway"):
+                self._reflects = LiveTable("Provenance", rows.REFLECTED, empty="nothing yet")
+        with add_box("columns"):
+            with add_section("Read by"):
+                self._consumers = LiveTable("Consumers", rows.CONSUMER, empty="no task")
+            with add_section("Sample"):
+                add_sample(desk, name)
+        self._newest = NewestRowsView()
         self._explanation = ExplanationView(desk, name)
-        with section("Blocks", f"the newest {BLOCKS}"):
-            self._blocks = Table("Blocks", (*rows.BLOCK, ""), empty="no block yet")
-        with section("Runs that write it"):
-            self._runs = Table("Runs", rows.RUN, empty="no run yet")
+        with add_section("Blocks", f"the newest {BLOCKS}"):
+            self._blocks = LiveTable("Blocks", (*rows.BLOCK, ""), empty="no block yet")
+        with add_section("Runs that write it"):
+            self._runs = LiveTable("Runs", rows.RUN, empty="no run yet")
 
-    async def show(self) -> None:
-        snapshot = await self._desk.feed.snapshot()
-        now = await off_loop(self._desk.mill.catalog.now)
-        known = snapshot.channel(self._name)
+    async def refresh_page(self) -> None:
+        snapshot = await self._desk.feed.read_snapshot()
+        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        known = snapshot.find_channel(self._name)
         if known is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
-        holds = await off_loop(held, self._desk.mill, self._name)
+        holds = await run_off_loop(read_channel_blocks, self._desk.mill, self._name)
         registered, declared = known.registered, known.registered.channel
-        self._heading.show(judged(snapshot, now).channels.get(self._name))
-        self._facts.show(
+        self._heading.show_health(judge_health(snapshot, now).channels.get(self._name))
+        self._facts.show_values(
             role=declared.role,
             workflow=registered.workflow,
-            updates=_updates(declared.updates),
+            updates=_format_updates(declared.updates),
             head=registered.head.seq,
-            rows=NONE if known.rows is None else count(known.rows),
-            blocks=count(registered.blocks),
-            rows_in_blocks=count(registered.rows),
-            size=size(registered.bytes),
+            rows=NONE if known.rows is None else format_count(known.rows),
+            blocks=format_count(registered.blocks),
+            rows_in_blocks=format_count(registered.rows),
+            size=format_size(registered.bytes),
             slots_held=registered.reserved,
-            event_time=_settled(known.edge, now),
+            event_time=_format_watermark(known.edge, now),
         )
-        self._schema.show(rows.of_schema(declared.schema))
-        self._reflects.show([rows.of_reflected(r, now) for r in known.reflects])
-        self._consumers.show([rows.of_consumer(c) for c in known.consumers])
-        self._newest.show(await off_loop(newest, self._desk.mill, holds.blocks))
-        self._blocks.show([(*rows.of_block(b, holds.visible(b), now), self._pin(b)) for b in holds.blocks])
-        self._runs.show([rows.of_run(r, now) for r in holds.writers()])
-        if declared.role is Role.DERIVED:
-            await self._explanation.show()
+        self._schema.show_rows(rows.build_schema_rows(declared.schema))
+        self._reflects.show_rows([rows.build_reflected_row(r, now) for r in known.reflects])
+        self._consumers.show_rows([rows.build_consumer_row(c) for c in known.consumers])
+        self._newest.show_rows(await run_off_loop(read_newest_rows, self._desk.mill, holds.blocks))
+        self._blocks.show_rows(
+            [(*rows.build_block_row(b, holds.find_visible_time(b), now), self._build_pin_cell(b)) for b in holds.blocks]
+        )
+        self._runs.show_rows([rows.build_run_row(r, now) for r in holds.list_writers()])
+        if declared.role is ChannelRole.DERIVED:
+            await self._explanation.show_explanation()
 
-    def _pin(self, block: Block) -> Cell:
+    def _build_pin_cell(self, block: Block) -> TableCell:
         if not self._pins or block.state is not BlockState.FILLED:
-            return Cell("")
-        return Cell("Unpin" if block.pinned else "Pin", act=lambda: Actions(self._desk).pin_block(block))
+            return TableCell("")
+        return TableCell("Unpin" if block.pinned else "Pin", act=lambda: PageActions(self._desk).pin_block(block))
 
 
-def _settled(edge: Version | None, now: float) -> str:
-    return NONE if edge is None else f"settled up to {clock(moment(edge))}, {ago(moment(edge), now)}"
+def _format_watermark(edge: Version | None, now: float) -> str:
+    return (
+        NONE
+        if edge is None
+        else f"settled up to {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
+    )
 
 
-def _updates(value: Updates) -> str:
+def _format_updates(value: Updates) -> str:
     return f"{value.name} ({', '.join(value.key)})" if value.key else value.name

@@ -12,15 +12,15 @@ from nicegui import run, ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.ui.elements import Text, link
-from tidemill.ui.feed import Feed
+from tidemill.ui.elements import HtmlText, add_link
+from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.viewer import Viewer, Who
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-async def off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do something that blocks, in a thread. Cancelled, like everything else, when the server stops."""
     done = await run.io_bound(lambda: (work(*args, **kwargs),))
     if done is None:  # so NiceGUI says, until its version 4, that it is stopping
@@ -36,51 +36,51 @@ Show = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PageContext:
     """The open project, what happens in it, and who looks."""
 
     mill: Tidemill
-    feed: Feed
+    feed: CatalogFeed
     who: Who
 
-    def viewer(self) -> Viewer:
+    def get_viewer(self) -> Viewer:
         """Whoever looks at the page at hand."""
         return self.who(ui.context.client.request)
 
-    def place(self, location: str) -> str:
+    def format_location(self, location: str) -> str:
         """Where something is declared, as whoever stands in the project's directory names it."""
         return location.removeprefix(f"{self.mill.directory}{os.sep}")
 
-    async def found(self, look: Callable[[], T | None], otherwise: str) -> T | None:
+    async def find_or_report(self, look: Callable[[], T | None], otherwise: str) -> T | None:
         """What a page is about, or None, and then the page says so."""
         try:
-            seen = await off_loop(look)
+            seen = await run_off_loop(look)
             said = "" if seen is not None else otherwise
         except TidemillError as error:
             seen, said = None, str(error)
         if said:
-            Text(said, "p", "banner")
-            link("Back to the graph", "/")
+            HtmlText(said, "p", "banner")
+            add_link("Back to the graph", "/")
         return seen
 
-    async def keep(self, show: Show) -> None:
+    async def keep_refreshing(self, show: Show) -> None:
         """Show something now, and again whenever something happened or some time has passed."""
-        kept = _Kept(show)
-        await kept.again()
-        self.feed.changed.subscribe(kept.again)
-        ui.timer(PATIENCE, kept.again, immediate=False)
+        kept = _LiveView(show)
+        await kept.refresh_view()
+        self.feed.changed.subscribe(kept.refresh_view)
+        ui.timer(PATIENCE, kept.refresh_view, immediate=False)
 
 
-class _Kept:
+class _LiveView:
     """Shows one thing, never twice at the same time; what comes meanwhile is shown after."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
         self._showing = self._wanted = False
-        self._trouble = Text("", "p", "banner")
+        self._trouble = HtmlText("", "p", "banner")
         self._trouble.props["role"] = "alert"
 
-    async def again(self) -> None:
+    async def refresh_view(self) -> None:
         self._wanted = True
         if self._showing:
             return
@@ -88,11 +88,11 @@ class _Kept:
         try:
             while self._wanted:
                 self._wanted = False
-                await self._once()
+                await self._refresh_once()
         finally:
             self._showing = False
 
-    async def _once(self) -> None:
+    async def _refresh_once(self) -> None:
         try:
             await self._show()
             said = ""

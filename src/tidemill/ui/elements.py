@@ -10,36 +10,36 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from tidemill.model.run import Run, RunKind
-from tidemill.ui.health import Judgement, Standing
+from tidemill.ui.health import HealthState, HealthVerdict
 
 
-def channel_url(name: str) -> str:
+def format_channel_url(name: str) -> str:
     """
-    >>> channel_url("news.tagged")
+    >>> format_channel_url("news.tagged")
     '/channels/news.tagged'
     """
     return f"/channels/{quote(name, safe='')}"
 
 
-def flow_url(name: str) -> str:
+def format_flow_url(name: str) -> str:
     return f"/flows/{quote(name, safe='')}"
 
 
-def run_url(run: int) -> str:
+def format_run_url(run: int) -> str:
     return f"/runs/{run}"
 
 
-def subject_url(run: Run) -> str:
+def format_subject_url(run: Run) -> str:
     """What a run is about: a bound flow, or the channel inserted into or compacted; of an action, the run itself."""
     if run.kind is RunKind.ACTION:
-        return run_url(run.id)
-    return flow_url(run.subject) if run.kind is RunKind.FLOW else channel_url(run.subject)
+        return format_run_url(run.id)
+    return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
 
 
 Act = Callable[[], Awaitable[None]]
 
 
-class Text(TextElement):
+class HtmlText(TextElement):
     """Text in an HTML element."""
 
     def __init__(self, text: object = "", tag: str = "span", classes: str = "") -> None:
@@ -47,29 +47,29 @@ class Text(TextElement):
         self.classes(classes)
 
 
-class Badge(Text):
+class StateBadge(HtmlText):
     """How something stands: a dot in its colour, and the word."""
 
     def __init__(self, standing: str) -> None:
         super().__init__(standing, classes=f"badge tone-{standing}")
         self._standing = standing
 
-    def show(self, standing: str) -> None:
+    def show_state(self, standing: str) -> None:
         if standing != self._standing:
             self.classes(remove=f"tone-{self._standing}", add=f"tone-{standing}")
             self.set_text(standing)
             self._standing = standing
 
 
-def box(classes: str = "", tag: str = "div") -> ui.element:
+def add_box(classes: str = "", tag: str = "div") -> ui.element:
     return ui.element(tag).classes(classes)
 
 
-def link(text: str, href: str, classes: str = "") -> ui.link:
+def add_link(text: str, href: str, classes: str = "") -> ui.link:
     return ui.link(text, href).classes(classes)
 
 
-class Button(Text):
+class ActionButton(HtmlText):
     """Does `act` when it is clicked, but not while it is still at it. It may be given something else to do."""
 
     def __init__(self, text: str, act: Act, classes: str = "") -> None:
@@ -77,9 +77,9 @@ class Button(Text):
         self.act = act
         self._acting = False
         self.props["type"] = "button"
-        self.on("click", lambda _: self._clicked())
+        self.on("click", lambda _: self._handle_click())
 
-    async def _clicked(self) -> None:
+    async def _handle_click(self) -> None:
         if self._acting:
             return
         self._acting = True
@@ -90,58 +90,58 @@ class Button(Text):
 
 
 @contextmanager
-def section(title: str, note: str = "") -> Iterator[ui.element]:
+def add_section(title: str, note: str = "") -> Iterator[ui.element]:
     """A headed part of a page."""
-    with box("section", "section") as made:
-        with box("section-head"):
-            Text(title, "h2")
+    with add_box("section", "section") as made:
+        with add_box("section-head"):
+            HtmlText(title, "h2")
             if note:
-                Text(note, classes="muted")
+                HtmlText(note, classes="muted")
         yield made
 
 
-class Heading:
+class PageHeading:
     """The top of a page about one thing: what it is, its name, how it stands and why, and what can be done to it."""
 
     def __init__(self, what: str, name: str) -> None:
-        with box("heading"):
-            Text(what, classes="eyebrow")
-            with box("heading-line"):
-                Text(name, "h1")
-                self._badge = Badge(Standing.FRESH)
-                self.actions = box("actions")
-            self._why = Text("", "p", "why")
+        with add_box("heading"):
+            HtmlText(what, classes="eyebrow")
+            with add_box("heading-line"):
+                HtmlText(name, "h1")
+                self._badge = StateBadge(HealthState.FRESH)
+                self.actions = add_box("actions")
+            self._why = HtmlText("", "p", "why")
 
-    def show(self, judgement: Judgement | None) -> None:
+    def show_health(self, judgement: HealthVerdict | None) -> None:
         self._badge.set_visibility(judgement is not None)
         if judgement is not None:
-            self._badge.show(judgement.standing)
+            self._badge.show_state(judgement.standing)
             self._why.set_text(judgement.why)
 
 
-class Facts:
+class FactList:
     """Names and values, side by side."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._values: dict[str, Text] = {}
-        with box("facts", "dl"):
+        self._values: dict[str, HtmlText] = {}
+        with add_box("facts", "dl"):
             for name in names:
-                with box("fact"):
-                    Text(name, "dt")
-                    self._values[name] = Text("", "dd")
+                with add_box("fact"):
+                    HtmlText(name, "dt")
+                    self._values[name] = HtmlText("", "dd")
 
-    def show(self, **values: object) -> None:
+    def show_values(self, **values: object) -> None:
         for name, value in values.items():
             self._values[name.replace("_", " ")].set_text(str(value))
 
 
-class Log:
+class LogView:
     """What a program said, line by line, as it is."""
 
     def __init__(self, nothing: str = "nothing was logged") -> None:
         self._nothing = nothing
-        self._text = Text("", "pre", "log")
+        self._text = HtmlText("", "pre", "log")
         self._text.props["tabindex"] = "0"
 
-    def show(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         self._text.set_text(text.rstrip("\n") or self._nothing)

@@ -14,8 +14,8 @@ from nicegui import background_tasks
 from tidemill.errors import TidemillError
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Event
-from tidemill.ui.context import off_loop
-from tidemill.ui.snapshot import Snapshot, take
+from tidemill.ui.context import run_off_loop
+from tidemill.ui.snapshot import ProjectSnapshot, take_snapshot
 
 log = logging.getLogger("tidemill.ui")
 
@@ -27,7 +27,7 @@ KEPT = 5.0
 """Seconds after which a snapshot is taken anew although nothing happened."""
 
 
-class Feed:
+class CatalogFeed:
     """Follows the catalog's events. `changed` is emitted when there are new ones, or when trouble comes or goes."""
 
     def __init__(self, catalog: CatalogReader) -> None:
@@ -36,33 +36,33 @@ class Feed:
         self.events: deque[Event] = deque(maxlen=TAIL)
         self.trouble = ""  # why the catalog could not be asked; empty: it answers
         self._last: int | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: ProjectSnapshot | None = None
         self._taken = 0.0
         self._news = self._reflects = 0  # how often there were any, and how many of these the snapshot shows
         self._taking = asyncio.Lock()
 
     def start(self) -> None:
-        background_tasks.create(self._follow(), name="tidemill feed")
+        background_tasks.create(self._poll_forever(), name="tidemill feed")
 
-    async def snapshot(self) -> Snapshot:
+    async def read_snapshot(self) -> ProjectSnapshot:
         """How everything stands: the same for all who ask before something new happens."""
         async with self._taking:
             if self._snapshot is None or self._reflects < self._news or time.monotonic() - self._taken > KEPT:
                 # What happens while it is taken it may not show, and so it counts as older than that.
                 self._reflects = self._news
-                self._snapshot = await off_loop(take, self.catalog)
+                self._snapshot = await run_off_loop(take_snapshot, self.catalog)
                 self._taken = time.monotonic()
             return self._snapshot
 
-    async def _follow(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
-            await self._poll()
+            await self._poll_events()
             await asyncio.sleep(PERIOD)
 
-    async def _poll(self) -> None:
+    async def _poll_events(self) -> None:
         before = self.trouble
         try:
-            news = await off_loop(self._unseen)
+            news = await run_off_loop(self._read_unseen)
             self.trouble = ""
         except TidemillError as error:
             news, self.trouble = [], str(error)
@@ -74,22 +74,24 @@ class Feed:
             self._news += 1
             self.changed.emit()
 
-    def _unseen(self) -> list[Event]:
+    def _read_unseen(self) -> list[Event]:
         if self._last is None:
-            self._last = max(0, newest(lambda after: bool(self.catalog.events(after=after, limit=1))) - TAIL)
+            self._last = max(
+                0, find_newest_event(lambda after: bool(self.catalog.list_events(after=after, limit=1))) - TAIL
+            )
         found: list[Event] = []
-        while page := self.catalog.events(after=self._last, limit=PAGE):
+        while page := self.catalog.list_events(after=self._last, limit=PAGE):
             self._last = page[-1].id
             found += page
         return found
 
 
-def newest(any_after: Callable[[int], bool]) -> int:
+def find_newest_event(any_after: Callable[[int], bool]) -> int:
     """The number of the newest event, found by asking whether there are any after some number.
 
     The log may be long and the catalog reads it from the front, so it is searched: first in leaps, then by halves.
 
-    >>> newest(lambda after: after < 1234), newest(lambda after: False)
+    >>> find_newest_event(lambda after: after < 1234), find_newest_event(lambda after: False)
     (1234, 0)
     """
     above = 1

@@ -7,95 +7,95 @@ from dataclasses import dataclass
 from tidemill.errors import NotFound
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind
 from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import Firing
+from tidemill.ports.records import TriggerFiring
 from tidemill.runtime.inspect.status import FlowStatus
 from tidemill.ui import rows
-from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Button, Heading, Log, section
-from tidemill.ui.health import judged
-from tidemill.ui.page_frame import frame
-from tidemill.ui.snapshot import Snapshot
-from tidemill.ui.table import Table
+from tidemill.ui.actions import PageActions
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import ActionButton, LogView, PageHeading, add_section
+from tidemill.ui.health import judge_health
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.snapshot import ProjectSnapshot
+from tidemill.ui.table import LiveTable
 
 RUNS = 50
 FIRINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class FlowHistory:
     """How a flow's runs went: the newest first, the last one's log, and what made them start."""
 
     runs: tuple[Run, ...]
     log: str
-    firings: tuple[Firing, ...]
+    firings: tuple[TriggerFiring, ...]
 
 
-def past(catalog: CatalogReader, flow: str) -> Past:
-    runs = [r for r in catalog.runs(subject=flow, limit=RUNS) if r.kind is RunKind.FLOW]
-    log = catalog.log(runs[0].id) if runs else ""
-    return Past(tuple(runs), log, tuple(catalog.firings(flow, FIRINGS)))
+def read_flow_history(catalog: CatalogReader, flow: str) -> FlowHistory:
+    runs = [r for r in catalog.list_runs(subject=flow, limit=RUNS) if r.kind is RunKind.FLOW]
+    log = catalog.read_log(runs[0].id) if runs else ""
+    return FlowHistory(tuple(runs), log, tuple(catalog.list_firings(flow, FIRINGS)))
 
 
-async def flow(desk: Desk, name: str) -> None:
-    with frame(desk, "", name):
-        snapshot = await desk.feed.snapshot()
-        if await desk.found(lambda: snapshot.flow(name), f"No flow {name!r} is registered."):
-            await desk.keep(_Flow(desk, name).show)
+async def show_flow(desk: PageContext, name: str) -> None:
+    with open_frame(desk, "", name):
+        snapshot = await desk.feed.read_snapshot()
+        if await desk.find_or_report(lambda: snapshot.find_flow(name), f"No flow {name!r} is registered."):
+            await desk.keep_refreshing(_FlowPage(desk, name).refresh_page)
 
 
-class _Flow:
-    def __init__(self, desk: Desk, name: str) -> None:
+class _FlowPage:
+    def __init__(self, desk: PageContext, name: str) -> None:
         self._desk = desk
         self._name = name
         self._workflow = ""
         self._running: Run | None = None
-        self._heading = Heading("bound flow", name)
+        self._heading = PageHeading("bound flow", name)
         with self._heading.actions:
-            self._buttons()
-        with section("Tasks"):
-            self._tasks = Table("Tasks", rows.TASK)
-        with section("Triggers", "what makes it run"):
-            self._triggers = Table("Triggers", rows.TRIGGER[1:], empty="none: it runs when somebody says so")
-        with section("Runs"):
-            self._runs = Table("Runs", rows.RUN, empty="never run")
-        with section("Log of the last run"):
-            self._log = Log()
-        with section("Firings"):
-            self._firings = Table("Firings", rows.FIRING[1:])
+            self._add_buttons()
+        with add_section("Tasks"):
+            self._tasks = LiveTable("Tasks", rows.TASK)
+        with add_section("Triggers", "what makes it run"):
+            self._triggers = LiveTable("Triggers", rows.TRIGGER[1:], empty="none: it runs when somebody says so")
+        with add_section("Runs"):
+            self._runs = LiveTable("Runs", rows.RUN, empty="never run")
+        with add_section("Log of the last run"):
+            self._log = LogView()
+        with add_section("Firings"):
+            self._firings = LiveTable("Firings", rows.FIRING[1:])
 
-    def _buttons(self) -> None:
-        actions = Actions(self._desk)
-        self._run = Button("Run", lambda: actions.run(self._name), "primary")
-        self._kill = Button("Kill", self._kill_it, "danger")
-        self._pause = Button("Pause workflow", lambda: actions.pause(self._workflow))
-        self._resume = Button("Resume workflow", lambda: actions.resume(self._workflow))
-        self._acts = self._desk.viewer().acts
+    def _add_buttons(self) -> None:
+        actions = PageActions(self._desk)
+        self._run = ActionButton("Run", lambda: actions.run_flow(self._name), "primary")
+        self._kill = ActionButton("Kill", self._kill_running, "danger")
+        self._pause = ActionButton("Pause workflow", lambda: actions.pause_workflow(self._workflow))
+        self._resume = ActionButton("Resume workflow", lambda: actions.resume_workflow(self._workflow))
+        self._acts = self._desk.get_viewer().acts
 
-    async def _kill_it(self) -> None:
+    async def _kill_running(self) -> None:
         if self._running is not None:
-            await Actions(self._desk).kill(self._running.id, self._name)
+            await PageActions(self._desk).kill_run(self._running.id, self._name)
 
-    async def show(self) -> None:
-        snapshot = await self._desk.feed.snapshot()
-        known = snapshot.flow(self._name)
+    async def refresh_page(self) -> None:
+        snapshot = await self._desk.feed.read_snapshot()
+        known = snapshot.find_flow(self._name)
         if known is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
-        was = await off_loop(past, self._desk.mill.catalog, self._name)
-        now = await off_loop(self._desk.mill.catalog.now)
+        was = await run_off_loop(read_flow_history, self._desk.mill.catalog, self._name)
+        now = await run_off_loop(self._desk.mill.catalog.read_time)
         self._show_buttons(snapshot, known, was)
-        self._heading.show(judged(snapshot, now).flows[self._name])
-        self._tasks.show([rows.of_task(t, self._desk.place(t.location)) for t in known.tasks])
-        self._triggers.show([rows.of_trigger(t, now)[1:] for t in snapshot.triggers_of(self._name)])
-        self._runs.show([rows.of_run(r, now) for r in was.runs])
-        self._log.show(was.log)
-        self._firings.show([rows.of_firing(f, now)[1:] for f in was.firings])
+        self._heading.show_health(judge_health(snapshot, now).flows[self._name])
+        self._tasks.show_rows([rows.build_task_row(t, self._desk.format_location(t.location)) for t in known.tasks])
+        self._triggers.show_rows([rows.build_trigger_row(t, now)[1:] for t in snapshot.list_triggers(self._name)])
+        self._runs.show_rows([rows.build_run_row(r, now) for r in was.runs])
+        self._log.show_text(was.log)
+        self._firings.show_rows([rows.build_firing_row(f, now)[1:] for f in was.firings])
 
-    def _show_buttons(self, snapshot: Snapshot, known: FlowStatus, was: Past) -> None:
+    def _show_buttons(self, snapshot: ProjectSnapshot, known: FlowStatus, was: FlowHistory) -> None:
         under_way = (r for r in was.runs if r.state in (*UNDER_WAY, *TO_COME))
         self._running = next(under_way, None)
         self._workflow = known.workflow
-        paused = known.workflow in snapshot.paused
+        paused = known.workflow in snapshot.paused_workflows
         self._run.set_visibility(self._acts)
         self._kill.set_visibility(self._acts and self._running is not None)
         self._pause.set_visibility(self._acts and not paused)

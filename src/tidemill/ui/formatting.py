@@ -17,15 +17,15 @@ _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-def moment(version: Version | None) -> float | None:
+def to_timestamp(version: Version | None) -> float | None:
     """The time of day, in seconds, at which a version was read from the clock."""
     return None if version is None else version / 1_000_000
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A length of time, in the one unit that says most.
 
-    >>> span(0.4), span(42), span(200), span(90_000), span(200_000)
+    >>> format_span(0.4), format_span(42), format_span(200), format_span(90_000), format_span(200_000)
     ('0.4 s', '42 s', '3 min', '25 h', '2 days')
     """
     if seconds < 10:
@@ -34,62 +34,62 @@ def span(seconds: float) -> str:
     return f"{int(seconds / unit)} {name}"
 
 
-def ago(then: float | None, now: float) -> str:
+def format_age(then: float | None, now: float) -> str:
     """How long ago something was, or how long until it is.
 
-    >>> ago(0, 3), ago(0, 200), ago(100, 40), ago(None, 0)
+    >>> format_age(0, 3), format_age(0, 200), format_age(100, 40), format_age(None, 0)
     ('just now', '3 min ago', 'in 1 min', '–')
     """
     if then is None:
         return NONE
     if abs(now - then) < 10:
         return "just now" if then <= now else "now"
-    return f"{span(now - then)} ago" if then < now else f"in {span(then - now)}"
+    return f"{format_span(now - then)} ago" if then < now else f"in {format_span(then - now)}"
 
 
-def took(started: float | None, finished: float | None, now: float) -> str:
+def format_duration(started: float | None, finished: float | None, now: float) -> str:
     """How long something took, or has taken so far.
 
-    >>> took(10.0, 12.345, 99), took(10.0, None, 99), took(None, None, 99)
+    >>> format_duration(10.0, 12.345, 99), format_duration(10.0, None, 99), format_duration(None, None, 99)
     ('2.3 s', '89 s …', '–')
     """
     if started is None:
         return NONE
-    return span(finished - started) if finished is not None else f"{_whole(now - started)} …"
+    return format_span(finished - started) if finished is not None else f"{_format_whole_seconds(now - started)} …"
 
 
-def _whole(seconds: float) -> str:
-    return f"{int(seconds)} s" if seconds < 120 else span(seconds)
+def _format_whole_seconds(seconds: float) -> str:
+    return f"{int(seconds)} s" if seconds < 120 else format_span(seconds)
 
 
-def clock(then: float | None) -> str:
+def format_utc(then: float | None) -> str:
     """A time of day in UTC, for whoever needs it exactly.
 
-    >>> clock(1.5)
+    >>> format_utc(1.5)
     '1970-01-01 00:00:01Z'
     """
     return NONE if then is None else f"{dt.datetime.fromtimestamp(then, dt.UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def count(number: int | None) -> str:
+def format_count(number: int | None) -> str:
     """
-    >>> count(1234567), count(None)
+    >>> format_count(1234567), format_count(None)
     ('1,234,567', '–')
     """
     return NONE if number is None else f"{number:,}"
 
 
-def plural(number: int, noun: str) -> str:
+def format_plural(number: int, noun: str) -> str:
     """
-    >>> plural(1, "row"), plural(2000, "row")
+    >>> format_plural(1, "row"), format_plural(2000, "row")
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """
-    >>> size(999), size(34_000), size(2_500_000)
+    >>> format_size(999), format_size(34_000), format_size(2_500_000)
     ('999 B', '34.0 kB', '2.5 MB')
     """
     for unit in _UNITS:
@@ -99,25 +99,25 @@ def size(number: float) -> str:
     raise AssertionError("unreachable")
 
 
-def first_line(text: str | None) -> str:
+def take_first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A value of a row on one line. Control characters are spelled out, and what is very long is cut.
 
-    >>> cell("a\\tb"), cell(None), cell({"k": 1.5}), cell(b"x")
+    >>> format_cell("a\\tb"), format_cell(None), format_cell({"k": 1.5}), format_cell(b"x")
     ('a\\\\tb', 'null', '{"k": 1.5}', 'eA==')
     """
     if value is None:
         return "null"
     if isinstance(value, bytes):
-        return _short(base64.b64encode(value).decode())
+        return _shorten_text(base64.b64encode(value).decode())
     if isinstance(value, dict | list | tuple | bool):
-        return _short(json.dumps(value, ensure_ascii=False, default=str))
-    return _short(str(value))
+        return _shorten_text(json.dumps(value, ensure_ascii=False, default=str))
+    return _shorten_text(str(value))
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     shown = text if len(text) <= LONGEST else text[:LONGEST] + " …"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.runtime.inspect.status import Status, TaskStatus
+from tidemill.runtime.inspect.status import ProjectStatus, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DiagramNode:
     """A channel, or a task that stands for itself. `flow` and `task` say who writes a channel, if one task does."""
 
     key: str
@@ -20,42 +20,50 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class DiagramGraph:
     """Data goes along the edges, from left to right: (from, to), by key."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[DiagramNode, ...]
     edges: tuple[tuple[str, str], ...]
 
 
-def graph(status: Status) -> Graph:
+def build_graph(status: ProjectStatus) -> DiagramGraph:
     """The channels of `status` and the tasks between them; what it does not show is left out."""
     names = [c.registered.channel.name for c in status.channels]
     tasks = [(f.name, t) for f in status.flows for t in f.tasks]
-    writers = Counter(c for _, t in tasks for c in _written(t, names))
-    alone = {k: c for k, c in ((_key(f, t), _only(t, names)) for f, t in tasks) if c and writers[c] == 1}
-    by_channel = {c: (f, t.name) for f, t in tasks for c in _written(t, names) if writers[c] == 1}
-    channels = [Node(f"channel {n}", n, *by_channel.get(n, (None, None))) for n in names]
-    others = [Node(_key(f, t), None, f, t.name) for f, t in tasks if _key(f, t) not in alone]
-    edges = dict.fromkeys(e for f, t in tasks for e in _edges(_key(f, t), t, names, alone.get(_key(f, t))))
-    return Graph((*channels, *others), tuple(edges))
+    writers = Counter(c for _, t in tasks for c in _list_written(t, names))
+    alone = {
+        k: c
+        for k, c in ((_format_task_key(f, t), _find_only_written(t, names)) for f, t in tasks)
+        if c and writers[c] == 1
+    }
+    by_channel = {c: (f, t.name) for f, t in tasks for c in _list_written(t, names) if writers[c] == 1}
+    channels = [DiagramNode(f"channel {n}", n, *by_channel.get(n, (None, None))) for n in names]
+    others = [
+        DiagramNode(_format_task_key(f, t), None, f, t.name) for f, t in tasks if _format_task_key(f, t) not in alone
+    ]
+    edges = dict.fromkeys(
+        e for f, t in tasks for e in _list_edges(_format_task_key(f, t), t, names, alone.get(_format_task_key(f, t)))
+    )
+    return DiagramGraph((*channels, *others), tuple(edges))
 
 
-def _key(flow: str, task: TaskStatus) -> str:
+def _format_task_key(flow: str, task: TaskStatus) -> str:
     return f"task {flow}/{task.name}"
 
 
-def _written(task: TaskStatus, shown: list[str]) -> list[str]:
+def _list_written(task: TaskStatus, shown: list[str]) -> list[str]:
     return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in shown]
 
 
-def _only(task: TaskStatus, shown: list[str]) -> str | None:
-    written = _written(task, shown)
+def _find_only_written(task: TaskStatus, shown: list[str]) -> str | None:
+    written = _list_written(task, shown)
     return written[0] if len(written) == 1 else None
 
 
-def _edges(key: str, task: TaskStatus, shown: list[str], alone: str | None) -> Iterator[tuple[str, str]]:
+def _list_edges(key: str, task: TaskStatus, shown: list[str], alone: str | None) -> Iterator[tuple[str, str]]:
     """A task's own state leads back to it, and is drawn as written only."""
-    written = _written(task, shown)
+    written = _list_written(task, shown)
     target = key if alone is None else f"channel {alone}"
     for channel in dict.fromkeys(c for c, _ in task.reads):
         if channel in shown and channel not in written:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from tidemill.model.usage import Period
-from tidemill.retention.usage_history import Figures, Resolution, Split, without_gaps
-from tidemill.runtime.oneshot.service import Workshop
-from tidemill.ui.bars import Bars, Part, counted, sized, timed
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Text, box, link, section
-from tidemill.ui.formatting import clock, count, size, span
-from tidemill.ui.page_frame import frame
-from tidemill.ui.table import Row, Table
+from tidemill.model.usage import UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, fill_gaps
+from tidemill.runtime.oneshot.service import OneShotService
+from tidemill.ui.bars import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section
+from tidemill.ui.formatting import format_count, format_size, format_span, format_utc
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.table import LiveTable, Row
 
 PERIODS = 48
 """So many of the newest are drawn and listed."""
@@ -22,99 +22,111 @@ COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">fail
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistoryQuery:
     """What of the past is shown, as the address says it."""
 
-    by: Resolution = Resolution.HOUR
-    per: Split | None = None
+    by: TimeResolution = TimeResolution.HOUR
+    per: UsageSplit | None = None
     user: str | None = None
     workflow: str | None = None
     task: str | None = None
 
-    def period(self, now: float) -> Period:
-        begin = self.by.begin(now)
+    def compute_period(self, now: float) -> UsagePeriod:
+        begin = self.by.find_begin(now)
         for _ in range(PERIODS - 1):
-            begin = self.by.begin(begin - 1)
-        return Period(begin, now + 1, self.user, self.workflow, self.task)
+            begin = self.by.find_begin(begin - 1)
+        return UsagePeriod(begin, now + 1, self.user, self.workflow, self.task)
 
     @property
     def url(self) -> str:
         """
-        >>> Asked(per=Split.TASK, user="ada").url
+        >>> HistoryQuery(per=UsageSplit.TASK, user="ada").url
         '/history?by=hour&per=task&user=ada'
         """
         said = {"by": self.by, "per": self.per, "user": self.user, "workflow": self.workflow, "task": self.task}
         return f"/history?{urlencode({name: str(value) for name, value in said.items() if value is not None})}"
 
     @property
-    def only(self) -> str:
+    def filter_text(self) -> str:
         """Of whom, in words; empty: of all."""
         said = (("user", self.user), ("workflow", self.workflow), ("task", self.task))
         return ", ".join(f"{name} {value}" for name, value in said if value is not None)
 
 
-async def history(desk: Desk, asked: Asked) -> None:
-    with frame(desk, "/history", "History"):
-        Text("History", "h1")
-        _choices(asked)
-        with section("Lately", asked.only or "everything"):
-            charts = _charts()
-        with section(f"By {asked.by}", "the newest first, in UTC"):
+async def show_history(desk: PageContext, asked: HistoryQuery) -> None:
+    with open_frame(desk, "/history", "History"):
+        HtmlText("History", "h1")
+        _add_choices(asked)
+        with add_section("Lately", asked.filter_text or "everything"):
+            charts = _add_charts()
+        with add_section(f"By {asked.by}", "the newest first, in UTC"):
             named = () if asked.per is None else (str(asked.per),)
-            table = Table("History", ("from", *named, *COUNTS), empty="nothing was done")
+            table = LiveTable("History", ("from", *named, *COUNTS), empty="nothing was done")
 
-        async def show() -> None:
-            found, parts = await off_loop(_found, desk.mill.workshop, asked)
-            drawn = without_gaps(found, asked.by, PERIODS)
+        async def refresh_charts() -> None:
+            found, parts = await run_off_loop(_read_figures, desk.mill.workshop, asked)
+            drawn = fill_gaps(found, asked.by, PERIODS)
             for chart in charts:
-                chart.show(drawn, asked.by)
-            table.show([_row(f) for f in reversed(parts)])
+                chart.show_figures(drawn, asked.by)
+            table.show_rows([_build_row(f) for f in reversed(parts)])
 
-        await desk.keep(show)
+        await desk.keep_refreshing(refresh_charts)
 
 
-def _found(shop: Workshop, asked: Asked) -> tuple[list[Figures], list[Figures]]:
+def _read_figures(shop: OneShotService, asked: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
     """The figures of all together, and of each apart."""
-    period = asked.period(shop.executor.catalog.now())
-    found = shop.past(period, asked.by)
-    return found, found if asked.per is None else shop.past(period, asked.by, asked.per)
+    period = asked.compute_period(shop.executor.catalog.read_time())
+    found = shop.compute_usage(period, asked.by)
+    return found, found if asked.per is None else shop.compute_usage(period, asked.by, asked.per)
 
 
-def _charts() -> tuple[Bars, ...]:
+def _add_charts() -> tuple[BarChart, ...]:
     actions = (
-        Part("computed", "blue", lambda f: f.computed),
-        Part("hits", "green", lambda f: f.hits),
-        Part("failed", "red", lambda f: f.failed),
+        BarSeries("computed", "blue", lambda f: f.computed),
+        BarSeries("hits", "green", lambda f: f.hits),
+        BarSeries("failed", "red", lambda f: f.failed),
     )
     return (
-        Bars("Actions", actions, counted),
-        Bars("Refreshes", (Part("refreshes", "blue", lambda f: f.refreshes),), counted),
-        Bars("Time", (Part("took", "blue", lambda f: f.seconds), Part("saved", "green", lambda f: f.saved)), timed),
-        Bars("Bytes made", (Part("made", "amber", lambda f: f.bytes),), sized),
+        BarChart("Actions", actions, choose_count_unit),
+        BarChart("Refreshes", (BarSeries("refreshes", "blue", lambda f: f.refreshes),), choose_count_unit),
+        BarChart(
+            "Time",
+            (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved)),
+            choose_time_unit,
+        ),
+        BarChart("Bytes made", (BarSeries("made", "amber", lambda f: f.bytes),), choose_size_unit),
     )
 
 
-def _choices(asked: Asked) -> None:
-    with box("choices", "nav") as nav:
+def _add_choices(asked: HistoryQuery) -> None:
+    with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "Resolution"
-        for by in Resolution:
-            _choice(str(by), replace(asked, by=by), asked)
-    with box("choices", "nav") as nav:
+        for by in TimeResolution:
+            _add_choice(str(by), replace(asked, by=by), asked)
+    with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "Apart"
-        for per in (None, *Split):
-            _choice("all" if per is None else f"per {per}", replace(asked, per=per), asked)
-        if asked.only:
-            _choice("of everybody", Asked(asked.by, asked.per), asked)
+        for per in (None, *UsageSplit):
+            _add_choice("all" if per is None else f"per {per}", replace(asked, per=per), asked)
+        if asked.filter_text:
+            _add_choice("of everybody", HistoryQuery(asked.by, asked.per), asked)
 
 
-def _choice(name: str, choice: Asked, asked: Asked) -> None:
-    made = link(name, choice.url)
+def _add_choice(name: str, choice: HistoryQuery, asked: HistoryQuery) -> None:
+    made = add_link(name, choice.url)
     if choice == asked:
         made.props["aria-current"] = "true"
 
 
-def _row(value: Figures) -> Row:
+def _build_row(value: UsageFigures) -> Row:
     named = () if value.of is None else (value.of,)
-    counts = (count(value.submissions), count(value.actions), count(value.computed))
-    runs = (f"{value.hits} ({value.hit_rate:.0%})", count(value.refreshes), count(value.failed))
-    return (clock(value.begin), *named, *counts, *runs, span(value.seconds), span(value.saved), size(value.bytes))
+    counts = (format_count(value.submissions), format_count(value.actions), format_count(value.computed))
+    runs = (f"{value.hits} ({value.hit_rate:.0%})", format_count(value.refreshes), format_count(value.failed))
+    return (
+        format_utc(value.begin),
+        *named,
+        *counts,
+        *runs,
+        format_span(value.seconds),
+        format_span(value.saved),
+        format_size(value.bytes),
+    )

@@ -6,135 +6,139 @@ from collections import Counter
 
 from nicegui import ui
 
-from tidemill.ui.card import Card, cards, waiting_edges
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Badge, Text, box, link
-from tidemill.ui.graph import Graph, graph
-from tidemill.ui.health import Standing, judged
-from tidemill.ui.layout import GAP, Edge, Layout, Place, layout
-from tidemill.ui.page_frame import frame
-from tidemill.ui.snapshot import Snapshot
+from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link
+from tidemill.ui.graph import DiagramGraph, build_graph
+from tidemill.ui.health import HealthState, judge_health
+from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.snapshot import ProjectSnapshot
 
 COLUMN, CARD = 100.0, 80.0
 """The width of a column, and what of it a card takes; the drawing is stretched to the page."""
 CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 
-async def home(desk: Desk, *, states: bool) -> None:
-    with frame(desk, "/", "Graph"):
-        view = _Home(desk, states)
-        await desk.keep(view.show)
+async def show_home(desk: PageContext, *, states: bool) -> None:
+    with open_frame(desk, "/", "Graph"):
+        view = _HomePage(desk, states)
+        await desk.keep_refreshing(view.refresh_page)
 
 
-class _Home:
-    def __init__(self, desk: Desk, states: bool) -> None:
+class _HomePage:
+    def __init__(self, desk: PageContext, states: bool) -> None:
         self._desk = desk
         self._states = states
-        self._welcome = _welcome()
-        with box("legend-line") as self._line:
-            Text("How everything stands", "h1", "unseen")
-            self._legend = _Legend()
-            link(*(("Hide state channels", "/") if states else ("Show state channels", "/?states=1")), "quiet")
-        self._hint = Text("", "p", "hint")
-        self._drawing = _Drawing()
+        self._welcome = _add_welcome()
+        with add_box("legend-line") as self._line:
+            HtmlText("How everything stands", "h1", "unseen")
+            self._legend = _HealthLegend()
+            add_link(*(("Hide state channels", "/") if states else ("Show state channels", "/?states=1")), "quiet")
+        self._hint = HtmlText("", "p", "hint")
+        self._drawing = _GraphDrawing()
 
-    async def show(self) -> None:
-        snapshot = await self._desk.feed.snapshot()
-        now = await off_loop(self._desk.mill.catalog.now)
-        self._welcome.set_visibility(snapshot.empty)
-        self._line.set_visibility(not snapshot.empty)
+    async def refresh_page(self) -> None:
+        snapshot = await self._desk.feed.read_snapshot()
+        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        self._welcome.set_visibility(snapshot.is_empty)
+        self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)
-        shown = snapshot.shown(states=self._states)
-        standings = judged(snapshot, now)
-        drawn = graph(shown)
-        self._legend.show(Counter(standings.channels[c.registered.channel.name].standing for c in shown.channels))
-        self._drawing.show(drawn, cards(snapshot, shown, drawn, standings, now), waiting_edges(snapshot, drawn))
+        shown = snapshot.select_status(states=self._states)
+        standings = judge_health(snapshot, now)
+        drawn = build_graph(shown)
+        self._legend.show_counts(
+            Counter(standings.channels[c.registered.channel.name].standing for c in shown.channels)
+        )
+        self._drawing.show_graph(
+            drawn, build_cards(snapshot, shown, drawn, standings, now), find_waiting_edges(snapshot, drawn)
+        )
 
-    def _show_hint(self, snapshot: Snapshot) -> None:
-        inputs = snapshot.inputs()
+    def _show_hint(self, snapshot: ProjectSnapshot) -> None:
+        inputs = snapshot.list_inputs()
         fed = any(c.registered.head.seq for c in snapshot.status.channels)
         if inputs:
             self._hint.set_text(f"No data has come yet. Bring the first:  tidemill insert {inputs[0]} FILE")
         self._hint.set_visibility(bool(inputs) and not fed)
 
 
-def _welcome() -> ui.element:
-    with box("welcome") as made:
-        Text("Nothing is registered yet", "h1")
-        Text("Two commands, in the directory of your project:", "p", "muted")
-        Text("tidemill apply", "pre")
-        Text("registers the channels and flows that your workflow files declare;", "p", "muted")
-        Text("tidemill insert CHANNEL FILE", "pre")
-        Text("brings the first data. The graph appears here by itself.", "p", "muted")
+def _add_welcome() -> ui.element:
+    with add_box("welcome") as made:
+        HtmlText("Nothing is registered yet", "h1")
+        HtmlText("Two commands, in the directory of your project:", "p", "muted")
+        HtmlText("tidemill apply", "pre")
+        HtmlText("registers the channels and flows that your workflow files declare;", "p", "muted")
+        HtmlText("tidemill insert CHANNEL FILE", "pre")
+        HtmlText("brings the first data. The graph appears here by itself.", "p", "muted")
     return made
 
 
-class _Legend:
+class _HealthLegend:
     """How many channels stand how; it also says what the colours mean."""
 
     def __init__(self) -> None:
-        self._counts: dict[Standing, Text] = {}
-        self._items: dict[Standing, ui.element] = {}
-        with box("legend", "ul"):
-            for standing in reversed(Standing):
-                with box("legend-item", "li") as self._items[standing]:
-                    self._counts[standing] = Text("0", classes="legend-count")
-                    Badge(standing)
+        self._counts: dict[HealthState, HtmlText] = {}
+        self._items: dict[HealthState, ui.element] = {}
+        with add_box("legend", "ul"):
+            for standing in reversed(HealthState):
+                with add_box("legend-item", "li") as self._items[standing]:
+                    self._counts[standing] = HtmlText("0", classes="legend-count")
+                    StateBadge(standing)
 
-    def show(self, counts: Counter[Standing]) -> None:
+    def show_counts(self, counts: Counter[HealthState]) -> None:
         for standing, text in self._counts.items():
             text.set_text(str(counts[standing]))
             self._items[standing].set_visibility(bool(counts[standing]))
 
 
-class _Drawing:
+class _GraphDrawing:
     """The graph. It is made anew when its nodes or edges are others; else what it says changes in place."""
 
     def __init__(self) -> None:
-        self._pane = box("pane")
-        self._drawn: Graph | None = None
+        self._pane = add_box("pane")
+        self._drawn: DiagramGraph | None = None
         self._cards: dict[str, _CardView] = {}
         self._lines: dict[Edge, ui.element] = {}
 
-    def show(self, drawn: Graph, said: dict[str, Card], waiting: set[Edge]) -> None:
+    def show_graph(self, drawn: DiagramGraph, said: dict[str, NodeCard], waiting: set[Edge]) -> None:
         if drawn != self._drawn:
-            self._draw(drawn, said)
+            self._draw_graph(drawn, said)
         for key, card in said.items():
-            self._cards[key].show(card)
+            self._cards[key].show_card(card)
         for edge, line in self._lines.items():
             line.classes(**{"add" if edge in waiting else "remove": "waits"})
 
-    def _draw(self, drawn: Graph, said: dict[str, Card]) -> None:
+    def _draw_graph(self, drawn: DiagramGraph, said: dict[str, NodeCard]) -> None:
         heights = {n.key: CHANNEL_HEIGHT if n.channel is not None else TASK_HEIGHT for n in drawn.nodes}
-        placed = layout(heights, drawn.edges)
+        placed = compute_layout(heights, drawn.edges)
         width = max(placed.columns * COLUMN - (COLUMN - CARD), 1.0)
         self._pane.clear()
-        with self._pane, box("graph") as whole:
+        with self._pane, add_box("graph") as whole:
             whole.style(f"height: {placed.height + GAP:.0f}px; --columns: {placed.columns}")
-            self._lines = _lines(placed, width)
+            self._lines = _draw_lines(placed, width)
             order = sorted(drawn.nodes, key=lambda n: (placed.places[n.key].column, placed.places[n.key].middle))
             self._cards = {n.key: _CardView(said[n.key], placed.places[n.key], heights[n.key], width) for n in order}
         self._drawn = drawn
 
 
-def _lines(placed: Layout, width: float) -> dict[Edge, ui.element]:
-    with box("lines", "svg") as picture:
+def _draw_lines(placed: DiagramLayout, width: float) -> dict[Edge, ui.element]:
+    with add_box("lines", "svg") as picture:
         picture.props["viewBox"] = f"0 0 {width:g} {placed.height + GAP:g}"
         picture.props["preserveAspectRatio"] = "none"
         picture.props["aria-hidden"] = "true"
-        return {edge: _line(route) for edge, route in placed.routes.items()}
+        return {edge: _draw_line(route) for edge, route in placed.routes.items()}
 
 
-def _line(route: tuple[Place, ...]) -> ui.element:
-    made = box("line", "path")
-    made.props["d"] = path(route)
+def _draw_line(route: tuple[DiagramPlace, ...]) -> ui.element:
+    made = add_box("line", "path")
+    made.props["d"] = format_path(route)
     return made
 
 
-def path(route: tuple[Place, ...]) -> str:
+def format_path(route: tuple[DiagramPlace, ...]) -> str:
     """The curve of an edge: out of the first node on its right, through the lanes between, into the last on its left.
 
-    >>> path((Place(0, 10), Place(1, 30)))
+    >>> format_path((DiagramPlace(0, 10), DiagramPlace(1, 30)))
     'M 80 10 C 90 10 90 30 100 30'
     """
     x, y = route[0].column * COLUMN + CARD, route[0].middle
@@ -151,28 +155,28 @@ def path(route: tuple[Place, ...]) -> str:
 class _CardView:
     """One node."""
 
-    def __init__(self, card: Card, place: Place, height: float, width: float) -> None:
+    def __init__(self, card: NodeCard, place: DiagramPlace, height: float, width: float) -> None:
         left, share = place.column * COLUMN / width * 100, CARD / width * 100
-        with box("card") as self._box:
+        with add_box("card") as self._box:
             self._box.style(
                 f"left: {left:.3f}%; width: {share:.3f}%; top: {place.middle - height / 2:.1f}px; height: {height:g}px"
             )
-            with box("card-top"):
+            with add_box("card-top"):
                 if card.eyebrow_href:
-                    link(card.eyebrow, card.eyebrow_href, "eyebrow over")
+                    add_link(card.eyebrow, card.eyebrow_href, "eyebrow over")
                 else:
-                    Text(card.eyebrow, classes="eyebrow")
-                self._badge = Badge(card.judgement.standing)
-            link(card.name, card.href, "card-name")
-            self._facts = [Text(fact, "p", "card-fact") for fact in card.facts]
-            self._why = Text("", "p", "card-fact card-why")
+                    HtmlText(card.eyebrow, classes="eyebrow")
+                self._badge = StateBadge(card.judgement.standing)
+            add_link(card.name, card.href, "card-name")
+            self._facts = [HtmlText(fact, "p", "card-fact") for fact in card.facts]
+            self._why = HtmlText("", "p", "card-fact card-why")
             if card.sources:
-                Text(f"from {card.sources}", "p", "card-fact card-from")
+                HtmlText(f"from {card.sources}", "p", "card-fact card-from")
         self._standing = ""
 
-    def show(self, card: Card) -> None:
+    def show_card(self, card: NodeCard) -> None:
         standing = card.judgement.standing
-        self._badge.show(standing)
+        self._badge.show_state(standing)
         self._box.classes(remove=f"tone-{self._standing}", add=f"tone-{standing}")
         self._standing = standing
         self._why.set_text(card.judgement.why)

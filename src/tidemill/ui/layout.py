@@ -22,7 +22,7 @@ SWEEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DiagramPlace:
     """Where a node stands: its column, and the pixels from the top to its middle."""
 
     column: int
@@ -30,42 +30,42 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DiagramLayout:
     """Places of all nodes, and of each edge the points it goes through, its two ends included."""
 
     columns: int
     height: float
-    places: Mapping[str, Place]
-    routes: Mapping[Edge, tuple[Place, ...]]
+    places: Mapping[str, DiagramPlace]
+    routes: Mapping[Edge, tuple[DiagramPlace, ...]]
 
 
-def layout(heights: Mapping[str, float], edges: Sequence[Edge]) -> Layout:
+def compute_layout(heights: Mapping[str, float], edges: Sequence[Edge]) -> DiagramLayout:
     """Lay out nodes of the given heights. Where edges form a cycle, as several workflows may, one of them goes back."""
-    ranks = _ranks(heights, edges)
-    drawing = _Drawing(dict(heights))
+    ranks = _compute_ranks(heights, edges)
+    drawing = _LayoutBuilder(dict(heights))
     for key, rank in ranks.items():
-        drawing.put(key, rank)
-    routes = {(a, b): (a, *drawing.lane(a, b, ranks), b) for a, b in edges}
+        drawing.add_node(key, rank)
+    routes = {(a, b): (a, *drawing.add_lane(a, b, ranks), b) for a, b in edges}
     for route in routes.values():
-        drawing.link(route)
-    drawing.order()
-    places = drawing.places()
+        drawing.link_nodes(route)
+    drawing.order_columns()
+    places = drawing.compute_places()
     found = {edge: tuple(places[key] for key in route) for edge, route in routes.items()}
-    return Layout(len(drawing.columns), drawing.height, {k: places[k] for k in heights}, found)
+    return DiagramLayout(len(drawing.columns), drawing.height, {k: places[k] for k in heights}, found)
 
 
-def _ranks(heights: Mapping[str, float], edges: Iterable[Edge]) -> dict[str, int]:
+def _compute_ranks(heights: Mapping[str, float], edges: Iterable[Edge]) -> dict[str, int]:
     """The longest way to each node."""
     before: dict[str, set[str]] = {key: set() for key in heights}
     for source, target in edges:
         before[target].add(source)
     ranks: dict[str, int] = {}
-    for key in _in_order(before):
+    for key in _sort_topologically(before):
         ranks[key] = max((ranks[b] + 1 for b in before[key]), default=0)
     return {key: ranks[key] for key in heights}
 
 
-def _in_order(before: dict[str, set[str]]) -> tuple[str, ...]:
+def _sort_topologically(before: dict[str, set[str]]) -> tuple[str, ...]:
     """Each node after those before it; edges that make this impossible are taken out of `before`."""
     while True:
         try:
@@ -76,7 +76,7 @@ def _in_order(before: dict[str, set[str]]) -> tuple[str, ...]:
 
 
 @dataclass
-class _Drawing:
+class _LayoutBuilder:
     """Columns under construction. Lanes are nodes like others, only low."""
 
     heights: dict[str, float]
@@ -87,44 +87,46 @@ class _Drawing:
     middle: dict[str, float] = field(default_factory=dict)
     height: float = 0.0
 
-    def put(self, key: str, rank: int) -> None:
+    def add_node(self, key: str, rank: int) -> None:
         self.rank[key] = rank
         self.columns[rank].append(key)
 
-    def lane(self, source: str, target: str, ranks: Mapping[str, int]) -> Iterator[str]:
+    def add_lane(self, source: str, target: str, ranks: Mapping[str, int]) -> Iterator[str]:
         for rank in range(ranks[source] + 1, ranks[target]):
             key = f"{source} to {target} at {rank}"
             self.heights[key] = LANE
-            self.put(key, rank)
+            self.add_node(key, rank)
             yield key
 
-    def link(self, route: Sequence[str]) -> None:
+    def link_nodes(self, route: Sequence[str]) -> None:
         for source, target in pairwise(route):
             self.right[source].append(target)
             self.left[target].append(source)
 
-    def order(self) -> None:
+    def order_columns(self) -> None:
         """Sort each column by its neighbours' places, to and fro."""
         for sweep in range(SWEEPS):
             forwards = sweep % 2 == 0
             sides = self.left if forwards else self.right
             for rank in sorted(self.columns, reverse=not forwards):
                 places = {k: i for column in self.columns.values() for i, k in enumerate(column)}
-                self.columns[rank].sort(key=lambda k: _mean([places[n] for n in sides[k]], places[k]))
+                self.columns[rank].sort(key=lambda k: _compute_mean([places[n] for n in sides[k]], places[k]))
 
-    def places(self) -> dict[str, Place]:
+    def compute_places(self) -> dict[str, DiagramPlace]:
         for column in self.columns.values():
-            self._stack(column, {})
+            self._stack_column(column, {})
         for sweep in range(SWEEPS):
             forwards = sweep % 2 == 0
             for rank in sorted(self.columns, reverse=not forwards):
                 sides = self.left if forwards else self.right
-                wanted = {k: _mean([self.middle[n] for n in sides[k]], self.middle[k]) for k in self.columns[rank]}
-                self._stack(self.columns[rank], wanted)
-        self._to_top()
-        return {key: Place(self.rank[key], self.middle[key]) for key in self.rank}
+                wanted = {
+                    k: _compute_mean([self.middle[n] for n in sides[k]], self.middle[k]) for k in self.columns[rank]
+                }
+                self._stack_column(self.columns[rank], wanted)
+        self._shift_to_top()
+        return {key: DiagramPlace(self.rank[key], self.middle[key]) for key in self.rank}
 
-    def _stack(self, column: Sequence[str], wanted: Mapping[str, float]) -> None:
+    def _stack_column(self, column: Sequence[str], wanted: Mapping[str, float]) -> None:
         """Put nodes as near as can be to where they want to be, in their order and without overlap."""
         below = float("-inf")
         for key in column:
@@ -135,12 +137,12 @@ class _Drawing:
         for key in column:
             self.middle[key] += shift
 
-    def _to_top(self) -> None:
+    def _shift_to_top(self) -> None:
         top = min((self.middle[k] - self.heights[k] / 2 for k in self.rank), default=0.0)
         for key in self.rank:
             self.middle[key] -= top
         self.height = max((self.middle[k] + self.heights[k] / 2 for k in self.rank), default=0.0)
 
 
-def _mean(values: Sequence[float], otherwise: float) -> float:
+def _compute_mean(values: Sequence[float], otherwise: float) -> float:
     return fmean(values) if values else otherwise

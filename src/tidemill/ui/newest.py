@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tidemill.app.wiring import Tidemill
-from tidemill.encoding.block_rows import Selection, pieces
+from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block, BlockState
-from tidemill.ui.elements import box, section
-from tidemill.ui.formatting import cell
-from tidemill.ui.table import Table
+from tidemill.ui.elements import add_box, add_section
+from tidemill.ui.formatting import format_cell
+from tidemill.ui.table import LiveTable
 
 ROWS = 10
 BLOCKS = 5
@@ -21,37 +21,37 @@ BLOCKS = 5
 Line = dict[str, object]
 
 
-def newest(mill: Tidemill, blocks: Iterable[Block]) -> list[Line]:
+def read_newest_rows(mill: Tidemill, blocks: Iterable[Block]) -> list[Line]:
     """Some rows of the newest blocks, the last to come first; `blocks` come so."""
     filled = [b for b in blocks if b.state is BlockState.FILLED and b.files]
     try:
-        return list(islice((row for block in filled[:BLOCKS] for row in _rows(mill, block)), ROWS))
+        return list(islice((row for block in filled[:BLOCKS] for row in _read_rows(mill, block)), ROWS))
     except (OSError, TidemillError):  # collected in this very moment: the next look finds other blocks
         return []
 
 
-def _rows(mill: Tidemill, block: Block) -> Iterator[Line]:
-    for piece in pieces(block, mill.store.open, Selection()):
+def _read_rows(mill: Tidemill, block: Block) -> Iterator[Line]:
+    for piece in split_into_chunks(block, mill.store.open_file, RowSelection()):
         yield from map(json.loads, piece.lines)
 
 
-class Newest:
+class NewestRowsView:
     """A section with a table, made anew when the columns are others."""
 
     def __init__(self) -> None:
-        with section("Newest rows", "as they come, with what a delta says of them"):
-            self._place = box("sample")
+        with add_section("Newest rows", "as they come, with what a delta says of them"):
+            self._place = add_box("sample")
         self._names: list[str] | None = None
-        self._show([])
+        self._rebuild_table([])
 
-    def show(self, rows: list[Line]) -> None:
+    def show_rows(self, rows: list[Line]) -> None:
         names = list(dict.fromkeys(name for row in rows for name in row))
         if names != self._names:
-            self._show(names)
-        self._table.show([[cell(row.get(name)) for name in names] for row in rows])
+            self._rebuild_table(names)
+        self._table.show_rows([[format_cell(row.get(name)) for name in names] for row in rows])
 
-    def _show(self, names: list[str]) -> None:
+    def _rebuild_table(self, names: list[str]) -> None:
         self._place.clear()
         with self._place:
-            self._table = Table("Newest rows", names, empty="none yet")
+            self._table = LiveTable("Newest rows", names, empty="none yet")
         self._names = names

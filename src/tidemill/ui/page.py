@@ -10,22 +10,22 @@ from nicegui import ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunState
-from tidemill.retention.usage_history import Resolution, Split
-from tidemill.runtime.freshness.staleness import Measure
-from tidemill.ui.channel import channel
-from tidemill.ui.context import Desk
-from tidemill.ui.events import events
-from tidemill.ui.feed import Feed
-from tidemill.ui.flow import flow
-from tidemill.ui.freshness import freshness
-from tidemill.ui.history import Asked, history
-from tidemill.ui.home import home
-from tidemill.ui.policy import Policy
-from tidemill.ui.run import run
-from tidemill.ui.runs import runs
-from tidemill.ui.storage import storage
-from tidemill.ui.triggers import servers, triggers
-from tidemill.ui.viewer import Who, anyone
+from tidemill.retention.usage_history import TimeResolution, UsageSplit
+from tidemill.runtime.freshness.staleness import StalenessMeasure
+from tidemill.ui.channel import show_channel
+from tidemill.ui.context import PageContext
+from tidemill.ui.events import show_events
+from tidemill.ui.feed import CatalogFeed
+from tidemill.ui.flow import show_flow
+from tidemill.ui.freshness import show_freshness
+from tidemill.ui.history import HistoryQuery, show_history
+from tidemill.ui.home import show_home
+from tidemill.ui.policy import ContentSecurityPolicy
+from tidemill.ui.run import show_run
+from tidemill.ui.runs import show_runs
+from tidemill.ui.storage import show_storage
+from tidemill.ui.triggers import show_servers, show_triggers
+from tidemill.ui.viewer import Who, accept_anyone
 
 FAVICON = (
     '<svg viewBox="0 0 32 32" xmlns="http://www.w3.org/2000/svg"><rect width="32" height="32" rx="7" fill="#0a6c86"/>'
@@ -36,18 +36,18 @@ PATIENCE = 30.0
 """Seconds in which a page must have been read from the catalog."""
 
 
-def mount(app: FastAPI, mill: Tidemill, who: Who = anyone) -> None:
+def mount_pages(app: FastAPI, mill: Tidemill, who: Who = accept_anyone) -> None:
     """Serve the web page of an open project at `/`, to whomever `who` does not turn away.
 
     It takes every path that no route of `app` has, so mount it last; and once a process, for NiceGUI is one a process.
     Pages bring their own Content-Security-Policy; what else guards them (`who`, a login) must also guard the paths
     below `/_nicegui_ws`, by which they stay live.
     """
-    desk = Desk(mill, Feed(mill.catalog), who)
+    desk = PageContext(mill, CatalogFeed(mill.catalog), who)
     nicegui_app.on_startup(desk.feed.start)
     ui.add_css(STYLE, shared=True)
-    _register(desk)
-    nicegui_app.add_middleware(Policy)
+    _register_pages(desk)
+    nicegui_app.add_middleware(ContentSecurityPolicy)
     ui.run_with(
         app,
         title="Tidemill",
@@ -60,53 +60,53 @@ def mount(app: FastAPI, mill: Tidemill, who: Who = anyone) -> None:
     )
 
 
-def _register(desk: Desk) -> None:
+def _register_pages(desk: PageContext) -> None:
     @ui.page("/", response_timeout=PATIENCE)
-    async def _home(states: bool = False) -> None:
-        await home(desk, states=states)
+    async def _serve_home(states: bool = False) -> None:
+        await show_home(desk, states=states)
 
     @ui.page("/channels/{name}", response_timeout=PATIENCE)
-    async def _channel(name: str) -> None:
-        await channel(desk, name)
+    async def _serve_channel(name: str) -> None:
+        await show_channel(desk, name)
 
     @ui.page("/flows/{name}", response_timeout=PATIENCE)
-    async def _flow(name: str) -> None:
-        await flow(desk, name)
+    async def _serve_flow(name: str) -> None:
+        await show_flow(desk, name)
 
     @ui.page("/runs", response_timeout=PATIENCE)
-    async def _runs(state: RunState | None = None) -> None:
-        await runs(desk, state)
+    async def _serve_runs(state: RunState | None = None) -> None:
+        await show_runs(desk, state)
 
     @ui.page("/runs/{number}", response_timeout=PATIENCE)
-    async def _run(number: int) -> None:
-        await run(desk, number)
+    async def _serve_run(number: int) -> None:
+        await show_run(desk, number)
 
     @ui.page("/freshness", response_timeout=PATIENCE)
-    async def _freshness(measure: Measure = Measure.STALENESS) -> None:
-        await freshness(desk, measure)
+    async def _serve_freshness(measure: StalenessMeasure = StalenessMeasure.STALENESS) -> None:
+        await show_freshness(desk, measure)
 
     @ui.page("/history", response_timeout=PATIENCE)
-    async def _history(
-        by: Resolution = Resolution.HOUR,
-        per: Split | None = None,
+    async def _serve_history(
+        by: TimeResolution = TimeResolution.HOUR,
+        per: UsageSplit | None = None,
         user: str | None = None,
         workflow: str | None = None,
         task: str | None = None,
     ) -> None:
-        await history(desk, Asked(by, per, user, workflow, task))
+        await show_history(desk, HistoryQuery(by, per, user, workflow, task))
 
     @ui.page("/storage", response_timeout=PATIENCE)
-    async def _storage() -> None:
-        await storage(desk)
+    async def _serve_storage() -> None:
+        await show_storage(desk)
 
     @ui.page("/triggers", response_timeout=PATIENCE)
-    async def _triggers() -> None:
-        await triggers(desk)
+    async def _serve_triggers() -> None:
+        await show_triggers(desk)
 
     @ui.page("/servers", response_timeout=PATIENCE)
-    async def _servers() -> None:
-        await servers(desk)
+    async def _serve_servers() -> None:
+        await show_servers(desk)
 
     @ui.page("/events", response_timeout=PATIENCE)
-    async def _events() -> None:
-        await events(desk)
+    async def _serve_events() -> None:
+        await show_events(desk)

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 
 from nicegui import ui
 
-from tidemill.ui.context import Desk
-from tidemill.ui.elements import Button, Text, box, link
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_link
 
 PAGES = (
     ("Graph", "/"),
@@ -25,41 +25,41 @@ THEMES = {"auto": None, "light": False, "dark": True}
 
 
 @contextmanager
-def frame(desk: Desk, here: str, title: str) -> Iterator[None]:
+def open_frame(desk: PageContext, here: str, title: str) -> Iterator[None]:
     """A page's surroundings; its content is made inside."""
     ui.page_title(f"{title} · Tidemill")
-    with box("bar", "header"):
-        link("Skip to content", "#content", "skip")
-        link("Tidemill", "/", "brand")
-        _ways(here)
-        with box("bar-end"):
-            if name := desk.viewer().name:
-                Text(name, classes="muted")
-            _theme()
-    with box("content") as content:
+    with add_box("bar", "header"):
+        add_link("Skip to content", "#content", "skip")
+        add_link("Tidemill", "/", "brand")
+        _add_navigation(here)
+        with add_box("bar-end"):
+            if name := desk.get_viewer().name:
+                HtmlText(name, classes="muted")
+            _add_theme_button()
+    with add_box("content") as content:
         content.props["id"] = "content"
-        _trouble(desk)
+        _add_trouble_banner(desk)
         yield
 
 
-def _ways(here: str) -> None:
-    with box("ways", "nav") as nav:
+def _add_navigation(here: str) -> None:
+    with add_box("ways", "nav") as nav:
         nav.props["aria-label"] = "Pages"
         for name, href in PAGES:
-            way = link(name, href, "way")
+            way = add_link(name, href, "way")
             if href == here:
                 way.props["aria-current"] = "page"
 
 
-def _theme() -> None:
+def _add_theme_button() -> None:
     """A button that goes through the themes. The choice lives in a cookie, which the browser alone writes."""
     chosen = ui.context.client.request.cookies.get(COOKIE, "auto")
     names = list(THEMES)
     dark = ui.dark_mode(THEMES.get(chosen))
-    shown = Button(f"Theme: {chosen if chosen in THEMES else 'auto'}", lambda: change(), "quiet")
+    shown = ActionButton(f"Theme: {chosen if chosen in THEMES else 'auto'}", lambda: change_theme(), "quiet")
     shown.props["title"] = "Light, dark, or as the system says"
 
-    async def change() -> None:
+    async def change_theme() -> None:
         following = names[(names.index(shown.text.removeprefix("Theme: ")) + 1) % len(names)]
         kept = f"document.cookie = '{COOKIE}={following}; path=/; max-age=31536000; samesite=lax'"
         with suppress(TimeoutError):  # whoever sees the new theme finds it kept, also on the next page
@@ -68,14 +68,14 @@ def _theme() -> None:
         shown.set_text(f"Theme: {following}")
 
 
-def _trouble(desk: Desk) -> None:
+def _add_trouble_banner(desk: PageContext) -> None:
     """Says so when the catalog cannot be asked, since everything below is old then."""
-    banner = Text("", "p", "banner")
+    banner = HtmlText("", "p", "banner")
     banner.props["role"] = "alert"
 
-    def show() -> None:
+    def refresh_banner() -> None:
         banner.set_text(f"The catalog does not answer; what you see is old. {desk.feed.trouble}")
         banner.set_visibility(bool(desk.feed.trouble))
 
-    show()
-    desk.feed.changed.subscribe(show)
+    refresh_banner()
+    desk.feed.changed.subscribe(refresh_banner)

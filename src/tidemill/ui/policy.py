@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _SCRIPT = b"<script"
 
 
-def policy(nonce: str) -> str:
+def build_policy(nonce: str) -> str:
     return "; ".join(
         (
             "default-src 'none'",
@@ -31,7 +31,7 @@ def policy(nonce: str) -> str:
     )
 
 
-class Policy:
+class ContentSecurityPolicy:
     """Puts the policy on every page that the application inside makes. Whoever adds another narrows it further."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,12 +39,12 @@ class Policy:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._app(scope, receive, _Reply(send))
+            await self._app(scope, receive, _PageReply(send))
         else:
             await self._app(scope, receive, send)
 
 
-class _Reply:
+class _PageReply:
     """Passes a reply on; a page is held back until it is complete, and its scripts are marked as ours.
 
     What users provide never holds a `<`: NiceGUI writes it as `&lt;`, so no script of theirs can be marked.
@@ -61,15 +61,15 @@ class _Reply:
         elif message["type"] == "http.response.body" and self._start is not None:
             self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                await self._finish(self._start)
+                await self._send_page(self._start)
         else:
             await self._send(message)
 
-    async def _finish(self, start: Message) -> None:
+    async def _send_page(self, start: Message) -> None:
         nonce = secrets.token_urlsafe(16)
         body = self._body.replace(_SCRIPT, _SCRIPT + f' nonce="{nonce}"'.encode())
         headers = MutableHeaders(scope=start)
-        headers["Content-Security-Policy"] = policy(nonce)
+        headers["Content-Security-Policy"] = build_policy(nonce)
         headers["Content-Length"] = str(len(body))
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})

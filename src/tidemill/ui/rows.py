@@ -7,89 +7,110 @@ from collections.abc import Mapping
 from tidemill.model.block import Block
 from tidemill.model.run import Run
 from tidemill.model.schema import Schema
-from tidemill.planner.explanation import Weighed, Written
-from tidemill.ports.records import Event, Firing, Reading, RegisteredTrigger, Server
-from tidemill.runtime.inspect.status import Consumer, Reflected, TaskStatus
-from tidemill.ui.elements import channel_url, flow_url, run_url, subject_url
-from tidemill.ui.formatting import NONE, ago, cell, clock, count, first_line, moment, size, span, took
-from tidemill.ui.health import overdue
-from tidemill.ui.table import Cell, Row
+from tidemill.planner.explanation import VariantExplanation, WriterExplanation
+from tidemill.ports.records import ChannelRead, Event, RegisteredTrigger, Server, TriggerFiring
+from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions, TaskStatus
+from tidemill.ui.elements import format_channel_url, format_flow_url, format_run_url, format_subject_url
+from tidemill.ui.formatting import (
+    NONE,
+    format_age,
+    format_cell,
+    format_count,
+    format_duration,
+    format_size,
+    format_span,
+    format_utc,
+    take_first_line,
+    to_timestamp,
+)
+from tidemill.ui.health import is_overdue
+from tidemill.ui.table import Row, TableCell
 
 SILENT = 30.0
 """Seconds after which a server that serves and was not seen is probably dead."""
 
 
-def named_run(run: int | None) -> Cell:
-    return Cell(NONE) if run is None else Cell(str(run), run_url(run))
+def build_run_cell(run: int | None) -> TableCell:
+    return TableCell(NONE) if run is None else TableCell(str(run), format_run_url(run))
 
 
-def of_run(value: Run, now: float) -> Row:
+def build_run_row(value: Run, now: float) -> Row:
     """run, of, kind, state, when, took, error"""
     return (
-        named_run(value.id),
-        Cell(value.subject, subject_url(value)),
+        build_run_cell(value.id),
+        TableCell(value.subject, format_subject_url(value)),
         str(value.kind),
-        Cell(str(value.state), tone=str(value.state)),
-        ago(value.finished or value.started or value.created, now),
-        took(value.started, value.finished, now),
-        first_line(value.error),
+        TableCell(str(value.state), tone=str(value.state)),
+        format_age(value.finished or value.started or value.created, now),
+        format_duration(value.started, value.finished, now),
+        take_first_line(value.error),
     )
 
 
 RUN = (">run", "of", "kind", "state", "when", ">took", "error")
 
 
-def of_block(value: Block, visible: float | None, now: float) -> Row:
+def build_block_row(value: Block, visible: float | None, now: float) -> Row:
     """A block; derived ones have no version, so when it became visible is told."""
     return (
         str(value.seq),
         str(value.kind),
-        Cell(str(value.state) + (", pinned" if value.pinned else ""), tone=str(value.state)),
-        count(value.rows),
-        size(value.bytes),
-        ago(visible, now),
+        TableCell(str(value.state) + (", pinned" if value.pinned else ""), tone=str(value.state)),
+        format_count(value.rows),
+        format_size(value.bytes),
+        format_age(visible, now),
         f"{value.origin}" + (f", {value.task}" if value.task else ""),
-        named_run(value.run),
+        build_run_cell(value.run),
     )
 
 
 BLOCK = (">seq", "kind", "state", ">rows", ">size", "visible", "made by", ">run")
 
 
-def of_written(value: Block) -> Row:
+def build_written_row(value: Block) -> Row:
     """A block as a run's page shows it."""
-    where = Cell(value.channel, channel_url(value.channel))
-    state = Cell(str(value.state), tone=str(value.state))
-    return (where, str(value.seq), str(value.kind), state, count(value.rows), size(value.bytes))
+    where = TableCell(value.channel, format_channel_url(value.channel))
+    state = TableCell(str(value.state), tone=str(value.state))
+    return (where, str(value.seq), str(value.kind), state, format_count(value.rows), format_size(value.bytes))
 
 
 WRITTEN = ("channel", ">seq", "kind", "state", ">rows", ">size")
 
 
-def of_schema(value: Schema | None) -> list[Row]:
+def build_schema_rows(value: Schema | None) -> list[Row]:
     return [(f.name, f.type, "yes" if f.nullable else "no") for f in value or ()]
 
 
 SCHEMA = ("column", "type", "nullable")
 
 
-def of_reflected(value: Reflected, now: float) -> Row:
-    oldest, newest = moment(value.versions[0]), moment(value.latest)
-    return (" › ".join(value.pathway), str(len(value.versions)), clock(newest), ago(newest, now), ago(oldest, now))
+def build_reflected_row(value: ReflectedVersions, now: float) -> Row:
+    oldest, newest = to_timestamp(value.versions[0]), to_timestamp(value.latest_version)
+    return (
+        " › ".join(value.pathway),
+        str(len(value.versions)),
+        format_utc(newest),
+        format_age(newest, now),
+        format_age(oldest, now),
+    )
 
 
 REFLECTED = ("pathway", ">versions", "newest version", "newest", "oldest")
 
 
-def of_consumer(value: Consumer) -> Row:
-    behind = Cell(f"{count(value.behind)} unread", tone="waiting") if value.behind else Cell("all read", tone="fresh")
-    return (Cell(value.flow, flow_url(value.flow)), value.task, ", ".join(value.modes), behind)
+def build_consumer_row(value: ChannelConsumer) -> Row:
+    behind = (
+        TableCell(f"{format_count(value.behind)} unread", tone="waiting")
+        if value.behind
+        else TableCell("all read", tone="fresh")
+    )
+    return (TableCell(value.flow, format_flow_url(value.flow)), value.task, ", ".join(value.modes), behind)
 
 
 CONSUMER = ("flow", "task", "reads", "stands")
 
 
-def of_task(value: TaskStatus, place: str) -> Row:
+def build_task_row(value: TaskStatus, place: str) -> Row:
     reads = ", ".join(f"{c} ({m})" for c, m in value.reads)
     writes = ", ".join(f"{c} ({k})" for c, k in value.writes)
     return (value.name, value.code, reads, writes, place)
@@ -98,35 +119,41 @@ def of_task(value: TaskStatus, place: str) -> Row:
 TASK = ("task", "code", "reads", "writes", "declared in")
 
 
-def of_trigger(value: RegisteredTrigger, now: float) -> Row:
-    waits = f"{count(value.rows)} rows, {size(value.bytes)}" if value.since is not None else NONE
-    return (Cell(value.flow, flow_url(value.flow)), str(value.leaf), _due(value, now), waits, count(value.missed))
+def build_trigger_row(value: RegisteredTrigger, now: float) -> Row:
+    waits = f"{format_count(value.rows)} rows, {format_size(value.bytes)}" if value.since is not None else NONE
+    return (
+        TableCell(value.flow, format_flow_url(value.flow)),
+        str(value.leaf),
+        _build_due_cell(value, now),
+        waits,
+        format_count(value.missed),
+    )
 
 
 TRIGGER = ("flow", "condition", "due", "waits", ">missed")
 
 
-def _due(value: RegisteredTrigger, now: float) -> Cell:
+def _build_due_cell(value: RegisteredTrigger, now: float) -> TableCell:
     if value.paused:
-        return Cell("paused", tone="paused")
-    if overdue(value, now) and value.due is not None:
-        return Cell(f"{span(now - value.due)} late", tone="late")
+        return TableCell("paused", tone="paused")
+    if is_overdue(value, now) and value.due is not None:
+        return TableCell(f"{format_span(now - value.due)} late", tone="late")
     if value.due is not None:
-        return Cell(ago(value.due, now) if value.due > now else "now")
-    return Cell("fired, waits for other parts" if value.fired is not None else "when it happens")
+        return TableCell(format_age(value.due, now) if value.due > now else "now")
+    return TableCell("fired, waits for other parts" if value.fired is not None else "when it happens")
 
 
-def of_firing(value: Firing, now: float) -> Row:
-    flow = Cell(value.flow, flow_url(value.flow))
-    return (flow, str(value.trigger), ago(value.at, now), count(value.missed), named_run(value.run))
+def build_firing_row(value: TriggerFiring, now: float) -> Row:
+    flow = TableCell(value.flow, format_flow_url(value.flow))
+    return (flow, str(value.trigger), format_age(value.at, now), format_count(value.missed), build_run_cell(value.run))
 
 
 FIRING = ("flow", "trigger", "when", ">missed", ">run")
 
 
-def of_server(value: Server, busy: int, now: float) -> Row:
+def build_server_row(value: Server, busy: int, now: float) -> Row:
     silent = value.state != "stopped" and value.seen + SILENT < now
-    state = Cell("silent", tone="failed") if silent else Cell(value.state, tone=value.state)
+    state = TableCell("silent", tone="failed") if silent else TableCell(value.state, tone=value.state)
     leads = "leads" if value.leader else ""
     return (
         value.name,
@@ -134,53 +161,62 @@ def of_server(value: Server, busy: int, now: float) -> Row:
         state,
         leads,
         f"{busy} of {value.tracks}",
-        ago(value.started, now),
-        ago(value.seen, now),
+        format_age(value.started, now),
+        format_age(value.seen, now),
     )
 
 
 SERVER = ("server", "role", "state", "", "tracks busy", "started", "seen")
 
 
-def of_event(value: Event, now: float) -> Row:
-    detail = ", ".join(f"{name} {_plain(item)}" for name, item in value.detail.items())
-    return (str(value.id), ago(value.at, now), value.kind, value.subject, named_run(value.run), cell(detail))
+def build_event_row(value: Event, now: float) -> Row:
+    detail = ", ".join(f"{name} {_format_number(item)}" for name, item in value.detail.items())
+    return (
+        str(value.id),
+        format_age(value.at, now),
+        value.kind,
+        value.subject,
+        build_run_cell(value.run),
+        format_cell(detail),
+    )
 
 
 EVENT = (">event", "when", "kind", "of", ">run", "detail")
 
 
-def _plain(value: object) -> object:
+def _format_number(value: object) -> object:
     return f"{value:.3f}" if isinstance(value, float) else value
 
 
-def of_reading(value: Reading) -> Row:
+def build_reading_row(value: ChannelRead) -> Row:
     since = "all of it" if value.since is None else f"after {value.since}"
-    return (value.task, Cell(value.channel, channel_url(value.channel)), since, str(value.upto))
+    return (value.task, TableCell(value.channel, format_channel_url(value.channel)), since, str(value.upto))
 
 
 READING = ("task", "channel", "read", ">up to")
 
 
-def of_stats(stats: Mapping[str, Mapping[str, object]]) -> list[Row]:
-    return [(name, *(cell(s.get(key)) for key in ("seconds", "rows_in", "rows_out"))) for name, s in stats.items()]
+def build_stats_rows(stats: Mapping[str, Mapping[str, object]]) -> list[Row]:
+    return [
+        (name, *(format_cell(s.get(key)) for key in ("seconds", "rows_in", "rows_out"))) for name, s in stats.items()
+    ]
 
 
 STATS = ("task", ">seconds", ">rows read", ">rows written")
 
 
-def of_variant(value: Weighed, writer: Written) -> Row:
+def build_variant_row(value: VariantExplanation, writer: WriterExplanation) -> Row:
     reads = ", ".join(f"{channel} ({', '.join(modes)})" for channel, modes in value.reads)
     seconds = NONE if value.seconds is None else f"{value.seconds:.1f}"
-    return (value.name, reads or NONE, count(value.rows), seconds, _verdict(value, writer))
+    return (value.name, reads or NONE, format_count(value.rows), seconds, _build_verdict_cell(value, writer))
 
 
 VARIANT = ("variant", "reads", ">rows", ">seconds", "now")
 
 
-def _verdict(value: Weighed, writer: Written) -> Cell:
+def _build_verdict_cell(value: VariantExplanation, writer: WriterExplanation) -> TableCell:
     if value.obstacle:
-        return Cell(f"impossible: {value.obstacle}")
+        return TableCell(f"impossible: {value.obstacle}")
     if value.name == writer.way:
-        return Cell("would run", tone="fresh")
-    return Cell("possible" if writer.way is not None else "known after apply")
+        return TableCell("would run", tone="fresh")
+    return TableCell("possible" if writer.way is not None else "known after apply")

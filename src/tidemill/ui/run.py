@@ -7,84 +7,96 @@ from dataclasses import dataclass
 from tidemill.model.block import Block
 from tidemill.model.run import TO_COME, UNDER_WAY, Run
 from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import Reading
+from tidemill.ports.records import ChannelRead
 from tidemill.ui import rows
-from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Badge, Button, Facts, Log, Text, box, link, section, subject_url
-from tidemill.ui.formatting import NONE, clock, took
-from tidemill.ui.page_frame import frame
-from tidemill.ui.table import Table
+from tidemill.ui.actions import PageActions
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import (
+    ActionButton,
+    FactList,
+    HtmlText,
+    LogView,
+    StateBadge,
+    add_box,
+    add_link,
+    add_section,
+    format_subject_url,
+)
+from tidemill.ui.formatting import NONE, format_duration, format_utc
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.table import LiveTable
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunOverview:
     """Everything that the catalog knows of a run."""
 
     run: Run
     log: str
-    readings: tuple[Reading, ...]
+    readings: tuple[ChannelRead, ...]
     written: tuple[Block, ...]
 
 
-def told(catalog: CatalogReader, number: int) -> Told:
-    run = catalog.run(number)
-    return Told(run, catalog.log(number), tuple(catalog.readings(number)), tuple(catalog.written(number)))
+def read_run_overview(catalog: CatalogReader, number: int) -> RunOverview:
+    run = catalog.read_run(number)
+    return RunOverview(
+        run, catalog.read_log(number), tuple(catalog.list_run_reads(number)), tuple(catalog.list_written_blocks(number))
+    )
 
 
-async def run(desk: Desk, number: int) -> None:
-    with frame(desk, "", f"Run {number}"):
-        found = await desk.found(lambda: desk.mill.catalog.run(number), "")
+async def show_run(desk: PageContext, number: int) -> None:
+    with open_frame(desk, "", f"Run {number}"):
+        found = await desk.find_or_report(lambda: desk.mill.catalog.read_run(number), "")
         if found is not None:
-            await desk.keep(_Run(desk, found).show)
+            await desk.keep_refreshing(_RunPage(desk, found).refresh_page)
 
 
-class _Run:
-    def __init__(self, desk: Desk, run: Run) -> None:
+class _RunPage:
+    def __init__(self, desk: PageContext, run: Run) -> None:
         self._desk = desk
         self._number = run.id
         self._of = run.subject
-        with box("heading"):
-            link(run.subject, subject_url(run), "eyebrow")
-            with box("heading-line"):
-                Text(f"Run {run.id}", "h1")
-                self._state = Badge("ready")
-                with box("actions"):
-                    self._kill = Button("Kill", self._kill_it, "danger")
-        self._error = Text("", "pre", "log error")
-        self._facts = Facts(("kind", "of", "attempt", "owner", "asked for", "started", "finished", "took"))
-        with section("Tasks"):
-            self._tasks = Table("Tasks", rows.STATS, empty="nothing was measured")
-        with box("columns"):
-            with section("Read"):
-                self._reads = Table("Read", rows.READING, empty="nothing, or it did not finish")
-            with section("Blocks written"):
-                self._written = Table("Blocks", rows.WRITTEN)
-        with section("Log"):
-            self._log = Log()
+        with add_box("heading"):
+            add_link(run.subject, format_subject_url(run), "eyebrow")
+            with add_box("heading-line"):
+                HtmlText(f"Run {run.id}", "h1")
+                self._state = StateBadge("ready")
+                with add_box("actions"):
+                    self._kill = ActionButton("Kill", self._kill_run, "danger")
+        self._error = HtmlText("", "pre", "log error")
+        self._facts = FactList(("kind", "of", "attempt", "owner", "asked for", "started", "finished", "took"))
+        with add_section("Tasks"):
+            self._tasks = LiveTable("Tasks", rows.STATS, empty="nothing was measured")
+        with add_box("columns"):
+            with add_section("Read"):
+                self._reads = LiveTable("Read", rows.READING, empty="nothing, or it did not finish")
+            with add_section("Blocks written"):
+                self._written = LiveTable("Blocks", rows.WRITTEN)
+        with add_section("Log"):
+            self._log = LogView()
 
-    async def _kill_it(self) -> None:
-        await Actions(self._desk).kill(self._number, self._of)
+    async def _kill_run(self) -> None:
+        await PageActions(self._desk).kill_run(self._number, self._of)
 
-    async def show(self) -> None:
-        found = await off_loop(told, self._desk.mill.catalog, self._number)
-        now, value = await off_loop(self._desk.mill.catalog.now), found.run
-        self._state.show(str(value.state))
+    async def refresh_page(self) -> None:
+        found = await run_off_loop(read_run_overview, self._desk.mill.catalog, self._number)
+        now, value = await run_off_loop(self._desk.mill.catalog.read_time), found.run
+        self._state.show_state(str(value.state))
         alive = value.state in (*UNDER_WAY, *TO_COME)
-        self._kill.set_visibility(alive and self._desk.viewer().acts)
+        self._kill.set_visibility(alive and self._desk.get_viewer().acts)
         self._error.set_text(value.error or "")
         self._error.set_visibility(bool(value.error))
-        self._facts.show(
+        self._facts.show_values(
             kind=value.kind,
             of=value.subject,
             attempt=value.attempt,
             owner=value.owner or NONE,
-            asked_for=clock(value.created),
-            started=clock(value.started),
-            finished=clock(value.finished),
-            took=took(value.started, value.finished, now),
+            asked_for=format_utc(value.created),
+            started=format_utc(value.started),
+            finished=format_utc(value.finished),
+            took=format_duration(value.started, value.finished, now),
         )
-        self._tasks.show(rows.of_stats(value.stats.get("tasks", {})))
-        self._reads.show([rows.of_reading(r) for r in found.readings])
-        self._written.show([rows.of_written(b) for b in found.written])
-        self._log.show(found.log)
+        self._tasks.show_rows(rows.build_stats_rows(value.stats.get("tasks", {})))
+        self._reads.show_rows([rows.build_reading_row(r) for r in found.readings])
+        self._written.show_rows([rows.build_written_row(b) for b in found.written])
+        self._log.show_text(found.log)

@@ -12,20 +12,20 @@ WINDOWS = (4 * 60.0, 20 * 60.0, 3600.0)
 """In seconds; the first that holds everything is taken."""
 
 
-def window(first: float | None, now: float) -> float:
+def choose_window(first: float | None, now: float) -> float:
     """The length of time to draw, given when the first of what there is began.
 
-    >>> window(first=100.0, now=200.0), window(first=0.0, now=10_000.0), window(first=None, now=0.0)
+    >>> choose_window(first=100.0, now=200.0), choose_window(first=0.0, now=10_000.0), choose_window(first=None, now=0.0)
     (240.0, 3600.0, 240.0)
     """
     needed = 0.0 if first is None else now - first
     return next((length for length in WINDOWS if length >= needed), WINDOWS[-1])
 
 
-def marks(length: float) -> tuple[str, ...]:
+def format_marks(length: float) -> tuple[str, ...]:
     """Five marks below a drawing of that length.
 
-    >>> marks(3600.0)
+    >>> format_marks(3600.0)
     ('60 min ago', '45', '30', '15', 'now')
     """
     minutes = [length / 60 * part / 4 for part in (4, 3, 2, 1)]
@@ -33,7 +33,7 @@ def marks(length: float) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class RunLaneBar:
     """A run, and where it lies between the ends of the strip, 0 to 1."""
 
     run: Run
@@ -42,12 +42,12 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class RunLane:
     """What ran one after the other in one process."""
 
     owner: str
     track: int  # counted from 1
-    bars: tuple[Bar, ...]
+    bars: tuple[RunLaneBar, ...]
     backfill: bool = False  # a track for backfills
 
     @property
@@ -55,36 +55,36 @@ class Lane:
         return f"{self.owner} · {'backfill ' if self.backfill else ''}{self.track}"
 
 
-def strip(runs: Iterable[Run], since: float, now: float) -> tuple[Lane, ...]:
+def build_lanes(runs: Iterable[Run], since: float, now: float) -> tuple[RunLane, ...]:
     """The lanes of all runs that were under way between `since` and `now`, by owner."""
     by_owner: dict[tuple[str, bool], list[Run]] = defaultdict(list)
     for run in runs:
         if run.started is not None and run.owner is not None and (run.finished or now) >= since:
             by_owner[run.owner, run.backfill].append(run)
     return tuple(
-        Lane(owner, number, tuple(_bar(r, since, now) for r in track), backfill)
+        RunLane(owner, number, tuple(_build_bar(r, since, now) for r in track), backfill)
         for owner, backfill in sorted(by_owner)
-        for number, track in enumerate(_tracks(by_owner[owner, backfill], now), start=1)
+        for number, track in enumerate(_assign_tracks(by_owner[owner, backfill], now), start=1)
     )
 
 
-def _tracks(runs: Iterable[Run], now: float) -> list[list[Run]]:
+def _assign_tracks(runs: Iterable[Run], now: float) -> list[list[Run]]:
     """Runs on as few tracks as they can have run on: each on the first that was free when it started."""
     tracks: list[list[Run]] = []
-    for run in sorted(runs, key=_started):
-        free = next((t for t in tracks if (t[-1].finished or now) <= _started(run)), None)
+    for run in sorted(runs, key=_get_start):
+        free = next((t for t in tracks if (t[-1].finished or now) <= _get_start(run)), None)
         if free is None:
             tracks.append(free := [])
         free.append(run)
     return tracks
 
 
-def _started(run: Run) -> float:
+def _get_start(run: Run) -> float:
     return run.started or run.created
 
 
-def _bar(run: Run, since: float, now: float) -> Bar:
+def _build_bar(run: Run, since: float, now: float) -> RunLaneBar:
     length = now - since
-    begin = max(_started(run), since)
+    begin = max(_get_start(run), since)
     end = run.finished or now
-    return Bar(run, (begin - since) / length, max(end - begin, 0.0) / length)
+    return RunLaneBar(run, (begin - since) / length, max(end - begin, 0.0) / length)

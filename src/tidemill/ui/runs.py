@@ -8,97 +8,97 @@ from nicegui import ui
 
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.ui import rows
-from tidemill.ui.actions import Actions
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Text, box, link, run_url, section
-from tidemill.ui.formatting import took
-from tidemill.ui.page_frame import frame
-from tidemill.ui.run_lanes import WINDOWS, Bar, Lane, marks, strip, window
+from tidemill.ui.actions import PageActions
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_run_url
+from tidemill.ui.formatting import format_duration
+from tidemill.ui.page_frame import open_frame
+from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, choose_window, format_marks
 from tidemill.ui.snapshot import RUNS
-from tidemill.ui.table import Cell, Row, Table
+from tidemill.ui.table import LiveTable, Row, TableCell
 
 SHOWN = 100
 
 
-async def runs(desk: Desk, state: RunState | None) -> None:
-    with frame(desk, "/runs", "Runs"):
-        view = _Runs(desk, state)
-        await desk.keep(view.show)
+async def show_runs(desk: PageContext, state: RunState | None) -> None:
+    with open_frame(desk, "/runs", "Runs"):
+        view = _RunsPage(desk, state)
+        await desk.keep_refreshing(view.refresh_page)
 
 
-class _Runs:
-    def __init__(self, desk: Desk, state: RunState | None) -> None:
+class _RunsPage:
+    def __init__(self, desk: PageContext, state: RunState | None) -> None:
         self._desk = desk
         self._state = state
-        self._acts = desk.viewer().acts
-        Text("Runs", "h1")
-        with section("Lately", "by owner and track"):
-            self._strip = _Strip()
-        with section("Newest first"):
-            _choices(state)
-            self._table = Table("Runs", (*rows.RUN, ""), empty="no runs")
+        self._acts = desk.get_viewer().acts
+        HtmlText("Runs", "h1")
+        with add_section("Lately", "by owner and track"):
+            self._strip = _RunStrip()
+        with add_section("Newest first"):
+            _add_choices(state)
+            self._table = LiveTable("Runs", (*rows.RUN, ""), empty="no runs")
 
-    async def show(self) -> None:
-        snapshot = await self._desk.feed.snapshot()
-        now = await off_loop(self._desk.mill.catalog.now)
-        self._strip.show(snapshot.runs, now)
+    async def refresh_page(self) -> None:
+        snapshot = await self._desk.feed.read_snapshot()
+        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        self._strip.show_lanes(snapshot.runs, now)
         found = list(snapshot.runs)
         if self._state is not None:
-            found = await off_loop(self._desk.mill.catalog.runs, state=self._state, limit=RUNS)
-        self._table.show([self._row(r, now) for r in found[:SHOWN]])
+            found = await run_off_loop(self._desk.mill.catalog.list_runs, state=self._state, limit=RUNS)
+        self._table.show_rows([self._build_row(r, now) for r in found[:SHOWN]])
 
-    def _row(self, run: Run, now: float) -> Row:
+    def _build_row(self, run: Run, now: float) -> Row:
         alive = run.state in (*UNDER_WAY, *TO_COME)
-        last = Cell("Kill", act=self._kill(run)) if alive and self._acts else Cell("")
-        return (*rows.of_run(run, now), last)
+        last = TableCell("Kill", act=self._build_kill_action(run)) if alive and self._acts else TableCell("")
+        return (*rows.build_run_row(run, now), last)
 
-    def _kill(self, run: Run) -> Callable[[], Awaitable[None]]:
-        return lambda: Actions(self._desk).kill(run.id, run.subject)
+    def _build_kill_action(self, run: Run) -> Callable[[], Awaitable[None]]:
+        return lambda: PageActions(self._desk).kill_run(run.id, run.subject)
 
 
-def _choices(chosen: RunState | None) -> None:
-    with box("choices", "nav") as nav:
+def _add_choices(chosen: RunState | None) -> None:
+    with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "States"
         for name in (None, *RunState):
-            made = link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
+            made = add_link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
             if name == chosen:
                 made.props["aria-current"] = "true"
 
 
-class _Strip:
+class _RunStrip:
     """Bars on lanes; each is a link to its run."""
 
     def __init__(self) -> None:
-        self._place = box("strip")
-        with box("strip-scale"):
-            self._marks = [Text(text) for text in marks(WINDOWS[-1])]
+        self._place = add_box("strip")
+        with add_box("strip-scale"):
+            self._marks = [HtmlText(text) for text in format_marks(WINDOWS[-1])]
 
-    def show(self, known: Sequence[Run], now: float) -> None:
-        length = window(min((r.started for r in known if r.started is not None), default=None), now)
-        for text, mark in zip(self._marks, marks(length), strict=True):
+    def show_lanes(self, known: Sequence[Run], now: float) -> None:
+        length = choose_window(min((r.started for r in known if r.started is not None), default=None), now)
+        for text, mark in zip(self._marks, format_marks(length), strict=True):
             text.set_text(mark)
-        lanes = strip(known, now - length, now)
+        lanes = build_lanes(known, now - length, now)
         self._place.clear()
         with self._place:
             for lane in lanes:
-                _lane(lane, now)
+                _add_lane(lane, now)
             if not lanes:
-                Text("Nothing ran.", "p", "muted empty")
+                HtmlText("Nothing ran.", "p", "muted empty")
 
 
-def _lane(lane: Lane, now: float) -> None:
-    with box("lane"):
-        Text(lane.name, classes="lane-name")
-        with box("lane-bars"):
+def _add_lane(lane: RunLane, now: float) -> None:
+    with add_box("lane"):
+        HtmlText(lane.name, classes="lane-name")
+        with add_box("lane-bars"):
             for bar in lane.bars:
-                _bar(bar, now)
+                _add_bar(bar, now)
 
 
-def _bar(bar: Bar, now: float) -> ui.link:
+def _add_bar(bar: RunLaneBar, now: float) -> ui.link:
     run = bar.run
     what = "backfill" if run.backfill else "run"
-    said = f"{what} {run.id} of {run.subject}: {run.state}, {took(run.started, run.finished, now)}"
-    made = link("", run_url(run.id), f"lane-bar tone-{run.state}")
+    said = f"{what} {run.id} of {run.subject}: {run.state}, {format_duration(run.started, run.finished, now)}"
+    made = add_link("", format_run_url(run.id), f"lane-bar tone-{run.state}")
     made.style(f"left: {bar.left * 100:.3f}%; width: {bar.width * 100:.3f}%")
     made.props["aria-label"] = made.props["title"] = said
     return made

@@ -5,37 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.ui.context import Desk, off_loop
-from tidemill.ui.elements import Button, Text, box
-from tidemill.ui.formatting import cell
-from tidemill.ui.table import Table
+from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.elements import ActionButton, HtmlText, add_box
+from tidemill.ui.formatting import format_cell
+from tidemill.ui.table import LiveTable
 
 ROWS = 20
 
 
-def sample(desk: Desk, channel: str) -> None:
+def add_sample(desk: PageContext, channel: str) -> None:
     """A button, and below it the rows once somebody has clicked."""
-    said = Text("Reads through Spark; the first time takes some seconds.", "p", "muted")
-    place = box("sample")
+    said = HtmlText("Reads through Spark; the first time takes some seconds.", "p", "muted")
+    place = add_box("sample")
 
-    async def show() -> None:
+    async def show_sample() -> None:
         said.set_text("Reading …")
         asked.props["disabled"] = True
         try:
-            found = await off_loop(desk.mill.rows, channel, None, ROWS)
+            found = await run_off_loop(desk.mill.rows, channel, None, ROWS)
             said.set_text(f"The first {len(found)} rows, in no particular order." if found else "It has no rows.")
             place.clear()
             with place:
-                _rows(found)
+                _add_rows_table(found)
         except TidemillError as error:
             said.set_text(str(error))
         finally:
             asked.props.pop("disabled", None)
 
-    asked = Button(f"Show {ROWS} rows", show)
+    asked = ActionButton(f"Show {ROWS} rows", show_sample)
 
 
-def _rows(found: list[dict[str, Any]]) -> None:
+def _add_rows_table(found: list[dict[str, Any]]) -> None:
     if found:
-        table = Table("Sample", list(found[0]))
-        table.show([[cell(value) for value in row.values()] for row in found])
+        table = LiveTable("Sample", list(found[0]))
+        table.show_rows([[format_cell(value) for value in row.values()] for row in found])

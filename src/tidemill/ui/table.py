@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from nicegui import ui
 
-from tidemill.ui.elements import Act, Button, Text, box, link
+from tidemill.ui.elements import Act, ActionButton, HtmlText, add_box, add_link
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """What stands in one place of a table: text, and perhaps where it leads, what it does, or how it stands."""
 
     text: str
@@ -20,44 +20,44 @@ class Cell:
     tone: str = ""
 
     @property
-    def shape(self) -> tuple[bool, bool, str]:
+    def cell_shape(self) -> tuple[bool, bool, str]:
         """Cells of the same shape differ in their text alone, and can become each other."""
         return bool(self.href), self.act is not None, self.tone
 
 
-Row = Sequence[Cell | str | int]
+Row = Sequence[TableCell | str | int]
 
 
-class Table:
+class LiveTable:
     """A table with headings; those with a leading `>` have numbers below. On a phone each row becomes a small list."""
 
     def __init__(self, label: str, headings: Sequence[str], *, empty: str = "none") -> None:
         self._headings = [h.removeprefix(">") for h in headings]
         self._numbers = [h.startswith(">") for h in headings]
-        self._rows: list[_Row] = []
-        self._empty = Text(empty, "p", "muted empty")
-        with box("table", "table") as self._table:
+        self._rows: list[_TableRow] = []
+        self._empty = HtmlText(empty, "p", "muted empty")
+        with add_box("table", "table") as self._table:
             self._table.props["aria-label"] = label
-            with box(tag="thead"), box(tag="tr"):
+            with add_box(tag="thead"), add_box(tag="tr"):
                 for heading, number in zip(self._headings, self._numbers, strict=True):
-                    Text(heading, "th", "number" if number else "").props["scope"] = "col"
-            self._body = box(tag="tbody")
+                    HtmlText(heading, "th", "number" if number else "").props["scope"] = "col"
+            self._body = add_box(tag="tbody")
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show_rows(self, rows: Sequence[Row]) -> None:
         self._empty.set_visibility(not rows)
         self._table.set_visibility(bool(rows))
         for spare in self._rows[len(rows) :]:
             spare.element.delete()
         del self._rows[len(rows) :]
         for index, row in enumerate(rows):
-            cells = [c if isinstance(c, Cell) else Cell(str(c)) for c in row]
-            if index < len(self._rows) and self._rows[index].become(cells):
+            cells = [c if isinstance(c, TableCell) else TableCell(str(c)) for c in row]
+            if index < len(self._rows) and self._rows[index].update_cells(cells):
                 continue
-            self._put(index, cells)
+            self._place_row(index, cells)
 
-    def _put(self, index: int, cells: Sequence[Cell]) -> None:
+    def _place_row(self, index: int, cells: Sequence[TableCell]) -> None:
         with self._body:
-            made = _Row(cells, self._headings, self._numbers)
+            made = _TableRow(cells, self._headings, self._numbers)
         if index < len(self._rows):
             self._rows[index].element.delete()
             made.element.move(target_index=index)
@@ -66,33 +66,33 @@ class Table:
             self._rows.append(made)
 
 
-class _Row:
-    def __init__(self, cells: Sequence[Cell], headings: Sequence[str], numbers: Sequence[bool]) -> None:
-        self._shape = [c.shape for c in cells]
-        with box(tag="tr") as self.element:
-            self._texts = [_put(*each) for each in zip(cells, headings, numbers, strict=True)]
+class _TableRow:
+    def __init__(self, cells: Sequence[TableCell], headings: Sequence[str], numbers: Sequence[bool]) -> None:
+        self._shape = [c.cell_shape for c in cells]
+        with add_box(tag="tr") as self.element:
+            self._texts = [_add_cell(*each) for each in zip(cells, headings, numbers, strict=True)]
 
-    def become(self, cells: Sequence[Cell]) -> bool:
+    def update_cells(self, cells: Sequence[TableCell]) -> bool:
         """Show other cells instead; False if they are of another shape."""
-        if [c.shape for c in cells] != self._shape:
+        if [c.cell_shape for c in cells] != self._shape:
             return False
         for new, text in zip(cells, self._texts, strict=True):
             text.set_text(new.text)
             if new.href:
                 text.props["href"] = new.href
-            if isinstance(text, Button) and new.act is not None:
+            if isinstance(text, ActionButton) and new.act is not None:
                 text.act = new.act
         return True
 
 
-def _put(cell: Cell, heading: str, number: bool) -> Text | ui.link:
-    with Text("", "td", "number" if number else "") as place:
+def _add_cell(cell: TableCell, heading: str, number: bool) -> HtmlText | ui.link:
+    with HtmlText("", "td", "number" if number else "") as place:
         place.props["data-label"] = heading
         if cell.act is not None:
-            return Button(cell.text, cell.act)
+            return ActionButton(cell.text, cell.act)
         if cell.href:
-            return link(cell.text, cell.href)
+            return add_link(cell.text, cell.href)
         if cell.tone:
-            return Text(cell.text, classes=f"badge tone-{cell.tone}")
+            return HtmlText(cell.text, classes=f"badge tone-{cell.tone}")
     place.set_text(cell.text)
     return place

@@ -11,11 +11,11 @@ from fastapi import Request
 from tidemill.wire.refusals import Forbidden
 
 
-def _everything(_workflow: str | None) -> None:
+def _permit_everything(_workflow: str | None) -> None:
     pass
 
 
-def _nowhere(_action: str) -> AbstractContextManager[None]:
+def _record_nothing(_action: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -28,10 +28,12 @@ class Viewer:
 
     name: str = ""
     acts: bool = True  # may run, kill, pause and resume, if not everywhere
-    permit: Callable[[str | None], None] = _everything  # raises if they may not act in a workflow
-    recorded: Callable[[str], AbstractContextManager[None]] = _nowhere  # writes down what is done while it is entered
+    permit: Callable[[str | None], None] = _permit_everything  # raises if they may not act in a workflow
+    recorded: Callable[[str], AbstractContextManager[None]] = (
+        _record_nothing  # writes down what is done while it is entered
+    )
 
-    def may(self, workflow: str | None) -> bool:
+    def can_act(self, workflow: str | None) -> bool:
         """May they act in a workflow; None: in what is in none?"""
         try:
             self.permit(workflow)
@@ -44,6 +46,6 @@ Who = Callable[[Request], Viewer]
 """Says who sent a request. It is asked again before every action, since rights may have been taken away meanwhile."""
 
 
-def anyone(_request: Request) -> Viewer:
+def accept_anyone(_request: Request) -> Viewer:
     """Where nobody is told from anybody, all may do everything."""
     return Viewer()

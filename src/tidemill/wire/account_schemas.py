@@ -6,35 +6,35 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tidemill.model.access import Role
-from tidemill.wire.schemas import Moment, Shape, Wish
+from tidemill.model.access import UserRole
+from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
 
 _LONGEST = 10 * 365 * 86_400.0
 
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 
 
-class Me(Shape):
+class CallerDocument(ResponseDocument):
     name: str
-    role: Role
+    role: UserRole
     token: str | None  # its number; None while access control is off
 
 
-class User(Shape):
+class UserDocument(ResponseDocument):
     name: str
-    role: Role
+    role: UserRole
     created: Moment
 
 
-class Users(Shape):
-    users: list[User]
+class UserListDocument(ResponseDocument):
+    users: list[UserDocument]
 
 
-class UserChange(Wish):
-    role: Role
+class UserChangeDocument(RequestDocument):
+    role: UserRole
 
 
-class Token(Shape):
+class TokenDocument(ResponseDocument):
     id: str
     user: str
     label: str
@@ -43,27 +43,27 @@ class Token(Shape):
     revoked: Moment | None
 
 
-class Tokens(Shape):
-    tokens: list[Token]
+class TokenListDocument(ResponseDocument):
+    tokens: list[TokenDocument]
 
 
-class TokenWish(Wish):
+class TokenRequestDocument(RequestDocument):
     label: str = Field(default="", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")
     seconds: float | None = Field(default=None, gt=0, le=_LONGEST)  # for which it can be used; None: until revoked
 
 
-class TokenIssued(Shape):
-    token: Token
+class IssuedTokenDocument(ResponseDocument):
+    token: TokenDocument
     secret: str  # what to send as the bearer token; it is shown this once
 
 
-class Owners(Wish):
+class OwnerListDocument(RequestDocument):
     """Whose workflow it is; no owners: nobody's, and so every operator's."""
 
     owners: list[UserName] = Field(max_length=100)
 
 
-class AuditEntry(Shape):
+class AuditEntryDocument(ResponseDocument):
     id: int
     at: Moment
     user: str
@@ -73,5 +73,5 @@ class AuditEntry(Shape):
     outcome: int | None
 
 
-class Audit(Shape):
-    entries: list[AuditEntry]
+class AuditLogDocument(ResponseDocument):
+    entries: list[AuditEntryDocument]

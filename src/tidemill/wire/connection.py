@@ -10,18 +10,18 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from tidemill.errors import TidemillError
-from tidemill.wire.http_status import error_of
+from tidemill.wire.http_status import build_error
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.schemas import Failed
-from tidemill.wire.server_sent_events import Message, messages
-from tidemill.wire.upload_client import Sent
+from tidemill.wire.schemas import ErrorDocument
+from tidemill.wire.server_sent_events import ServerSentEvent, parse_events
+from tidemill.wire.upload_client import UploadBody
 
 S = TypeVar("S", bound=BaseModel)
 
 _PREFIX = "/api/v1"
 
 
-class Connection:
+class ApiConnection:
     """To one server."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
@@ -34,66 +34,68 @@ class Connection:
 
     def get(self, shape: type[S], *where: str | int, **params: Any) -> S:
         wanted = {name: value for name, value in params.items() if value is not None}
-        return _read(shape, self._ask("GET", where, params=wanted))
+        return _parse_response(shape, self._send_request("GET", where, params=wanted))
 
-    def change(self, shape: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
-        return _read(shape, self._ask(method, where, json=json, params=params))
+    def send_change(self, shape: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
+        return _parse_response(shape, self._send_request(method, where, json=json, params=params))
 
     def delete(self, *where: str | int) -> None:
-        self._ask("DELETE", where)
+        self._send_request("DELETE", where)
 
-    def send(self, shape: type[S], what: Sent, headers: dict[str, str], *where: str | int, **params: Any) -> S:
+    def send_upload(
+        self, shape: type[S], what: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
+    ) -> S:
         """An upload; its answer comes when all of it is inserted, however long that takes."""
         patient = httpx.Timeout(self._timeout, read=None)
         sent = {"content": what.content, "headers": what.headers | headers, "params": params, "timeout": patient}
-        return _read(shape, self._ask("POST", where, **sent))
+        return _parse_response(shape, self._send_request("POST", where, **sent))
 
-    def listen(self, after: int | None, *where: str | int) -> Iterator[Message]:
+    def stream_events(self, after: int | None, *where: str | int) -> Iterator[ServerSentEvent]:
         """The messages of a stream until it ends, or breaks with `httpx.TransportError`."""
         headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": str(after)})
-        with self._http.stream("GET", _path(where), headers=headers) as answer:
+        with self._http.stream("GET", _format_path(where), headers=headers) as answer:
             if not answer.is_success:
                 answer.read()
-                raise _refusal(answer)
-            yield from messages(answer.iter_lines())
+                raise _parse_refusal(answer)
+            yield from parse_events(answer.iter_lines())
 
-    def _ask(self, method: str, where: tuple[str | int, ...], **sent: Any) -> httpx.Response:
-        answer = reached(lambda: self._http.request(method, _path(where), **sent))
+    def _send_request(self, method: str, where: tuple[str | int, ...], **sent: Any) -> httpx.Response:
+        answer = call_server(lambda: self._http.request(method, _format_path(where), **sent))
         if not answer.is_success:
-            raise _refusal(answer)
+            raise _parse_refusal(answer)
         return answer
 
 
-def reached(call: Callable[[], httpx.Response]) -> httpx.Response:
+def call_server(call: Callable[[], httpx.Response]) -> httpx.Response:
     try:
         return call()
     except httpx.TransportError as error:
-        raise unreachable(error) from error
+        raise to_unreachable(error) from error
 
 
-def unreachable(error: httpx.TransportError) -> Unreachable:
+def to_unreachable(error: httpx.TransportError) -> Unreachable:
     said = str(error) or type(error).__name__
     return Unreachable(f"the server does not answer: {said}; check its address, and that it is up")
 
 
-def _path(parts: tuple[str | int, ...]) -> str:
+def _format_path(parts: tuple[str | int, ...]) -> str:
     """
-    >>> _path(("channels", "../x", "rows"))
+    >>> _format_path(("channels", "../x", "rows"))
     'channels/..%2Fx/rows'
     """
     return "/".join(quote(str(part), safe="") for part in parts)
 
 
-def _read(shape: type[S], answer: httpx.Response) -> S:
+def _parse_response(shape: type[S], answer: httpx.Response) -> S:
     try:
         return shape.model_validate_json(answer.content)
     except ValidationError as error:
         raise Unreachable("what answers is no Tidemill, or one that this client does not know") from error
 
 
-def _refusal(answer: httpx.Response) -> TidemillError:
+def _parse_refusal(answer: httpx.Response) -> TidemillError:
     try:
-        said = Failed.model_validate_json(answer.content).error
+        said = ErrorDocument.model_validate_json(answer.content).error
     except ValidationError:
         return Unreachable(f"the answer was {answer.status_code}, without a word of Tidemill's; is this its address?")
-    return error_of(said.kind, said.message)
+    return build_error(said.kind, said.message)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.wire.schemas import Shape
+from tidemill.wire.schemas import ResponseDocument
 
 
-class Kept(Shape):
+class OperatorStateDocument(ResponseDocument):
     channel: str
     widget: str
     columns: list[str]
@@ -15,7 +15,7 @@ class Kept(Shape):
     key: list[str]
 
 
-class Weighed(Shape):
+class VariantDocument(ResponseDocument):
     name: str
     reads: list[tuple[str, list[str]]]
     writes: list[tuple[str, str, str | None]]
@@ -24,13 +24,13 @@ class Weighed(Shape):
     obstacle: str
 
 
-class Line(Shape):
+class ProgramLineDocument(ResponseDocument):
     name: str
     looks_at: list[str]
     operators: list[str]
 
 
-class Written(Shape):
+class TableWriterDocument(ResponseDocument):
     flow: str
     task: str
     location: str
@@ -38,51 +38,51 @@ class Written(Shape):
     way: str | None
     why: str
     widgets: list[str]
-    states: list[Kept]
-    variants: list[Weighed]
-    program: list[Line]
+    states: list[OperatorStateDocument]
+    variants: list[VariantDocument]
+    program: list[ProgramLineDocument]
 
 
-class Planned(Shape):
+class PlannedTaskDocument(ResponseDocument):
     task: str
     variant: str
     reads: list[str]
     seconds: float
 
 
-class Refused(Shape):
+class RejectedVariantDocument(ResponseDocument):
     task: str
     variant: str
     reason: str
     seconds: float | None
 
 
-class Plan(Shape):
+class RefreshPlanDocument(ResponseDocument):
     """What would be done to keep what is promised of a table."""
 
     due: float | None
     now: bool
-    steps: list[Planned]
-    refused: list[Refused]
+    steps: list[PlannedTaskDocument]
+    refused: list[RejectedVariantDocument]
     seconds: float | None
 
 
-class Explanation(Shape):
+class ExplanationDocument(ResponseDocument):
     table: str
-    writers: list[Written]
-    plan: Plan | None
+    writers: list[TableWriterDocument]
+    plan: RefreshPlanDocument | None
     compaction: str | None
     together: str | None
 
 
-class Explanations(Shape):
+class ExplanationListDocument(ResponseDocument):
     """Every table that a flow writes."""
 
     flow: str
-    tables: list[Explanation]
+    tables: list[ExplanationDocument]
 
 
-class Relative(Shape):
+class LineageRowDocument(ResponseDocument):
     """A row of the same wave: what an event derives from, the event itself, or what was made of it."""
 
     relation: str
@@ -91,9 +91,9 @@ class Relative(Shape):
     row: dict[str, Any]
 
 
-class Lineage(Shape):
+class LineageDocument(ResponseDocument):
     """An event, and all that is on its way, from outside and on from there."""
 
     channel: str
     tag: str
-    relatives: list[Relative]
+    relatives: list[LineageRowDocument]

@@ -54,27 +54,27 @@ STATUSES: Mapping[type[TidemillError], int] = {
 }
 
 
-def status_of(kind: type[BaseException]) -> int:
+def find_status(kind: type[BaseException]) -> int:
     """The status of the nearest class that has one.
 
-    >>> status_of(errors.ChannelBusy), status_of(Collected), status_of(ValueError)
+    >>> find_status(errors.ChannelBusy), find_status(Collected), find_status(ValueError)
     (409, 410, 500)
     """
     return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 500)
 
 
-def error_of(kind: str, message: str) -> TidemillError:
+def build_error(kind: str, message: str) -> TidemillError:
     """The error that the server told of.
 
-    >>> error_of("NotFound", "there is no channel 'x'")
+    >>> build_error("NotFound", "there is no channel 'x'")
     NotFound("there is no channel 'x'")
     """
     found = _KINDS.get(kind, TidemillError)
     return WorkflowError([message]) if found is WorkflowError else found(message)
 
 
-def _errors(module: ModuleType) -> dict[str, type[TidemillError]]:
+def _list_errors(module: ModuleType) -> dict[str, type[TidemillError]]:
     return {n: c for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, TidemillError)}
 
 
-_KINDS = _errors(errors) | _errors(refusals)
+_KINDS = _list_errors(errors) | _list_errors(refusals)

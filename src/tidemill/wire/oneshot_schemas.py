@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tidemill.wire.schemas import Moment, Run, Shape
+from tidemill.wire.schemas import Moment, ResponseDocument, RunDocument
 
 
-class Action(Shape):
+class ActionDocument(ResponseDocument):
     """`verdict` and `why` say whether it was reused; `saved` are seconds."""
 
     id: str
@@ -21,23 +21,23 @@ class Action(Shape):
     path: str | None
     placed: Moment | None
     bytes: int
-    run: Run | None
+    run: RunDocument | None
 
 
-class Submission(Shape):
+class SubmissionDocument(ResponseDocument):
     id: int
     workflow: str
     user: str
     at: Moment
     state: str
-    actions: list[Action]
+    actions: list[ActionDocument]
 
 
-class Submissions(Shape):
-    submissions: list[Submission]
+class SubmissionListDocument(ResponseDocument):
+    submissions: list[SubmissionDocument]
 
 
-class Figures(Shape):
+class UsageFiguresDocument(ResponseDocument):
     """What was done within a period, `of` all or of one; `seconds` of computing, and how many of them reuse saved."""
 
     begin: Moment
@@ -54,13 +54,13 @@ class Figures(Shape):
     bytes: int
 
 
-class History(Shape):
+class UsageHistoryDocument(ResponseDocument):
     by: Literal["minute", "hour", "day", "week", "month"]
     per: Literal["user", "workflow", "task"] | None
-    figures: list[Figures]
+    figures: list[UsageFiguresDocument]
 
 
-class Dataset(Shape):
+class DatasetDocument(ResponseDocument):
     identity: str
     workflow: str
     name: str
@@ -73,15 +73,15 @@ class Dataset(Shape):
     used: Moment | None
 
 
-class Kept(Dataset):
+class RetainedDatasetDocument(DatasetDocument):
     why: str
 
 
-class Going(Dataset):
+class EvictionCandidateDocument(DatasetDocument):
     seconds_back: float
 
 
-class Held(Shape):
+class StorageUsageDocument(ResponseDocument):
     """`limit`: the bytes from which on something is evicted."""
 
     held: int
@@ -89,22 +89,22 @@ class Held(Shape):
     limit: int | None
 
 
-class Share(Held):
+class WorkflowStorageDocument(StorageUsageDocument):
     """What the datasets hold that a workflow was the first to want."""
 
     workflow: str
 
 
-class Storage(Held):
+class StorageDocument(StorageUsageDocument):
     """What is kept and why, what the next eviction would take, and the seconds to bring that back.
 
     `problems` say which budgets cannot be kept, and why.
     """
 
-    workflows: list[Share]
-    kept: list[Kept]
+    workflows: list[WorkflowStorageDocument]
+    kept: list[RetainedDatasetDocument]
     evicted: bool
-    going: list[Going]
+    going: list[EvictionCandidateDocument]
     freed: int
     seconds_back: float
     problems: list[str]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.errors import BadInput
-from tidemill.wire.schemas import Failure, Shape
+from tidemill.wire.schemas import ErrorDetailDocument, ResponseDocument
 
 COME_BACK, REFUSED, FAULT = 1001, 1008, 1011
 """Why the server closes a socket: its time is up, a message cannot be used, or it could not be taken just now."""
@@ -18,28 +18,28 @@ COME_BACK, REFUSED, FAULT = 1001, 1008, 1011
 _DIGITS = 18
 
 
-class Pushed(Shape):
+class PushDocument(ResponseDocument):
     """The answer to a push over HTTP."""
 
     acknowledged: int  # the message's number
     repeated: bool
 
 
-class Heard(BaseModel):
+class PushReplyDocument(BaseModel):
     """One of the server's documents."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     last: int | None = None
     acknowledged: int | None = None
-    error: Failure | None = None
+    error: ErrorDetailDocument | None = None
     number: int | None = None
 
 
-def parsed(message: bytes) -> tuple[int, bytes]:
+def parse_message(message: bytes) -> tuple[int, bytes]:
     """The number and the lines of a message.
 
-    >>> parsed(b'7\\n{"id": 1}\\n{"id": 2}')
+    >>> parse_message(b'7\\n{"id": 1}\\n{"id": 2}')
     (7, b'{"id": 1}\\n{"id": 2}')
     """
     head, _, lines = message.partition(b"\n")
@@ -51,9 +51,9 @@ def parsed(message: bytes) -> tuple[int, bytes]:
     return int(head), lines
 
 
-def rendered(number: int, lines: bytes) -> str:
+def render_message(number: int, lines: bytes) -> str:
     return f"{number}\n{lines.decode()}"
 
 
-def document(text: str | bytes) -> Heard:
-    return Heard.model_validate_json(text)
+def parse_reply(text: str | bytes) -> PushReplyDocument:
+    return PushReplyDocument.model_validate_json(text)

@@ -16,40 +16,40 @@ Provenance = dict[str, list[int]]
 """By pathway, the versions reflected."""
 
 
-class Shape(BaseModel):
+class ResponseDocument(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Wish(BaseModel):
+class RequestDocument(BaseModel):
     """What a caller sends. A field that is not known is a mistake, and refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Failure(Shape):
+class ErrorDetailDocument(ResponseDocument):
     kind: str  # the name of the error's class
     message: str
 
 
-class Failed(Shape):
+class ErrorDocument(ResponseDocument):
     """What every answer holds that is no success."""
 
-    error: Failure
+    error: ErrorDetailDocument
 
 
-class ColumnShape(Shape):
+class ColumnDocument(ResponseDocument):
     name: str
     type: str
     nullable: bool
 
 
-class FileShape(Shape):
+class FileDocument(ResponseDocument):
     path: str
     rows: int
     bytes: int
 
 
-class Block(Shape):
+class BlockDocument(ResponseDocument):
     id: int
     channel: str
     seq: int
@@ -62,7 +62,7 @@ class Block(Shape):
     task: str | None
     rows: int
     bytes: int
-    files: list[FileShape]
+    files: list[FileDocument]
     version: int | None
     visible: Moment | None
     source: Provenance
@@ -71,38 +71,38 @@ class Block(Shape):
     edge: Annotated[Moment | None, Field(description="Event time up to which all is in the channel at this block.")]
     identity: str
     updates: dict[str, Any]
-    columns: Annotated[list[ColumnShape] | None, Field(alias="schema")]
+    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
 
 
-class Blocks(Shape):
-    blocks: list[Block]
+class BlockListDocument(ResponseDocument):
+    blocks: list[BlockDocument]
 
 
-class Pinned(Shape):
-    block: Block
+class PinDocument(ResponseDocument):
+    block: BlockDocument
     held: Annotated[list[int], Field(description="Blocks that stay for it: itself, and what it was made from.")]
 
 
-class Inserted(Shape):
-    block: Block
+class InsertDocument(ResponseDocument):
+    block: BlockDocument
     repeated: bool
 
 
-class Source(Shape):
+class BlockSourceDocument(ResponseDocument):
     channel: str
     since: int | None
     upto: int
-    blocks: list[Block]
+    blocks: list[BlockDocument]
     forgotten: bool
 
 
-class Trace(Shape):
-    block: Block
-    sources: list[Source]
-    made: list[Block]
+class TraceDocument(ResponseDocument):
+    block: BlockDocument
+    sources: list[BlockSourceDocument]
+    made: list[BlockDocument]
 
 
-class Run(Shape):
+class RunDocument(ResponseDocument):
     id: int
     kind: str
     subject: str
@@ -120,43 +120,43 @@ class Run(Shape):
     backfill: bool
 
 
-class Runs(Shape):
-    runs: list[Run]
+class RunListDocument(ResponseDocument):
+    runs: list[RunDocument]
 
 
-class Reading(Shape):
+class ReadingDocument(ResponseDocument):
     task: str
     channel: str
     since: int | None
     upto: int
 
 
-class RunDetails(Shape):
-    run: Run
-    reads: list[Reading]
-    blocks: list[Block]
+class RunDetailsDocument(ResponseDocument):
+    run: RunDocument
+    reads: list[ReadingDocument]
+    blocks: list[BlockDocument]
     log: str
 
 
-class RunLog(Shape):
+class RunLogDocument(ResponseDocument):
     run: int
     log: str
 
 
-class Reflected(Shape):
+class ReflectedVersionsDocument(ResponseDocument):
     pathway: list[str]
     versions: list[int]
     latest: Moment | None
 
 
-class Consumer(Shape):
+class ConsumerDocument(ResponseDocument):
     flow: str
     task: str
     modes: list[str]
     behind: int
 
 
-class PathwayStaleness(Shape):
+class PathwayStalenessDocument(ResponseDocument):
     """In seconds."""
 
     pathway: list[str]
@@ -164,24 +164,24 @@ class PathwayStaleness(Shape):
     bound: float | None
 
 
-class Promise(Shape):
+class FreshnessTargetDocument(ResponseDocument):
     """What is promised of a channel, in seconds, and how that is kept."""
 
     lag: dict[str, float] = {}
     consistency: float | None = None
     accepts: list[str] = []
-    pathways: list[PathwayStaleness]
+    pathways: list[PathwayStalenessDocument]
     apart: float | None
     late: bool
     inconsistent: bool
 
 
-class Channel(Shape):
+class ChannelDocument(ResponseDocument):
     name: str
     workflow: str
     role: str
     updates: dict[str, Any]
-    columns: Annotated[list[ColumnShape] | None, Field(alias="schema")]
+    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
     head: int
     blocks: int
     rows: Annotated[int | None, Field(description="Of its content; null: only reading it would tell.")]
@@ -189,30 +189,30 @@ class Channel(Shape):
     bytes: int
     reserved: int
     provenance: Provenance
-    reflects: list[Reflected]
+    reflects: list[ReflectedVersionsDocument]
     edge: Annotated[
         Moment | None,
         Field(description="Event time up to which nothing is missing; null: it has none, or nobody can say."),
     ]
-    promise: Promise | None
-    consumers: list[Consumer]
+    promise: FreshnessTargetDocument | None
+    consumers: list[ConsumerDocument]
 
 
-class Channels(Shape):
-    channels: list[Channel]
+class ChannelListDocument(ResponseDocument):
+    channels: list[ChannelDocument]
 
 
-class OneChannel(Shape):
-    channel: Channel
+class ChannelDetailsDocument(ResponseDocument):
+    channel: ChannelDocument
     compaction: str | None  # whether it is due, and why; null: nothing was written yet
 
 
-class ChannelSchema(Shape):
+class ChannelSchemaDocument(ResponseDocument):
     channel: str
-    columns: Annotated[list[ColumnShape] | None, Field(alias="schema")]
+    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
 
 
-class Rows(Shape):
+class RowsDocument(ResponseDocument):
     """Some rows of a channel, in no order; `more` if there are others."""
 
     channel: str
@@ -220,47 +220,47 @@ class Rows(Shape):
     more: bool
 
 
-class TaskRead(Shape):
+class TaskReadDocument(ResponseDocument):
     channel: str
     mode: str
 
 
-class TaskWrite(Shape):
+class TaskWriteDocument(ResponseDocument):
     channel: str
     kind: str
 
 
-class Task(Shape):
+class TaskDocument(ResponseDocument):
     name: str
     code: str
-    reads: list[TaskRead]
-    writes: list[TaskWrite]
+    reads: list[TaskReadDocument]
+    writes: list[TaskWriteDocument]
     location: str
 
 
-class Flow(Shape):
+class FlowDocument(ResponseDocument):
     name: str
     workflow: str
-    tasks: list[Task]
-    last_run: Run | None
+    tasks: list[TaskDocument]
+    last_run: RunDocument | None
     waiting: list[str]
 
 
-class Flows(Shape):
-    flows: list[Flow]
+class FlowListDocument(ResponseDocument):
+    flows: list[FlowDocument]
 
 
-class OneFlow(Shape):
-    flow: Flow
+class FlowDetailsDocument(ResponseDocument):
+    flow: FlowDocument
 
 
-class Status(Shape):
-    channels: list[Channel]
-    flows: list[Flow]
-    active: list[Run]
+class StatusDocument(ResponseDocument):
+    channels: list[ChannelDocument]
+    flows: list[FlowDocument]
+    active: list[RunDocument]
 
 
-class Event(Shape):
+class EventDocument(ResponseDocument):
     id: int
     at: Moment
     kind: str
@@ -269,31 +269,31 @@ class Event(Shape):
     detail: dict[str, Any]
 
 
-class Events(Shape):
-    events: list[Event]
+class EventListDocument(ResponseDocument):
+    events: list[EventDocument]
 
 
-class Health(Shape):
+class HealthDocument(ResponseDocument):
     status: Literal["ok"]
 
 
-class StalenessPoint(Shape):
+class StalenessPointDocument(ResponseDocument):
     at: Moment
     seconds: float
 
 
-class StalenessCurve(Shape):
+class StalenessCurveDocument(ResponseDocument):
     """Straight lines between points; where it jumps, two points have the same time."""
 
     table: str
-    points: list[StalenessPoint]
+    points: list[StalenessPointDocument]
     integral: Annotated[float, Field(description="Summed over time: seconds of staleness, times seconds.")]
     now: float | None = None
 
 
-class Staleness(Shape):
+class StalenessDocument(ResponseDocument):
     measure: str
     since: Moment
     now: Moment
-    tables: list[StalenessCurve]
-    total: StalenessCurve
+    tables: list[StalenessCurveDocument]
+    total: StalenessCurveDocument

@@ -6,23 +6,23 @@ from typing import Any
 
 from pydantic import Field
 
-from tidemill.wire.schemas import Moment, Shape, Wish
+from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
 
 _LARGEST = 2**31 - 1
 
 
-class Step(Shape):
+class RegistrationStepDocument(ResponseDocument):
     action: str
     what: str
     name: str
     detail: str
 
 
-class Steps(Shape):
-    steps: list[Step]
+class RegistrationStepsDocument(ResponseDocument):
+    steps: list[RegistrationStepDocument]
 
 
-class TaskStatistics(Shape):
+class TaskStatisticsDocument(ResponseDocument):
     """Of one task, lately; rates are rows a second."""
 
     flow: str
@@ -36,11 +36,11 @@ class TaskStatistics(Shape):
     queue: int
 
 
-class Statistics(Shape):
-    tasks: list[TaskStatistics]
+class StatisticsDocument(ResponseDocument):
+    tasks: list[TaskStatisticsDocument]
 
 
-class DispatchingWish(Wish):
+class DispatchOverrideDocument(RequestDocument):
     """How all servers shall choose what runs first."""
 
     policy: str | None = Field(default=None, max_length=100)
@@ -51,7 +51,7 @@ class DispatchingWish(Wish):
     chop: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Dispatching(Shape):
+class DispatchConfigDocument(ResponseDocument):
     policy: str
     placement: str
     inheritance: str
@@ -61,30 +61,30 @@ class Dispatching(Shape):
     wished: dict[str, Any]
 
 
-class Plan(Steps):
+class RegistrationPlanDocument(RegistrationStepsDocument):
     """What `apply` would change, and promises that history says cannot be kept."""
 
     doubts: list[str]
 
 
-class Workflow(Shape):
+class WorkflowDocument(ResponseDocument):
     name: str
     paused: bool
     priority: int
     changed: Moment
 
 
-class Workflows(Shape):
-    workflows: list[Workflow]
+class WorkflowListDocument(ResponseDocument):
+    workflows: list[WorkflowDocument]
 
 
-class Priority(Wish):
+class PriorityDocument(RequestDocument):
     """Runs of a workflow with a larger one go first."""
 
     priority: int = Field(ge=-_LARGEST, le=_LARGEST)
 
 
-class Trigger(Shape):
+class TriggerDocument(ResponseDocument):
     id: int
     flow: str
     trigger: int
@@ -98,11 +98,11 @@ class Trigger(Shape):
     paused: bool
 
 
-class Triggers(Shape):
-    triggers: list[Trigger]
+class TriggerListDocument(ResponseDocument):
+    triggers: list[TriggerDocument]
 
 
-class Firing(Shape):
+class FiringDocument(ResponseDocument):
     id: int
     at: Moment
     flow: str
@@ -111,11 +111,11 @@ class Firing(Shape):
     run: int
 
 
-class Firings(Shape):
-    firings: list[Firing]
+class FiringListDocument(ResponseDocument):
+    firings: list[FiringDocument]
 
 
-class Server(Shape):
+class ServerDocument(ResponseDocument):
     name: str
     role: str
     leader: bool
@@ -125,5 +125,5 @@ class Server(Shape):
     seen: Moment
 
 
-class Servers(Shape):
-    servers: list[Server]
+class ServerListDocument(ResponseDocument):
+    servers: list[ServerDocument]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ServerSentEvent:
     """One message of a stream; without data it only says how far the stream has come."""
 
     id: int | None
     data: str | None
 
 
-def messages(lines: Iterable[str]) -> Iterator[Message]:
+def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
     """The messages that are whole. What a broken stream ends in is dropped: it will come again.
 
-    >>> list(messages(["id: 7", "event: run.finished", "data: {}", "", ": ping", "", "id: 8", "data: {"]))
+    >>> list(parse_events(["id: 7", "event: run.finished", "data: {}", "", ": ping", "", "id: 8", "data: {"]))
     [Message(id=7, data='{}')]
     """
     number: int | None = None
@@ -30,5 +30,5 @@ def messages(lines: Iterable[str]) -> Iterator[Message]:
             case "data":
                 data.append(value.removeprefix(" "))
             case "" if not line and (number is not None or data):
-                yield Message(number, "\n".join(data) if data else None)
+                yield ServerSentEvent(number, "\n".join(data) if data else None)
                 number, data = None, []

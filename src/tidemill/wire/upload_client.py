@@ -26,30 +26,30 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class UploadBody:
     """The headers that say what it is, and its bytes, which can be read once."""
 
     headers: dict[str, str]
     content: Iterator[bytes]
 
 
-def sent_as(data: str | Path | Iterable[Mapping[str, Any]], format: str | None = None) -> Sent:
+def build_upload(data: str | Path | Iterable[Mapping[str, Any]], format: str | None = None) -> UploadBody:
     """A file by its path, or rows as JSON lines.
 
-    >>> b"".join(sent_as([{"id": 1, "on": dt.date(2026, 5, 1)}]).content)
+    >>> b"".join(build_upload([{"id": 1, "on": dt.date(2026, 5, 1)}]).content)
     b'{"id": 1, "on": "2026-05-01"}\\n'
     """
     if isinstance(data, str | Path):
-        return _file(Path(data), format)
+        return _build_file_upload(Path(data), format)
     if hasattr(data, "columns") or not isinstance(data, Iterable):  # a table would be taken for a list of its columns
         raise BadInput(
             f"expected the path of a file, or rows as mappings, found a {type(data).__name__}; write it to a Parquet "
             "file and insert that, or insert its rows: table.to_pylist(), frame.to_dict('records')"
         )
-    return Sent({"Content-Type": _TYPES["jsonl"]}, _lines(data))
+    return UploadBody({"Content-Type": _TYPES["jsonl"]}, _encode_rows(data))
 
 
-def _file(path: Path, format: str | None) -> Sent:
+def _build_file_upload(path: Path, format: str | None) -> UploadBody:
     """Its format is that of its name, `articles.csv.gz` for one, unless it is said."""
     suffixes = [s.lstrip(".").lower() for s in path.suffixes]
     gzipped = suffixes[-1:] == ["gz"]
@@ -58,10 +58,10 @@ def _file(path: Path, format: str | None) -> Sent:
     if found is None:
         raise BadInput(f"cannot tell the format of {path}; say which it is: {', '.join(_TYPES)}")
     headers = {"Content-Type": found} | ({"Content-Encoding": "gzip"} if gzipped else {})
-    return Sent(headers, _pieces(path))
+    return UploadBody(headers, _read_chunks(path))
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             while piece := file.read(_PIECE):
@@ -70,11 +70,11 @@ def _pieces(path: Path) -> Iterator[bytes]:
         raise BadInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
 
 
-def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+def _encode_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """A piece at a time: a line alone is not worth a packet."""
     kept = bytearray()
     for row in rows:
-        kept += line_of(row)
+        kept += encode_row(row)
         kept += b"\n"
         if len(kept) >= _PIECE:
             yield bytes(kept)
@@ -82,11 +82,11 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     yield bytes(kept)
 
 
-def line_of(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, default=_cell, ensure_ascii=False, allow_nan=False).encode()
+def encode_row(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, default=_encode_value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _cell(value: object) -> str:
+def _encode_value(value: object) -> str:
     """What JSON has no word for, as `insert` reads it."""
     match value:
         case dt.datetime() | dt.date():

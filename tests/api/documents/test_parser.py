@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.api.documents import parsed, problems_in
+from tidemill.api.documents import find_problems, parse_workflow
 from tidemill.errors import WorkflowError
-from tidemill.model.action import Call, CommandLine, Parent, Query, Script
+from tidemill.model.action import ActionParent, CommandLine, FunctionCall, Query, Script
 
 WORKFLOW: dict[str, Any] = {
     "name": "words",
@@ -57,28 +57,28 @@ def edited(*path: str | int, to: Any) -> dict[str, Any]:
 
 
 def test_everything_that_is_said_is_read() -> None:
-    found = parsed(json.dumps(WORKFLOW))
+    found = parse_workflow(json.dumps(WORKFLOW))
     fetch, clean, counts, top = found.actions
     assert (found.name, found.start, found.end) == ("words", "1", "4")
     assert fetch.work == CommandLine(("./fetch", "{output}"), ("fetch",))
     assert clean.work == Script("clean.py")
     assert isinstance(counts.work, Query)
-    assert top.work == Call("reports:top")
-    assert counts.parents == (Parent("2", "words"),)
-    assert top.parents == (Parent("3", "counts"), Parent("2", "action_2"))
+    assert top.work == FunctionCall("reports:top")
+    assert counts.parents == (ActionParent("2", "words"),)
+    assert top.parents == (ActionParent("3", "counts"), ActionParent("2", "action_2"))
     assert (counts.force, top.force, top.path, top.attempts) == (True, False, "/data/top", 3)
-    assert found.kept() == {"4"}
+    assert found.list_permanent_actions() == {"4"}
 
 
 def test_the_example_of_the_documentation_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reuse.md").read_text()
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert [a.name for a in parsed(example).in_order()] == ["raw", "words", "counts"]
+    assert [a.name for a in parse_workflow(example).sort_actions()] == ["raw", "words", "counts"]
 
 
 def test_actions_stand_in_any_order_and_run_in_theirs() -> None:
     data = WORKFLOW | {"actions": WORKFLOW["actions"][::-1]}
-    assert [a.id for a in parsed(json.dumps(data)).in_order()] == ["1", "2", "3", "4"]
+    assert [a.id for a in parse_workflow(json.dumps(data)).sort_actions()] == ["1", "2", "3", "4"]
 
 
 RULES = {
@@ -107,14 +107,14 @@ RULES = {
 
 @pytest.mark.parametrize(("data", "pointer", "reason"), RULES.values(), ids=list(RULES))
 def test_each_rule_is_enforced_with_the_place_and_the_reason(data: Any, pointer: str, reason: str) -> None:
-    found = problems_in(data)
+    found = find_problems(data)
     assert any(p.pointer.endswith(pointer) and reason in p.reason for p in found)
     with pytest.raises(WorkflowError, match=pointer):
-        parsed(json.dumps(data))
+        parse_workflow(json.dumps(data))
 
 
 def test_one_action_may_be_start_and_end() -> None:
-    assert problems_in(WORKFLOW | {"startActionId": 1, "endActionId": 1}) == []
+    assert find_problems(WORKFLOW | {"startActionId": 1, "endActionId": 1}) == []
 
 
 FORMS = {
@@ -137,20 +137,20 @@ FORMS = {
 
 @pytest.mark.parametrize(("data", "pointer", "reason"), FORMS.values(), ids=list(FORMS))
 def test_the_form_is_checked_with_the_place_and_the_reason(data: Any, pointer: str, reason: str) -> None:
-    assert any(p.pointer.endswith(pointer) and reason in p.reason for p in problems_in(data))
+    assert any(p.pointer.endswith(pointer) and reason in p.reason for p in find_problems(data))
 
 
 def test_what_is_no_json_is_refused_with_the_line() -> None:
     with pytest.raises(WorkflowError, match="line 3, column 1: not JSON"):
-        parsed('{\n"name": "x",\n}')
+        parse_workflow('{\n"name": "x",\n}')
     with pytest.raises(WorkflowError, match="'name' stands twice"):
-        parsed('{"name": "x", "name": "y"}')
+        parse_workflow('{"name": "x", "name": "y"}')
 
 
 def test_all_problems_are_found_at_once() -> None:
     data = edited("actions", 0, "command", to="ls")
     del data["name"]
-    assert {p.pointer for p in problems_in(data)} == {"", "/actions/0/command"}
+    assert {p.pointer for p in find_problems(data)} == {"", "/actions/0/command"}
 
 
 def placed(*paths: str) -> dict[str, Any]:
@@ -165,20 +165,20 @@ def placed(*paths: str) -> dict[str, Any]:
 
 
 def test_no_output_is_put_where_another_is() -> None:
-    assert problems_in(placed("out", "out-2", "other/out", "/out")) == []
+    assert find_problems(placed("out", "out-2", "other/out", "/out")) == []
     for paths in (("out", "out"), ("out", "x", "x/../out/"), ("out", "out/daily"), ("out/daily", "out")):
-        (problem,) = problems_in(placed(*paths))
+        (problem,) = find_problems(placed(*paths))
         assert problem.pointer == f"/actions/{len(paths) - 1}/path"
         assert "/actions/0" in problem.reason
         with pytest.raises(WorkflowError, match="path of its own"):
-            parsed(json.dumps(placed(*paths)))
+            parse_workflow(json.dumps(placed(*paths)))
 
 
 def test_a_problem_of_the_form_hides_none_of_the_rules() -> None:
     data = edited("actions", 0, "isManaged", to=False)  # without a path
     data["startActionId"] = 9
     data["actions"][2]["parentActions"] = [{"id": 3, "as": "words"}, {"as": "x"}]
-    assert {p.pointer for p in problems_in(data)} == {
+    assert {p.pointer for p in find_problems(data)} == {
         "/actions/0",
         "/startActionId",
         "/actions/2/parentActions",
@@ -189,7 +189,7 @@ def test_a_problem_of_the_form_hides_none_of_the_rules() -> None:
 def test_a_reference_to_an_action_without_an_id_is_no_second_problem() -> None:
     data = deepcopy(WORKFLOW)
     del data["actions"][1]["id"]
-    assert {p.pointer for p in problems_in(data)} == {"/actions/1"}
+    assert {p.pointer for p in find_problems(data)} == {"/actions/1"}
 
 
 json_values = st.recursive(
@@ -201,4 +201,4 @@ json_values = st.recursive(
 
 @given(data=json_values)
 def test_whatever_comes_is_refused_and_never_crashes(data: Any) -> None:
-    assert problems_in(data)
+    assert find_problems(data)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.api.documents.test_parser import WORKFLOW, edited
 
-from tidemill.api.documents import Sources, checked, nodes_of, parsed
+from tidemill.api.documents import SourceResolver, build_nodes, parse_workflow, validate_workflow
 from tidemill.errors import WorkflowError
 from tidemill.model.task import Command, Function, Sql
-from tidemill.retention.memo import Named, named
+from tidemill.retention.memo import IdentifiedNode, identify_nodes
 
 FILES = {"fetch": b"#!/bin/sh\n", "clean.py": b"import sys\n\nprint(sys.argv)  # shown\n"}
 
@@ -23,9 +23,11 @@ def top(counts: Any, action_2: Any, n: int) -> Any:
     return counts.limit(n)
 
 
-def names(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> dict[str, Named]:
-    nodes = nodes_of(parsed(json.dumps(data)), Sources(files.__getitem__, {"reports:top": top}.__getitem__))
-    return named(nodes, lambda _: None, {})
+def names(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> dict[str, IdentifiedNode]:
+    nodes = build_nodes(
+        parse_workflow(json.dumps(data)), SourceResolver(files.__getitem__, {"reports:top": top}.__getitem__)
+    )
+    return identify_nodes(nodes, lambda _: None, {})
 
 
 def changed(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> set[str]:
@@ -35,7 +37,7 @@ def changed(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> set[
 
 
 def test_each_kind_of_action_becomes_a_task() -> None:
-    nodes = nodes_of(parsed(json.dumps(WORKFLOW)), Sources(FILES.__getitem__, lambda _: top))
+    nodes = build_nodes(parse_workflow(json.dumps(WORKFLOW)), SourceResolver(FILES.__getitem__, lambda _: top))
     codes = [n.task.variant.code for n in nodes]
     assert [type(c) for c in codes] == [Command, Command, Sql, Function]
     assert isinstance(codes[1], Command)
@@ -120,7 +122,9 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         raise WorkflowError([f"{path} cannot be read"])
 
     with pytest.raises(WorkflowError) as refused:
-        checked(json.dumps(data), Sources(read, lambda _: top, lambda path: normpath(Path("/project") / path)))
+        validate_workflow(
+            json.dumps(data), SourceResolver(read, lambda _: top, lambda path: normpath(Path("/project") / path))
+        )
     places = [problem.partition(":")[0] for problem in refused.value.problems]
     assert places == [
         "/actions/0",  # no path

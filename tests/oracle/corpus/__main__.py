@@ -14,7 +14,7 @@ def main(wanted: list[str]) -> int:
     names = {name for name in wanted if not name.endswith(".sql")}
     queries = {name: text for name, text in read_queries(*files).items() if not names or name in names}
     quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    spark = session.start("local[2]", {**quick, "spark.sql.adaptive.enabled": "false"})
+    spark = session.start_session("local[2]", {**quick, "spark.sql.adaptive.enabled": "false"})
     found = keep_fresh(spark, queries)
     wrong = sum(bool(outcome.problems) for outcome in found.values())
     print(f"{len(found)} queries, {wrong} wrong")

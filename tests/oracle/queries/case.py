@@ -32,7 +32,7 @@ class Case:
 
     @property
     def schemas(self) -> dict[str, Schema]:
-        return {i.name: Schema.parse(i.schema) for i in self.inputs}
+        return {i.name: Schema.from_ddl(i.schema) for i in self.inputs}
 
     def until(self, steps: int) -> Case:
         return replace(self, history=self.history[:steps])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tidemill.algebra.reference import freeze
+from tidemill.algebra.reference import to_hashable
 from tidemill.model.change import Rows
 
 RELATIVE = 1e-9
@@ -86,4 +86,4 @@ def _plain(value: Any) -> Hashable:
         case dt.datetime():
             return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
         case _:
-            return freeze(value)
+            return to_hashable(value)

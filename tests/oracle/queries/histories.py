@@ -10,7 +10,7 @@ from typing import Any
 from tests.oracle.queries.columns import VALUES, Column, Columns, Type
 
 from tidemill.algebra import reference
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, Append, Rows, Signed, Updates, Upsert
 
 
@@ -29,7 +29,7 @@ class Insert:
 
     channel: str
     rows: Rows
-    kind: Kind = Kind.DELTA
+    kind: BlockKind = BlockKind.DELTA
 
 
 Step = Sequence[Insert]
@@ -63,7 +63,7 @@ def contents(inputs: Sequence[Input], history: Sequence[Step]) -> Iterator[Conte
 
 
 def after(updates: Updates, content: Rows, insert: Insert) -> Rows:
-    return insert.rows if insert.kind is Kind.BASE else reference.merge(updates, content, insert.rows)
+    return insert.rows if insert.kind is BlockKind.BASE else reference.merge_rows(updates, content, insert.rows)
 
 
 def channels(random: Random) -> dict[str, tuple[Updates, Columns]]:
@@ -97,18 +97,18 @@ def histories(random: Random, found: Mapping[str, tuple[Updates, Columns]], step
     return history
 
 
-def _arrivals(random: Random, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, Kind]:
+def _arrivals(random: Random, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, BlockKind]:
     rows = _rows(random, updates, columns)
     if random.random() < 0.06:  # an append channel can only be given more than it has
-        return (content + rows if isinstance(updates, Append) else rows), Kind.BASE
+        return (content + rows if isinstance(updates, Append) else rows), BlockKind.BASE
     match updates:
         case Signed():
-            return [*_counted(random, rows), *_gone(random, columns, _picked(random, content))], Kind.DELTA
+            return [*_counted(random, rows), *_gone(random, columns, _picked(random, content))], BlockKind.DELTA
         case Upsert():
             moved = _moved(random, updates, columns, _picked(random, content))
-            return _unique(updates, [*moved, *_marked(random, rows)]), Kind.DELTA
+            return _unique(updates, [*moved, *_marked(random, rows)]), BlockKind.DELTA
         case _:
-            return rows, Kind.DELTA
+            return rows, BlockKind.DELTA
 
 
 def _rows(random: Random, updates: Updates, columns: Columns) -> Rows:
@@ -162,8 +162,8 @@ def _picked(random: Random, content: Rows) -> Rows:
         return []
     match random.randint(0, 9):
         case 6 | 7 | 8:
-            key = reference.freeze(random.choice(content)["k"])
-            return [r for r in content if reference.freeze(r["k"]) == key]
+            key = reference.to_hashable(random.choice(content)["k"])
+            return [r for r in content if reference.to_hashable(r["k"]) == key]
         case 9:
             return content
     return random.sample(content, random.randint(0, min(4, len(content))))

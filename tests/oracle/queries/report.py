@@ -9,7 +9,7 @@ from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.compare import Difference
 from tests.oracle.queries.histories import Input, Insert
 
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 
 SHOWN = 10
 
@@ -59,7 +59,7 @@ def _input(channel: Input) -> str:
 
 
 def _insert(insert: Insert) -> str:
-    base = ", Kind.BASE" if insert.kind is Kind.BASE else ""
+    base = ", Kind.BASE" if insert.kind is BlockKind.BASE else ""
     return f"Insert({insert.channel!r}, {insert.rows!r}{base})"
 
 

@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 )
 
 from tidemill.model.change import Rows
-from tidemill.spark.query_sessions import without_idle_names
-from tidemill.spark.session import CAREFUL, beside
+from tidemill.spark.query_sessions import remove_unused_ctes
+from tidemill.spark.session import CAREFUL, create_sibling_session
 
 TOGETHER = 6
 """Results that one job fetches: planning many together takes Spark longer than planning them apart."""
@@ -41,7 +41,7 @@ class Result:
 def judge(spark: SparkSession) -> SparkSession:
     """A session for tiny tables."""
     tiny = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"), "1")
-    return beside(spark, {**CAREFUL, **tiny})
+    return create_sibling_session(spark, {**CAREFUL, **tiny})
 
 
 def from_scratch(
@@ -51,7 +51,7 @@ def from_scratch(
     try:
         return _results(spark, queries, tables, pool)
     except Py4JJavaError:  # the product's second try, in which a query loses no meaning
-        return _results(spark, {name: without_idle_names(text) for name, text in queries.items()}, tables, pool)
+        return _results(spark, {name: remove_unused_ctes(text) for name, text in queries.items()}, tables, pool)
 
 
 def _results(

@@ -22,13 +22,13 @@ from tests.oracle.queries.reduce import reduced
 from tests.oracle.queries.report import Different, rows_of
 
 import tidemill as tm
-from tidemill.algebra.program import Way
+from tidemill.algebra.program import RefreshMode
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.encoding.arrow_types import arrow_type
+from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import ConfigError, TidemillError
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.spark import programs, view_reader
@@ -45,7 +45,7 @@ Refreshes = Mapping[str, Sequence[str]]
 def refresh(mill: Tidemill, table: str) -> str:
     """The one place where the oracle runs a declared query: incrementally where that is possible. Returns the way."""
     try:
-        run, _ = mill.run(table, variant=Way.INCREMENTAL)
+        run, _ = mill.run(table, variant=RefreshMode.INCREMENTAL)
     except ConfigError:  # the first run, or a query that only batch can do: then that is what users get, too
         run, _ = mill.run(table)
     return str(run.stats["tasks"][table]["variant"])
@@ -141,7 +141,7 @@ def project(case: Case) -> Iterator[Tidemill]:
     declared = Project((workflow.declared(),))
     with TemporaryDirectory() as directory, Tidemill(Path(directory), Settings(), declared) as mill:
         mill.apply()
-        assert mill.engine.quick is not mill.engine.spark
+        assert mill.engine.quick_session is not mill.engine.spark
         yield mill
 
 
@@ -151,13 +151,13 @@ def sized(scale: Scale) -> Iterator[None]:
     if scale is Scale.SMALL:
         yield
         return
-    limits = (view_reader.changes_little, 0, None)  # of what a reader reads by itself: nothing
+    limits = (view_reader.is_small_change, 0, None)  # of what a reader reads by itself: nothing
     with (
         patch.object(batches, "FEW", 1),  # it is also how many rows a group of rows in a file has
         patch.object(view_reader, "COLLECTED", 1),
         patch.object(batches, "WHOLE", 1),
         patch.object(view_reader, "WORTH_IT", 0),
-        patch.object(view_reader.Reader.__init__, "__defaults__", limits),
+        patch.object(view_reader.ViewReader.__init__, "__defaults__", limits),
         patch.object(looking, "SEARCHED", 0),  # Spark looks up
         patch.object(programs, "ANEW", -1),
         patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),
@@ -167,13 +167,13 @@ def sized(scale: Scale) -> Iterator[None]:
 
 def arrive(mill: Tidemill, schema: Schema, insert: Insert) -> None:
     """Insert through a file, which needs no Spark job."""
-    updates = mill.catalog.channel(insert.channel).channel.updates
-    physical = updates.delta_schema(schema) if insert.kind is Kind.DELTA else schema
+    updates = mill.catalog.read_channel(insert.channel).channel.updates
+    physical = updates.build_delta_schema(schema) if insert.kind is BlockKind.DELTA else schema
     given = [f.name for f in physical if f.name in schema or any(f.name in row for row in insert.rows)]
     path = mill.directory / f"{insert.channel}.parquet"
-    pq.write_table(to_arrow(physical.select(given), insert.rows), path)
+    pq.write_table(to_arrow(physical.select_fields(given), insert.rows), path)
     mill.insert(insert.channel, path, kind=insert.kind)
 
 
 def to_arrow(schema: Schema, rows: Rows) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=pa.schema([(f.name, arrow_type(f.parsed)) for f in schema]))
+    return pa.Table.from_pylist(rows, schema=pa.schema([(f.name, to_arrow_type(f.data_type)) for f in schema]))

@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from tests.retention.eviction.worlds import worlds
 
 from tidemill.retention.eviction import ALGORITHMS
-from tidemill.retention.eviction.budgets import Want, choose
-from tidemill.retention.eviction.history import History, Made
-from tidemill.retention.eviction.store import Flags, Store, figures
+from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
+from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
+from tidemill.retention.eviction.store import DatasetStore, Flags, to_figures
 
 
 @dataclass(frozen=True)
 class Case:
     """Datasets of two workflows, and what each and the store have to free."""
 
-    history: History
-    store: Store
+    history: SubmissionHistory
+    store: DatasetStore
     of: dict[str, Flags]
     amounts: dict[str, int]
 
     @property
-    def wants(self) -> list[Want]:
-        return [Want(amount, self.of[whose], whose) for whose, amount in self.amounts.items()]
+    def wants(self) -> list[SpaceRequest]:
+        return [SpaceRequest(amount, self.of[whose], whose) for whose, amount in self.amounts.items()]
 
     def movable(self, whose: str) -> float:
         return float(self.store.bytes[self.store.movable[self.of[whose][self.store.movable]]].sum())
@@ -46,7 +46,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=60)
 @given(case=cases())
 def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, case: Case) -> None:
-    made = choose(ALGORITHMS[name](), case.history, case.store, case.wants)
+    made = choose_evictions(ALGORITHMS[name](), case.history, case.store, case.wants)
     assert len(made.going) == len(set(made.going))
     assert set(made.going) <= set(case.store.movable.tolist())
     for whose, amount in case.amounts.items():
@@ -58,8 +58,8 @@ def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, ca
 
 @given(case=cases())
 def test_a_budget_that_cannot_be_kept_takes_all_that_may_go_and_says_what_is_missing(case: Case) -> None:
-    hopeless = [Want(case.movable("a") + 1, case.of["a"], "a")]
-    made = choose(ALGORITHMS["lru"](), case.history, case.store, hopeless)
+    hopeless = [SpaceRequest(case.movable("a") + 1, case.of["a"], "a")]
+    made = choose_evictions(ALGORITHMS["lru"](), case.history, case.store, hopeless)
     assert sum(case.store.bytes[n] for n in made.going) == case.movable("a")
     assert len(made.problems) == 1
     assert "1 bytes are missing" in made.problems[0]
@@ -67,9 +67,9 @@ def test_a_budget_that_cannot_be_kept_takes_all_that_may_go_and_says_what_is_mis
 
 def test_what_goes_for_a_workflow_counts_for_the_store() -> None:
     """Ten bytes of the workflow go; the store wants no more than that, so nothing else does."""
-    history = History()
-    history.submit("s", [Made(name, (), "k", 1.0, 10) for name in ("other", "mine")])
+    history = SubmissionHistory()
+    history.record_submission("s", [ProducedDataset(name, (), "k", 1.0, 10) for name in ("other", "mine")])
     there = np.ones(2, dtype=np.bool_)
-    store = Store(there, np.array([0, 1]), figures(history.seconds), figures(history.bytes))
-    wants = [Want(10, np.array([False, True]), "a"), Want(10, there, "all")]
-    assert choose(ALGORITHMS["lru"](), history, store, wants).going == [1]
+    store = DatasetStore(there, np.array([0, 1]), to_figures(history.seconds), to_figures(history.bytes))
+    wants = [SpaceRequest(10, np.array([False, True]), "a"), SpaceRequest(10, there, "all")]
+    assert choose_evictions(ALGORITHMS["lru"](), history, store, wants).going == [1]

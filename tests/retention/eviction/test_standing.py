@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.retention.eviction.recency import Standing, Standings
+from tidemill.retention.eviction.recency import RecencyClass, RecencyIndex
 
 
 def plainly(parents: list[tuple[int, ...]], latest: list[frozenset[int]]) -> list[int]:
@@ -13,11 +13,11 @@ def plainly(parents: list[tuple[int, ...]], latest: list[frozenset[int]]) -> lis
     found: list[int] = []
     for number, above in enumerate(parents):
         if any(number in graph for graph in latest):
-            found.append(Standing.LATEST)
+            found.append(RecencyClass.LATEST)
         elif above and all(found[p] for p in above):
-            found.append(Standing.BESIDE)
+            found.append(RecencyClass.BESIDE)
         else:
-            found.append(Standing.REPLACED)
+            found.append(RecencyClass.REPLACED)
     return found
 
 
@@ -25,7 +25,7 @@ def plainly(parents: list[tuple[int, ...]], latest: list[frozenset[int]]) -> lis
 def test_standings_are_those_of_the_latest_graphs_whatever_came_before(data: st.DataObject) -> None:
     parents: list[tuple[int, ...]] = []
     children: list[list[int]] = []
-    standings, latest = Standings(parents, children), dict[str, frozenset[int]]()
+    standings, latest = RecencyIndex(parents, children), dict[str, frozenset[int]]()
     for _ in range(data.draw(st.integers(1, 8))):
         for _ in range(data.draw(st.integers(0, 3))):
             number = len(parents)
@@ -34,12 +34,12 @@ def test_standings_are_those_of_the_latest_graphs_whatever_came_before(data: st.
             children.append([])
             for parent in above:
                 children[parent].append(number)
-            standings.add(number)
+            standings.add_dataset(number)
             assert list(standings.of) == plainly(parents, list(latest.values()))
         before = list(standings.of)
         series = data.draw(st.sampled_from("ab"))
         latest[series] = frozenset(n for n in range(len(parents)) if data.draw(st.booleans()))
-        changed = standings.follow(series, latest[series])
+        changed = standings.replace_graph(series, latest[series])
         assert list(standings.of) == plainly(parents, list(latest.values()))
         assert changed == {n: old for n, old in enumerate(before) if old != standings.of[n]}
 
@@ -53,10 +53,16 @@ def test_another_choice_is_beside_and_what_was_made_from_older_data_is_replaced(
         (),
     ]  # data; one choice; another, and what follows; newer data
     children = [[1, 2], [], [3], [], []]
-    standings = Standings(parents, children)
+    standings = RecencyIndex(parents, children)
     for number in range(5):
-        standings.add(number)
-    standings.follow("s", frozenset({0, 1}))
-    assert list(standings.of) == [Standing.LATEST, Standing.LATEST, Standing.BESIDE, Standing.BESIDE, Standing.REPLACED]
-    standings.follow("s", frozenset({4}))
-    assert list(standings.of) == [Standing.REPLACED] * 4 + [Standing.LATEST]
+        standings.add_dataset(number)
+    standings.replace_graph("s", frozenset({0, 1}))
+    assert list(standings.of) == [
+        RecencyClass.LATEST,
+        RecencyClass.LATEST,
+        RecencyClass.BESIDE,
+        RecencyClass.BESIDE,
+        RecencyClass.REPLACED,
+    ]
+    standings.replace_graph("s", frozenset({4}))
+    assert list(standings.of) == [RecencyClass.REPLACED] * 4 + [RecencyClass.LATEST]

@@ -9,24 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.retention.eviction.recency import Standing
-from tidemill.retention.eviction.waits import EDGES, LENGTHS, MOODS, WIDTHS, Waits, _densities, mood
+from tidemill.retention.eviction.recency import RecencyClass
+from tidemill.retention.eviction.waits import (
+    EDGES,
+    LENGTHS,
+    MOODS,
+    WIDTHS,
+    WaitStatistics,
+    _compute_densities,
+    find_popularity_class,
+)
 
 
-def rate(waits: Waits, waited: float, kind: int = 0, popularity: int = 0) -> float:
+def rate(waits: WaitStatistics, waited: float, kind: int = 0, popularity: int = 0) -> float:
     one = np.array([waited])
-    found = waits.rates(np.array([kind]), np.array([popularity]), np.zeros(1), one, np.array([False]))
+    found = waits.estimate_rates(np.array([kind]), np.array([popularity]), np.zeros(1), one, np.array([False]))
     return float(found[0])
 
 
-def seen(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = ()) -> Waits:
-    waits = Waits()
+def seen(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = ()) -> WaitStatistics:
+    waits = WaitStatistics()
     for _ in range(kinds):
         waits.add_kind()
     for length in lengths:
-        waits.spent(kind, 0, 0, length, demanded=True)
+        waits.record_wait(kind, 0, 0, length, demanded=True)
     for length in lost:
-        waits.spent(kind, 0, 0, length, demanded=False)
+        waits.record_wait(kind, 0, 0, length, demanded=False)
     return waits
 
 
@@ -49,17 +57,17 @@ def test_a_lull_before_a_demand_that_always_comes_does_not_count_as_the_end() ->
 def test_waits_that_last_count_as_time() -> None:
     waits = seen(*[5] * 10)
     lasting, kind, before = np.full(1000, 50.0), np.zeros(1000, dtype=np.int32), np.zeros(1000)
-    with_all = waits.rates(kind, kind, before, lasting, np.ones(1000, dtype=np.bool_))
-    without = waits.rates(kind, kind, before, lasting, np.zeros(1000, dtype=np.bool_))
+    with_all = waits.estimate_rates(kind, kind, before, lasting, np.ones(1000, dtype=np.bool_))
+    without = waits.estimate_rates(kind, kind, before, lasting, np.zeros(1000, dtype=np.bool_))
     assert with_all[0] < without[0]
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_wait_in_two_moods_takes_as_long_as_one_in_one(first: int, second: int) -> None:
     whole, parted = seen(), seen()
-    whole.spent(0, 0, 0, first + second, demanded=True)
-    parted.spent(0, 0, 0, first, demanded=False)
-    parted.spent(0, 0, first, first + second, demanded=True)
+    whole.record_wait(0, 0, 0, first + second, demanded=True)
+    parted.record_wait(0, 0, 0, first, demanded=False)
+    parted.record_wait(0, 0, first, first + second, demanded=True)
     assert rate(parted, 0) == pytest.approx(rate(whole, 0))
     assert rate(parted, first) == pytest.approx(rate(whole, first))
 
@@ -67,8 +75,8 @@ def test_a_wait_in_two_moods_takes_as_long_as_one_in_one(first: int, second: int
 def test_what_changes_its_mood_is_judged_by_how_long_it_has_waited_in_all() -> None:
     waits = seen()
     for _ in range(200):
-        waits.spent(0, 0, 0, 30, demanded=False)
-        waits.spent(0, 1, 30, 40, demanded=True)  # never sooner than after 30
+        waits.record_wait(0, 0, 0, 30, demanded=False)
+        waits.record_wait(0, 1, 30, 40, demanded=True)  # never sooner than after 30
     assert rate(waits, 35, popularity=1) > 2 * rate(waits, 0, popularity=1)
 
 
@@ -78,12 +86,14 @@ def test_a_kind_of_which_little_is_known_is_judged_by_the_others() -> None:
 
 
 def test_popularity_and_standing_make_moods_of_their_own() -> None:
-    assert {mood(n, s) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for s in Standing} == {*range(MOODS)}
+    assert {find_popularity_class(n, s) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for s in RecencyClass} == {
+        *range(MOODS)
+    }
 
 
 def test_densities_are_those_of_holding_on_for_the_best_time() -> None:
     hazards = np.random.default_rng(1).uniform(0.0001, 0.9, (30, LENGTHS))
-    found = _densities(hazards)
+    found = _compute_densities(hazards)
     for cell in range(30):
         for start in range(LENGTHS):
             assert found[cell, start] == pytest.approx(_best(hazards[cell], start))

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.model.change import Rows
 from tidemill.model.run import Run, RunState
-from tidemill.ports.records import Link, Reading
-from tidemill.runtime.freshness.catch_up import Portion, attempt, cut, stops
-from tidemill.runtime.freshness.refresh_mode import chosen
-from tidemill.runtime.runs.requests import ask
+from tidemill.ports.records import ChannelRead, DeltaLink
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run, compute_read_limit, find_stops
+from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.runs.requests import request_flow_run
 
 EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
 PERIOD = 10.0
@@ -68,20 +68,20 @@ def milled() -> Iterator[Mill]:
         mill.close()
 
 
-def served(mill: Mill, flow: str, portion: Portion | None) -> list[Run]:
+def served(mill: Mill, flow: str, portion: CatchUpLimit | None) -> list[Run]:
     """Ask for a run, and execute it and all that follow from it."""
-    ask(mill.catalog, flow)
+    request_flow_run(mill.catalog, flow)
     done = []
-    while waiting := mill.catalog.runs(state=RunState.READY, subject=flow):
+    while waiting := mill.catalog.list_runs(state=RunState.READY, subject=flow):
         (run,) = waiting
-        binding, _ = chosen(mill.catalog, mill.binding(flow), {})
-        attempt(mill.executor, run, binding, {}, portion)
-        done.append(mill.catalog.run(run.id))
+        binding, _ = choose_variants(mill.catalog, mill.binding(flow), {})
+        attempt_run(mill.executor, run, binding, {}, portion)
+        done.append(mill.catalog.read_run(run.id))
     return done
 
 
-def readings(mill: Mill, runs: list[Run], channel: str) -> list[Reading]:
-    return [r for run in runs for r in mill.catalog.readings(run.id) if r.channel == channel]
+def readings(mill: Mill, runs: list[Run], channel: str) -> list[ChannelRead]:
+    return [r for run in runs for r in mill.catalog.list_run_reads(run.id) if r.channel == channel]
 
 
 Arrivals = st.lists(
@@ -95,30 +95,30 @@ Arrivals = st.lists(
 @given(arrivals=Arrivals, periods=st.sampled_from((1.0, 2.0, 3.5)))
 def test_a_chopped_table_ends_as_one_that_was_not(arrivals: list[tuple[float, str, int]], periods: float) -> None:
     with milled() as mill:
-        before = {channel: mill.catalog.channel(channel).head.seq for channel in CHANNELS}
+        before = {channel: mill.catalog.read_channel(channel).head.seq for channel in CHANNELS}
         for gap, channel, row in arrivals:
             mill.now += gap
             mill.insert(channel, str(row))
         for table, read in (("numbered", ("events",)), ("joined", CHANNELS)):
-            runs = served(mill, f"{table}_chopped", Portion(periods, PERIOD))
+            runs = served(mill, f"{table}_chopped", CatchUpLimit(periods, PERIOD))
             served(mill, f"{table}_whole", None)
-            assert same(mill.content(f"{table}_chopped"), mill.content(f"{table}_whole"))
+            assert is_same_bag(mill.content(f"{table}_chopped"), mill.content(f"{table}_whole"))
             for channel in read:
                 check_taken_once(mill, readings(mill, runs, channel), channel, before[channel])
                 check_short(mill, readings(mill, runs, channel), channel, periods)
 
 
-def check_taken_once(mill: Mill, taken: list[Reading], channel: str, since: int) -> None:
+def check_taken_once(mill: Mill, taken: list[ChannelRead], channel: str, since: int) -> None:
     """Each run goes on where the one before ended, and the last ended at the head."""
     assert taken[0].since == since
     assert all(later.since == earlier.upto for earlier, later in pairwise(taken))
-    assert taken[-1].upto == mill.catalog.channel(channel).head.seq
+    assert taken[-1].upto == mill.catalog.read_channel(channel).head.seq
 
 
-def check_short(mill: Mill, taken: list[Reading], channel: str, periods: float) -> None:
+def check_short(mill: Mill, taken: list[ChannelRead], channel: str, periods: float) -> None:
     """No run but one of a single moment loads more than it may; the first block ends a period."""
     for reading in taken:
-        links = mill.catalog.links(channel, reading.since or 0)
+        links = mill.catalog.list_delta_links(channel, reading.since or 0)
         moments = [link.visible for link in links if link.seq <= reading.upto]
         assert not moments or moments[-1] - moments[0] <= (periods - 1) * PERIOD + 1e-3
 
@@ -128,7 +128,7 @@ def test_what_is_left_is_due_in_the_commit_that_leaves_it() -> None:
         for _ in range(4):
             mill.now += PERIOD
             mill.insert("events", "1")
-        runs = served(mill, "numbered_chopped", Portion(2.0, PERIOD))
+        runs = served(mill, "numbered_chopped", CatchUpLimit(2.0, PERIOD))
         assert [r.stats.get("left", 0) for r in runs] == [2, 0]
         assert [r.state for r in runs] == [RunState.FINISHED] * 2
 
@@ -139,9 +139,9 @@ def test_exactly_as_many_periods_are_not_chopped() -> None:
             mill.now += PERIOD
             mill.insert("events", "1")
         flow = mill.binding("numbered_chopped")
-        assert cut(mill.catalog, flow, Portion(3.0, PERIOD)).left == 0
-        assert cut(mill.catalog, flow, Portion(2.5, PERIOD)).left == 1
-        assert cut(mill.catalog, flow, None).left == 0
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(3.0, PERIOD)).left == 0
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(2.5, PERIOD)).left == 1
+        assert compute_read_limit(mill.catalog, flow, None).left == 0
 
 
 def test_what_is_read_whole_is_not_chopped() -> None:
@@ -149,8 +149,8 @@ def test_what_is_read_whole_is_not_chopped() -> None:
         for _ in range(4):
             mill.now += PERIOD
             mill.insert("events", "1")
-        flow, _ = chosen(mill.catalog, mill.binding("joined_chopped"), {}, variant="batch")
-        assert cut(mill.catalog, flow, Portion(1.0, PERIOD)).left == 0
+        flow, _ = choose_variants(mill.catalog, mill.binding("joined_chopped"), {}, variant="batch")
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(1.0, PERIOD)).left == 0
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_what_is_read_whole_is_not_chopped() -> None:
     ],
 )
 def test_a_reader_stops_where_deltas_lead_on(links: list[tuple[int, int]], found: set[int]) -> None:
-    assert set(stops([Link(*link, 0.0) for link in links], 0, 3)) == found
+    assert set(find_stops([DeltaLink(*link, 0.0) for link in links], 0, 3)) == found

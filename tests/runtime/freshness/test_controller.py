@@ -10,16 +10,16 @@ from tests.runtime.mill import Mill
 
 import tidemill as tm
 from tidemill.model.run import RunState
-from tidemill.model.workflow import Workflow
-from tidemill.runtime.freshness.infeasible_targets import doubts
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.runtime.freshness.infeasible_targets import explain_infeasible_targets
 from tidemill.runtime.runs.execution import Executor
-from tidemill.runtime.runs.requests import ask
+from tidemill.runtime.runs.requests import request_flow_run
 
 DAY = 86_400.0
 RANKED = "SELECT p.url, s.users FROM pages p JOIN scores s ON p.site = s.site"
 
 
-def declared(**ranked: object) -> Workflow:
+def declared(**ranked: object) -> WorkflowSpec:
     wf = tm.Workflow("search")
     wf.input("pages", "url string, site string", key="url")
     wf.input("clicks", "user bigint, site string")
@@ -84,7 +84,7 @@ def test_a_run_that_somebody_asks_for_reflects_everything(asynchronous: Mill) ->
     mill.keep(mill.due()[0])
     mill.now += 1
     mill.insert("clicks", "2,a")
-    mill.keep(ask(mill.catalog, "ranked"))
+    mill.keep(request_flow_run(mill.catalog, "ranked"))
     assert mill.rows("ranked") == {("x", 2)}
 
 
@@ -129,7 +129,7 @@ def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(refresh:
 
 def test_what_is_to_be_looked_at_again_is_not_put_off_by_what_comes(tmp_path: Path) -> None:
     mill = Mill(declared(target_lag=DAY), tmp_path)
-    mill.catalog.remind("ranked", mill.now + 60)
+    mill.catalog.set_freshness_deadline("ranked", mill.now + 60)
     mill.insert("clicks", "1,a")
     mill.now += 60
     assert len(mill.due()) == 1
@@ -154,7 +154,7 @@ def test_what_arrives_while_a_plan_runs_waits_for_the_next(asynchronous: Mill, m
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
     (run,) = mill.due()
-    flow = mill.executor.flow
+    flow = mill.executor.run_flow
 
     def meanwhile(*given: object, **more: object) -> object:
         done = flow(*given, **more)  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def test_what_arrives_while_a_plan_runs_waits_for_the_next(asynchronous: Mill, m
         mill.insert("pages", "late,a")
         return done
 
-    monkeypatch.setattr(Executor, "flow", lambda self, *given, **more: meanwhile(*given, **more))
+    monkeypatch.setattr(Executor, "run_flow", lambda self, *given, **more: meanwhile(*given, **more))
     mill.keep(run)
     assert mill.rows("ranked") == {("x", 1)}
     monkeypatch.undo()
@@ -174,16 +174,16 @@ def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkey
     mill = Mill(declared(target_lag="20s"), tmp_path)
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
-    assert list(doubts(mill.catalog, mill.workflow)) == []
-    commit = type(mill.catalog).commit
+    assert list(explain_infeasible_targets(mill.catalog, mill.workflow)) == []
+    commit = type(mill.catalog).commit_run
 
     def slowly(*given: object, **more: object) -> object:
         mill.now += 12
         return commit(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(mill.catalog), "commit", slowly)
-    mill.keep(ask(mill.catalog, "ranked"))
-    (said,) = doubts(mill.catalog, mill.workflow)  # by way of pages alone it takes 12 seconds
+    monkeypatch.setattr(type(mill.catalog), "commit_run", slowly)
+    mill.keep(request_flow_run(mill.catalog, "ranked"))
+    (said,) = explain_infeasible_targets(mill.catalog, mill.workflow)  # by way of pages alone it takes 12 seconds
     assert said.startswith(
         "ranked must reflect clicks within 20 s, but refreshing it and what it derives from has taken"
     )
@@ -191,7 +191,7 @@ def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkey
     mill.close()
 
 
-def of_flows(**promised: object) -> Workflow:
+def of_flows(**promised: object) -> WorkflowSpec:
     """A table made of one that a flow of several tasks writes."""
     wf, report = tm.Workflow("shop"), tm.Flow("report")
     wf.input("orders", "id bigint, city string")
@@ -222,7 +222,7 @@ def test_a_flow_of_several_tasks_is_one_step_of_a_plan(tmp_path: Path) -> None:
     mill.insert("orders", "14,b", "15,b", "2,b")
     mill.keep(mill.due()[0])
     assert mill.rows("most") == {(3,)}
-    assert not mill.kept("most").late
+    assert not mill.kept("most").is_late
     mill.close()
 
 

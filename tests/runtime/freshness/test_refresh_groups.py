@@ -8,12 +8,12 @@ import pytest
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.app.registry import built, parsed
+from tidemill.app.registry import build_workflow, parse_definition
 from tidemill.errors import WorkflowError
 from tidemill.model.run import RunState
-from tidemill.runtime.freshness.catch_up import Portion, attempt
-from tidemill.runtime.freshness.refresh_groups import together_with
-from tidemill.runtime.freshness.refresh_mode import chosen
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run
+from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
+from tidemill.runtime.freshness.refresh_mode import choose_variants
 
 COUNTS = "SELECT word, count(*) AS n FROM events GROUP BY word"
 TOTALS = "SELECT count(*) AS n FROM events"
@@ -33,11 +33,11 @@ def test_what_is_due_for_several_tables_is_one_run(tmp_path: Path) -> None:
     mill = Mill(workflow().declared(), tmp_path)
     mill.insert("events", "tide", "mill")
     (run,) = mill.due()
-    assert (run.subject, [f.priority for f in mill.catalog.facts().values()]) == ("words", [12.0])
-    attempt(mill.executor, run, chosen(mill.catalog, mill.binding("words"), {})[0], {}, None)
+    assert (run.subject, [f.priority for f in mill.catalog.read_flow_statistics().values()]) == ("words", [12.0])
+    attempt_run(mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, None)
     assert mill.rows("counts") == {("tide", 1), ("mill", 1)}
     assert mill.rows("totals") == {(2,)}
-    assert {b.run for b in mill.catalog.blocks() if b.channel in ("counts", "totals") and b.seq} == {run.id}
+    assert {b.run for b in mill.catalog.list_blocks() if b.channel in ("counts", "totals") and b.seq} == {run.id}
     mill.close()
 
 
@@ -46,9 +46,11 @@ def test_together_they_are_chopped_at_the_same_moment(tmp_path: Path) -> None:
     heads: list[set[int]] = []
     mill.insert("events", "first")
     for _ in range(3):
-        (run,) = mill.due() or mill.catalog.runs(state=RunState.READY, subject="words")
-        attempt(mill.executor, run, chosen(mill.catalog, mill.binding("words"), {})[0], {}, Portion(1.0, 10.0))
-        heads.append({r.upto for r in mill.catalog.readings(run.id) if r.channel == "events"})
+        (run,) = mill.due() or mill.catalog.list_runs(state=RunState.READY, subject="words")
+        attempt_run(
+            mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, CatchUpLimit(1.0, 10.0)
+        )
+        heads.append({r.upto for r in mill.catalog.list_run_reads(run.id) if r.channel == "events"})
         if len(heads) == 1:
             for word in ("tide", "mill"):
                 mill.now += 10.0
@@ -74,7 +76,7 @@ def test_a_table_inside_a_flow_is_together_with_it_already() -> None:
 def test_a_document_says_it_too() -> None:
     tables = [{"name": n, "query": q, "together": "words"} for n, q in (("counts", COUNTS), ("totals", TOTALS))]
     document = {"name": "w", "inputs": [{"name": "events", "columns": "word string"}], "tables": tables}
-    (binding,) = built(parsed(document)).bindings
+    (binding,) = build_workflow(parse_definition(document)).bindings
     assert (binding.name, [t.name for t in binding.tasks]) == ("words", ["counts", "totals"])
 
 
@@ -94,18 +96,18 @@ def ran(mill: Mill) -> str | None:
     """What is said of `counts` once all that was due has run."""
     mill.insert("events", "tide")
     for run in mill.due():
-        binding = chosen(mill.catalog, mill.binding(run.subject), {})[0]
-        attempt(mill.executor, run, binding, {}, None)
-    return together_with(mill.catalog, [mill.workflow], mill.binding("counts"))
+        binding = choose_variants(mill.catalog, mill.binding(run.subject), {})[0]
+        attempt_run(mill.executor, run, binding, {}, None)
+    return advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts"))
 
 
 def test_tables_that_are_due_together_are_weighed(tmp_path: Path) -> None:
     mill = Mill(separately().declared(), tmp_path)
-    assert together_with(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # nothing ran yet
+    assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # nothing ran yet
     said = ran(mill)
     assert said is not None
     assert said.startswith("one run for counts, totals would take")  # `later` comes after one of them
-    assert together_with(mill.catalog, [mill.workflow], mill.binding("later")) is None
+    assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("later")) is None
     mill.close()
 
 

@@ -7,9 +7,17 @@ from tests.catalog.driven import driver
 from tests.catalog.driver import Driver
 
 from tidemill.model.time import Version
-from tidemill.runtime.freshness.staleness import Curve, History, Measure, Reach, curves, measured, total
-from tidemill.runtime.freshness.visibility import history
-from tidemill.runtime.inspect.status import status
+from tidemill.runtime.freshness.staleness import (
+    StalenessCurve,
+    StalenessHistory,
+    StalenessMeasure,
+    VisibleProvenance,
+    compute_curves,
+    measure_staleness,
+    sum_curves,
+)
+from tidemill.runtime.freshness.visibility import read_history
+from tidemill.runtime.inspect.status import read_status
 
 __all__ = ["driver"]
 
@@ -17,8 +25,8 @@ S = 1_000_000
 A, B = ("a",), ("b",)
 
 
-def reach(at: float, **newest: float) -> Reach:
-    return Reach(_at(at), {(name,): _at(version) for name, version in newest.items()})
+def reach(at: float, **newest: float) -> VisibleProvenance:
+    return VisibleProvenance(_at(at), {(name,): _at(version) for name, version in newest.items()})
 
 
 def _at(seconds: float) -> Version:
@@ -29,7 +37,7 @@ def arrivals(**seconds: list[float]) -> dict[str, list[Version]]:
     return {name: [_at(s) for s in found] for name, found in seconds.items()}
 
 
-ONE = History(arrivals(a=[10, 20, 40]), {"t": [reach(12, a=10), reach(30, a=20)]})
+ONE = StalenessHistory(arrivals(a=[10, 20, 40]), {"t": [reach(12, a=10), reach(30, a=20)]})
 
 
 @pytest.mark.parametrize(
@@ -37,12 +45,12 @@ ONE = History(arrivals(a=[10, 20, 40]), {"t": [reach(12, a=10), reach(30, a=20)]
     [(11, None, None), (12, 0, 2), (19, 0, 9), (25, 5, 15), (30, 0, 10), (39, 0, 19), (45, 5, 25)],
 )
 def test_it_grows_from_when_something_newer_came(moment: float, staleness: float | None, age: float | None) -> None:
-    assert measured(ONE, "t", Measure.STALENESS, moment) == staleness
-    assert measured(ONE, "t", Measure.AGE, moment) == age
+    assert measure_staleness(ONE, "t", StalenessMeasure.STALENESS, moment) == staleness
+    assert measure_staleness(ONE, "t", StalenessMeasure.AGE, moment) == age
 
 
 def test_the_curve_shows_the_moment_before_a_jump_and_after() -> None:
-    (curve,) = curves(ONE, Measure.STALENESS, since=15, now=50)
+    (curve,) = compute_curves(ONE, StalenessMeasure.STALENESS, since=15, now=50)
     assert curve.table == "t"
     assert curve.points == (
         *((15.0, 0.0), (15.0, 0.0), (20.0, 0.0), (20.0, 0.0)),
@@ -51,40 +59,40 @@ def test_the_curve_shows_the_moment_before_a_jump_and_after() -> None:
 
 
 def test_a_curve_begins_when_its_table_does() -> None:
-    (curve,) = curves(ONE, Measure.AGE, since=0, now=20)
+    (curve,) = compute_curves(ONE, StalenessMeasure.AGE, since=0, now=20)
     assert curve.points[0] == (12.0, 2.0)
 
 
 def test_of_several_pathways_the_worst_counts() -> None:
-    both = History(arrivals(a=[1, 10], b=[2, 30]), {"t": [reach(5, a=1, b=2)]})
-    assert measured(both, "t", Measure.STALENESS, 40) == 30
-    assert measured(both, "t", Measure.AGE, 40) == 39
+    both = StalenessHistory(arrivals(a=[1, 10], b=[2, 30]), {"t": [reach(5, a=1, b=2)]})
+    assert measure_staleness(both, "t", StalenessMeasure.STALENESS, 40) == 30
+    assert measure_staleness(both, "t", StalenessMeasure.AGE, 40) == 39
 
 
 def test_a_version_that_arrives_later_than_asked_is_not_missed_yet() -> None:
-    assert measured(ONE, "t", Measure.STALENESS, 19.5) == 0
+    assert measure_staleness(ONE, "t", StalenessMeasure.STALENESS, 19.5) == 0
 
 
 def test_a_table_that_reflects_nothing_has_no_curve() -> None:
-    empty = History(arrivals(a=[1]), {"t": [], "u": [Reach(_at(2), {})]})
-    assert curves(empty, Measure.STALENESS, 0, 10) == ()
-    assert measured(empty, "u", Measure.AGE, 10) is None
-    assert empty.begin() == 2.0
+    empty = StalenessHistory(arrivals(a=[1]), {"t": [], "u": [VisibleProvenance(_at(2), {})]})
+    assert compute_curves(empty, StalenessMeasure.STALENESS, 0, 10) == ()
+    assert measure_staleness(empty, "u", StalenessMeasure.AGE, 10) is None
+    assert empty.find_start() == 2.0
 
 
 def test_the_sum_is_that_of_all_tables_at_every_moment() -> None:
-    two = History(ONE.arrivals, {"t": ONE.reaches["t"], "u": [reach(14, a=10)]})
-    drawn = curves(two, Measure.STALENESS, since=15, now=50)
-    summed = total(drawn)
+    two = StalenessHistory(ONE.arrivals, {"t": ONE.reaches["t"], "u": [reach(14, a=10)]})
+    drawn = compute_curves(two, StalenessMeasure.STALENESS, since=15, now=50)
+    summed = sum_curves(drawn)
     assert (30.0, 20.0) in summed.points
     assert (30.0, 10.0) in summed.points
     assert summed.points[-1] == (50.0, 40.0)
     assert summed.integral == sum(c.integral for c in drawn)
-    assert total(drawn, {"t": 3.0, "u": 0.5}).integral == 3 * drawn[0].integral + 0.5 * drawn[1].integral
+    assert sum_curves(drawn, {"t": 3.0, "u": 0.5}).integral == 3 * drawn[0].integral + 0.5 * drawn[1].integral
 
 
 def test_the_sum_of_nothing_is_nothing() -> None:
-    assert total(()) == Curve("all tables", ())
+    assert sum_curves(()) == StalenessCurve("all tables", ())
 
 
 def test_what_tables_reached_is_read_from_events_and_blocks(driver: Driver) -> None:
@@ -93,7 +101,7 @@ def test_what_tables_reached_is_read_from_events_and_blocks(driver: Driver) -> N
     driver.run_flow()
     driver.clock.now += 5
     driver.insert("a")
-    found = history(driver.catalog, status(driver.catalog), driver.catalog.events(limit=1000))
+    found = read_history(driver.catalog, read_status(driver.catalog), driver.catalog.list_events(limit=1000))
     assert [len(found.arrivals[name]) for name in ("a", "b")] == [2, 0]
     (only,) = found.reaches["d"]
     assert only.visible // S == 1_005

@@ -11,16 +11,16 @@ from tests.catalog.driver import Driver, FakeClock
 import tidemill as tm
 from tidemill.catalog import open_catalog
 from tidemill.errors import NotFound
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.run import Consumption
-from tidemill.model.task import Mode
-from tidemill.model.workflow import Workflow
-from tidemill.planner.explanation import Explanation, Written
-from tidemill.runtime.freshness.refresh_mode import chosen
-from tidemill.runtime.inspect.explain import explain
+from tidemill.model.task import ReadMode
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.planner.explanation import TableExplanation, WriterExplanation
+from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.inspect.explain import explain_table
 
 
-def shop() -> Workflow:
+def shop() -> WorkflowSpec:
     wf = tm.Workflow("shop")
     wf.input("orders", "city string, amount bigint")
     wf.input("cities", "city string, country string", key="city")
@@ -53,15 +53,15 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 @pytest.fixture
 def applied(driver: Driver) -> Driver:
-    driver.catalog.apply(WORKFLOW)
+    driver.catalog.apply_workflow(WORKFLOW)
     return driver
 
 
-def explained(driver: Driver, table: str) -> Explanation:
-    return explain(driver.catalog, [WORKFLOW], {}, table)
+def explained(driver: Driver, table: str) -> TableExplanation:
+    return explain_table(driver.catalog, [WORKFLOW], {}, table)
 
 
-def only(driver: Driver, table: str) -> Written:
+def only(driver: Driver, table: str) -> WriterExplanation:
     (writer,) = explained(driver, table).writers
     return writer
 
@@ -69,7 +69,7 @@ def only(driver: Driver, table: str) -> Written:
 def refresh(driver: Driver, flow: str) -> None:
     """A run of the flow by the variant that is chosen, as far as the catalog sees it."""
     (binding,) = (b for b in WORKFLOW.bindings if b.name == flow)
-    running, _ = chosen(driver.catalog, binding, {})
+    running, _ = choose_variants(driver.catalog, binding, {})
     claim = driver.open_flow(running)
     driver.commit(claim, [Consumption(*at, span.since.seq, span.upto) for at, span in claim.spans.items()])
 
@@ -124,11 +124,11 @@ def test_a_variant_for_each_side_of_a_join(applied: Driver) -> None:
     found = only(applied, "located")
     assert [v.name for v in found.variants] == ["batch", "incremental", "incremental:totals", "incremental:cities"]
     batch, both, left, _ = found.variants
-    assert batch.reads == (("totals", (Mode.ALL,)), ("cities", (Mode.ALL,)))
-    assert batch.writes == (("located", Kind.BASE, None),)
-    assert dict(both.reads)["cities"] == (Mode.NEW, Mode.ALL, Mode.OLD)
-    assert dict(left.reads)["cities"] == (Mode.OLD,)
-    assert both.writes == (("located", Kind.DELTA, "upsert"),)
+    assert batch.reads == (("totals", (ReadMode.ALL,)), ("cities", (ReadMode.ALL,)))
+    assert batch.writes == (("located", BlockKind.BASE, None),)
+    assert dict(both.reads)["cities"] == (ReadMode.NEW, ReadMode.ALL, ReadMode.OLD)
+    assert dict(left.reads)["cities"] == (ReadMode.OLD,)
+    assert both.writes == (("located", BlockKind.DELTA, "upsert"),)
     assert left.obstacle == both.obstacle != ""
 
 
@@ -153,8 +153,8 @@ def test_every_programmed_task_of_a_table_with_its_modes(applied: Driver) -> Non
     assert [(w.task, w.refresh, w.way) for w in found] == [
         ("copied", None, "programmed"), ("copied_too", None, "programmed"),
     ]  # fmt: skip
-    assert found[1].variants[0].reads == (("orders", (Mode.NEW,)), ("cities", (Mode.ALL,)))
-    assert found[1].variants[0].writes == (("copies", Kind.DELTA, None),)
+    assert found[1].variants[0].reads == (("orders", (ReadMode.NEW,)), ("cities", (ReadMode.ALL,)))
+    assert found[1].variants[0].writes == (("copies", BlockKind.DELTA, None),)
 
 
 @pytest.mark.parametrize("name", ["rapport", "orders", "totals.state1"])

@@ -10,10 +10,10 @@ from tests.acceptance.mill import WORKFLOW, Mill, batch, opened
 from tests.catalog.driver import AT_ONCE
 
 from tidemill.errors import ForeignStore, StorageError
-from tidemill.model.run import Demand, RunKind
+from tidemill.model.run import ClaimRequest, RunKind
 from tidemill.model.store import StoreMarker
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
-from tidemill.runtime.maintenance.vacuum import Janitor, Scanned
+from tidemill.runtime.maintenance.vacuum import ScanResult, VacuumService
 from tidemill.storage.store import MARKER
 
 
@@ -31,7 +31,7 @@ def filled(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
     """A catalog and a store without a marker, as projects of before have: two inserts and a run."""
     shutil.copy(sqlite_template, tmp_path / "catalog.db")
     with opened(url_of(tmp_path), root) as mill:
-        mill.catalog.apply(WORKFLOW)
+        mill.catalog.apply_workflow(WORKFLOW)
         for number in range(2):
             mill.insert(batch(tmp_path, number))
         mill.run()
@@ -54,7 +54,7 @@ def files_in(root: Path) -> set[Path]:
 def test_an_empty_store_is_taken_by_who_comes_first(tmp_path: Path, root: Path) -> None:
     with opened(url_of(tmp_path), root) as mill:
         check_store(mill.catalog, mill.store)
-        assert marker_of(mill).catalog == mill.catalog.identify().id
+        assert marker_of(mill).catalog == mill.catalog.read_identity().id
     with opened(url_of(tmp_path, "other"), root) as other, pytest.raises(ForeignStore, match="another catalog"):
         check_store(other.catalog, other.store)
 
@@ -71,14 +71,14 @@ def test_a_store_of_before_is_refused_to_an_empty_catalog(filled: Path, root: Pa
         with pytest.raises(ForeignStore, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
             check_store(mill.catalog, mill.store)
         with pytest.raises(ForeignStore):
-            Janitor(mill.executor, grace=AT_ONCE).scan()
+            VacuumService(mill.executor, grace=AT_ONCE).scan_store()
         assert mill.store.read_marker() is None
     assert files_in(root) == before
 
 
 def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
     with opened(url_of(filled, "other"), tmp_path / "other blocks") as other:
-        other.catalog.apply(WORKFLOW)
+        other.catalog.apply_workflow(WORKFLOW)
         for number in range(5):
             other.insert(batch(tmp_path, number))
     with opened(url_of(filled, "other"), root) as mixed:
@@ -95,15 +95,15 @@ def test_a_catalog_with_blocks_does_not_take_an_empty_store(filled: Path, tmp_pa
 
 def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
     with opened(url_of(tmp_path), root) as mill:
-        mill.catalog.apply(WORKFLOW)
-        run = mill.catalog.request(RunKind.COMPACTION, "events")
-        claim = mill.catalog.claim(run.id, Demand(), owner="dead", lease=30)
-        mill.store.stage(f"{claim.directory}/0")
+        mill.catalog.apply_workflow(WORKFLOW)
+        run = mill.catalog.request_run(RunKind.COMPACTION, "events")
+        claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="dead", lease=30)
+        mill.store.stage_directory(f"{claim.directory}/0")
         check_store(mill.catalog, mill.store)
-        assert marker_of(mill).catalog == mill.catalog.identify().id
+        assert marker_of(mill).catalog == mill.catalog.read_identity().id
     with opened(url_of(tmp_path, "other"), root) as other:
-        other.catalog.apply(WORKFLOW)
-        other.catalog.request(RunKind.COMPACTION, "events")
+        other.catalog.apply_workflow(WORKFLOW)
+        other.catalog.request_run(RunKind.COMPACTION, "events")
         (root / MARKER).unlink()
         with pytest.raises(ForeignStore, match="nothing says"):
             check_store(other.catalog, other.store)
@@ -139,7 +139,7 @@ def test_what_is_marked_is_not_removed_once_the_store_is_anothers(filled: Path, 
         (problem,) = mill.tidy("events").problems
         assert problem.startswith("files were not removed: the block store")
         assert files_in(root) == before
-        assert mill.catalog.list_marked(), "it stays marked"
+        assert mill.catalog.list_marked_paths(), "it stays marked"
 
 
 def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> Non
         for number in range(2, 4):
             mill.insert(batch(filled, number))
             advance_marker(mill.catalog, mill.store)
-            assert marker_of(mill).clock == mill.catalog.identify().clock
+            assert marker_of(mill).clock == mill.catalog.read_identity().clock
         assert marker_of(mill).created == created
 
 
@@ -162,18 +162,18 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
     with opened(url_of(filled, "other"), root) as other:
         assert adopt_store(other.catalog, other.store) == first
         check_store(other.catalog, other.store)
-        (event,) = other.catalog.events()
+        (event,) = other.catalog.list_events()
         assert (event.kind, event.detail) == ("store.adopted", {"before": first.catalog})
-        other.catalog.apply(WORKFLOW)
+        other.catalog.apply_workflow(WORKFLOW)
         for number in range(2):
             other.insert(batch(filled, number))
         mine = files_in(root) - before
-        found = Janitor(other.executor, grace=AT_ONCE)
-        assert found.scan() == Scanned(attempts=5, marked=0, unknown=3)
-        found.collect()
-        other.store.stage("runs/4/1")
+        found = VacuumService(other.executor, grace=AT_ONCE)
+        assert found.scan_store() == ScanResult(attempts=5, marked=0, unknown=3)
+        found.collect_garbage()
+        other.store.stage_directory("runs/4/1")
         with pytest.raises(ForeignStore, match="its newest run is 2, .* up to run 4"):
-            found.scan()  # the newest that it inherited was the third
+            found.scan_store()  # the newest that it inherited was the third
     assert files_in(root) >= before | mine
 
 

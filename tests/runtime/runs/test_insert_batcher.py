@@ -10,15 +10,15 @@ import pytest
 from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
-from tidemill.algebra.reference import same
+from tidemill.algebra.reference import is_same_bag
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, NotFound, StorageError
 from tidemill.intake import insert_batch, load_file
 from tidemill.ports.catalog import Clock
 from tidemill.runtime.runs.execution import Executor
-from tidemill.runtime.runs.insert import Inserted, Inserter
-from tidemill.runtime.runs.insert_batcher import Gatherer, Small
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.insert import Inserter, InsertResult
+from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
+from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
 wf = tm.Workflow("gathering")
@@ -32,11 +32,11 @@ class House:
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self.root = root
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{root / 'catalog.db'}", clock)
-        self.catalog.apply(wf.declared())
+        self.catalog.apply_workflow(wf.declared())
         store = open_store(str(root / "blocks"))
-        self.engine = PlainEngine(store.locate)
+        self.engine = PlainEngine(store.locate_file)
         self.inserter = Inserter(Executor(self.catalog, store, self.engine, "test"), load_file)
-        self.gatherer = Gatherer(self.inserter, insert_batch)
+        self.gatherer = InsertBatcher(self.inserter, insert_batch)
 
     def file(self, name: str, *rows: dict[str, object]) -> Path:
         path = self.root / f"{name}.jsonl"
@@ -44,16 +44,18 @@ class House:
         return path
 
     def content(self, channel: str) -> list[dict[str, object]]:
-        return self.engine.rows(Views(self.catalog, {}).snapshot(channel, self.catalog.channel(channel).head.seq))
+        return self.engine.read_rows(
+            ChannelViews(self.catalog, {}).build_snapshot(channel, self.catalog.read_channel(channel).head.seq)
+        )
 
     def blocks(self, channel: str) -> int:
-        return self.catalog.channel(channel).head.seq
+        return self.catalog.read_channel(channel).head.seq
 
-    def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[Inserted | Exception]:
-        return self.gatherer.insert([self.small(channel, f, keyed) for f in files])
+    def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[InsertResult | Exception]:
+        return self.gatherer.insert_all([self.small(channel, f, keyed) for f in files])
 
-    def small(self, channel: str, file: Path, keyed: bool = False) -> Small:
-        return Small(channel, file.read_bytes(), "jsonl", file.name if keyed else None)
+    def small(self, channel: str, file: Path, keyed: bool = False) -> SmallInsert:
+        return SmallInsert(channel, file.read_bytes(), "jsonl", file.name if keyed else None)
 
 
 @pytest.fixture
@@ -77,10 +79,10 @@ def test_what_comes_together_becomes_one_block(house: House) -> None:
 def test_a_bad_file_fails_alone(house: House) -> None:
     good, bad = house.file("good", {"id": 1, "word": "a"}), house.file("bad", {"id": "x", "word": "a"})
     wanted = [house.small("events", bad), house.small("events", good), house.small("nothing", good)]
-    refused, inserted, unknown = house.gatherer.insert(wanted)
+    refused, inserted, unknown = house.gatherer.insert_all(wanted)
     assert isinstance(refused, BadInput)
     assert str(refused).startswith("the upload: row 1")
-    assert isinstance(inserted, Inserted)
+    assert isinstance(inserted, InsertResult)
     assert isinstance(unknown, NotFound)
     assert len(house.content("events")) == 1
 
@@ -88,7 +90,7 @@ def test_a_bad_file_fails_alone(house: House) -> None:
 def test_the_same_key_in_two_upserts_makes_two_blocks_in_their_order(house: House) -> None:
     files = [house.file(f"u{n}", {"user": n % 2, "city": f"c{n}"}) for n in range(6)]
     house.insert("users", *files)
-    assert same(house.content("users"), [{"user": 0, "city": "c4"}, {"user": 1, "city": "c5"}])
+    assert is_same_bag(house.content("users"), [{"user": 0, "city": "c4"}, {"user": 1, "city": "c5"}])
     assert house.blocks("users") == 3
 
 
@@ -96,8 +98,8 @@ def test_nobody_overtakes_on_a_channel_and_everybody_else_does(house: House) -> 
     cities = [house.file(f"u{n}", {"user": u, "city": f"c{n}"}) for n, u in enumerate((1, 1, 2, 2, 1))]
     wanted = [house.small("users", f) for f in cities]
     wanted.insert(2, house.small("events", house.file("e", {"id": 1, "word": "a"})))
-    assert not any(isinstance(one, Exception) for one in house.gatherer.insert(wanted))
-    assert same(house.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
+    assert not any(isinstance(one, Exception) for one in house.gatherer.insert_all(wanted))
+    assert is_same_bag(house.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
     assert len(house.content("events")) == 1
 
 
@@ -114,14 +116,14 @@ def test_a_key_twice_in_one_file_is_refused(house: House) -> None:
 
 def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house: House) -> None:
     files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(5)]
-    real = house.catalog.inserted
+    real = house.catalog.find_inserted_blocks
     asked: list[str] = []
 
     def inserted(channel: str, keys: Collection[str]) -> object:
         found = real(channel, keys)
         if not asked:
             asked.extend(keys)
-            house.inserter.file("events", files[3], key="f3.jsonl")  # the other server
+            house.inserter.insert_file("events", files[3], key="f3.jsonl")  # the other server
         return found
 
     object.__setattr__(house.catalog, "inserted", inserted)
@@ -136,7 +138,7 @@ def test_what_fails_is_told_to_all_who_were_in_it(house: House, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(insert_batch, "pack", broken)
+    monkeypatch.setattr(insert_batch, "write_batches", broken)
     assert [type(one) for one in house.insert("events", *files)] == [StorageError] * 3
     monkeypatch.undo()
     assert not any(isinstance(one, Exception) for one in house.insert("events", *files))

@@ -15,11 +15,11 @@ from tests.runtime.runs.test_insert_batcher import House
 
 from tidemill.errors import BadInput, Conflict, StorageError
 from tidemill.intake import insert_batch
-from tidemill.model.block import Kind
-from tidemill.model.run import Advance
-from tidemill.runtime.runs.insert import Inserted, Inserter
-from tidemill.runtime.runs.insert_batcher import Answer, Gatherer, Small
-from tidemill.runtime.runs.push import Message, OutOfOrder, Repeated
+from tidemill.model.block import BlockKind
+from tidemill.model.run import ProducerAdvance
+from tidemill.runtime.runs.insert import Inserter, InsertResult
+from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, SmallInsert
+from tidemill.runtime.runs.push import DuplicateMessage, OutOfOrder, PushMessage
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.catalog.close()
 
 
-def message(number: int, *words: str, producer: str = "p", channel: str = "events") -> Message:
+def message(number: int, *words: str, producer: str = "p", channel: str = "events") -> PushMessage:
     lines = (json.dumps({"id": number, "word": word}).encode() for word in words or ("w",))
-    return Message(channel, producer, number, b"\n".join(lines))
+    return PushMessage(channel, producer, number, b"\n".join(lines))
 
 
 def kinds(answers: list[Answer]) -> list[type]:
@@ -43,63 +43,66 @@ def ids(house: House) -> list[object]:
 
 
 def test_messages_and_inserts_share_a_block(house: House) -> None:
-    small = Small("events", b'{"id": 9, "word": "w"}', "jsonl", "key")
-    done = house.gatherer.insert([message(1), small, message(1, producer="q"), message(2, "a", "b")])
-    assert len({one.block.id for one in done if isinstance(one, Inserted)}) == 1
+    small = SmallInsert("events", b'{"id": 9, "word": "w"}', "jsonl", "key")
+    done = house.gatherer.insert_all([message(1), small, message(1, producer="q"), message(2, "a", "b")])
+    assert len({one.block.id for one in done if isinstance(one, InsertResult)}) == 1
     assert ids(house) == [1, 1, 2, 2, 9]
-    assert house.catalog.producers("events", ["p", "q", "r"]) == {"p": 2, "q": 1, "r": 0}
+    assert house.catalog.read_producer_sequences("events", ["p", "q", "r"]) == {"p": 2, "q": 1, "r": 0}
 
 
 def test_what_is_there_and_what_is_too_early(house: House) -> None:
-    house.gatherer.insert([message(1), message(2)])
-    answers = house.gatherer.insert([message(2), message(4), message(3), message(3), message(4)])
-    assert kinds(answers) == [Repeated, OutOfOrder, Inserted, Inserted, Inserted]
+    house.gatherer.insert_all([message(1), message(2)])
+    answers = house.gatherer.insert_all([message(2), message(4), message(3), message(3), message(4)])
+    assert kinds(answers) == [DuplicateMessage, OutOfOrder, InsertResult, InsertResult, InsertResult]
     assert ids(house) == [1, 2, 3, 4]
 
 
 def test_a_bad_message_stops_its_producer_and_nobody_else(house: House) -> None:
-    bad = Message("events", "p", 2, b'{"id": "x"}')
-    answers = house.gatherer.insert([message(1), bad, message(3), message(1, producer="q")])
-    assert kinds(answers) == [Inserted, BadInput, OutOfOrder, Inserted]
+    bad = PushMessage("events", "p", 2, b'{"id": "x"}')
+    answers = house.gatherer.insert_all([message(1), bad, message(3), message(1, producer="q")])
+    assert kinds(answers) == [InsertResult, BadInput, OutOfOrder, InsertResult]
     assert str(answers[1]).startswith("message 2: row 1")
     assert ids(house) == [1, 1]
-    assert house.catalog.producers("events", ["p"]) == {"p": 1}
+    assert house.catalog.read_producer_sequences("events", ["p"]) == {"p": 1}
 
 
 def test_an_empty_message_takes_its_number(house: House) -> None:
-    assert kinds(house.gatherer.insert([Message("events", "p", 1, b""), message(2)])) == [Inserted, Inserted]
-    assert kinds(house.gatherer.insert([Message("events", "p", 3, b"")])) == [Inserted]
+    assert kinds(house.gatherer.insert_all([PushMessage("events", "p", 1, b""), message(2)])) == [
+        InsertResult,
+        InsertResult,
+    ]
+    assert kinds(house.gatherer.insert_all([PushMessage("events", "p", 3, b"")])) == [InsertResult]
     assert ids(house) == [2]
-    assert house.catalog.producers("events", ["p"]) == {"p": 3}
+    assert house.catalog.read_producer_sequences("events", ["p"]) == {"p": 3}
 
 
 def test_of_upserts_the_last_of_a_key_counts_and_one_block_holds_them(house: House) -> None:
-    def upsert(number: int, user: int, city: str | None) -> Message:
+    def upsert(number: int, user: int, city: str | None) -> PushMessage:
         row = {"user": user, "city": city} if city else {"user": user, "_deleted": True}
-        return Message("users", "p", number, json.dumps(row).encode())
+        return PushMessage("users", "p", number, json.dumps(row).encode())
 
     cities = [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, None), (2, "e")]
-    house.gatherer.insert([upsert(n, *said) for n, said in enumerate(cities, start=1)])
+    house.gatherer.insert_all([upsert(n, *said) for n, said in enumerate(cities, start=1)])
     assert {row["user"]: row["city"] for row in house.content("users")} == {1: "c", 2: "e"}
     assert house.blocks("users") == 1
 
 
 def test_the_number_moves_only_from_where_it_is(house: House) -> None:
     """As when two servers have the same message in hand: the second to commit changes nothing."""
-    house.gatherer.insert([message(1)])
+    house.gatherer.insert_all([message(1)])
     for since in (0, 2):
         with pytest.raises(Conflict, match="is at message 1, not at"):
-            _insert(house.inserter, Advance("events", "p", since, since + 1))
+            _insert(house.inserter, ProducerAdvance("events", "p", since, since + 1))
     with pytest.raises(Conflict, match="is at message 0, not at 4"):
-        _insert(house.inserter, Advance("events", "q", 4, 5))
+        _insert(house.inserter, ProducerAdvance("events", "q", 4, 5))
     assert ids(house) == [1]
 
 
-def _insert(inserter: Inserter, move: Advance) -> None:
+def _insert(inserter: Inserter, move: ProducerAdvance) -> None:
     def fill(_to: object, _schema: object, directory: str, _tag: str) -> tuple[str, int]:
         return "nothing", 0
 
-    inserter.insert("events", Kind.DELTA, (), fill, (move,))
+    inserter.insert_block("events", BlockKind.DELTA, (), fill, (move,))
 
 
 @dataclass
@@ -110,12 +113,12 @@ class Sender:
     total: int
     acknowledged: int = 0
 
-    def burst(self, back: int, count: int) -> list[Message]:
+    def burst(self, back: int, count: int) -> list[PushMessage]:
         """From somewhere at or before the first that is not acknowledged."""
         first = max(1, self.acknowledged + 1 - back)
         return [message(n, producer=self.name) for n in range(first, min(first + count, self.total + 1))]
 
-    def hear(self, sent: list[Message], answers: list[Answer]) -> None:
+    def hear(self, sent: list[PushMessage], answers: list[Answer]) -> None:
         for one, answer in zip(sent, answers, strict=True):
             if isinstance(answer, Exception):
                 return
@@ -128,13 +131,13 @@ class Failing:
 
     plan: list[str] = field(default_factory=list)
 
-    read = staticmethod(insert_batch.read)
+    read = staticmethod(insert_batch.read_batch)
 
-    def pack(self, parcels: object, directory: Path) -> None:
+    def write_batches(self, parcels: object, directory: Path) -> None:
         what = self.plan.pop(0) if self.plan else "well"
         if what == "before":
             raise StorageError("the disk is full")
-        insert_batch.pack(parcels, directory)  # type: ignore[arg-type]
+        insert_batch.write_batches(parcels, directory)  # type: ignore[arg-type]
         if what == "after":
             raise StorageError("the disk is gone")
 
@@ -148,16 +151,16 @@ def test_whatever_is_sent_again_is_there_once(bursts: list[tuple[int, int, int, 
     """Two producers, whose answers are sometimes lost, two servers in turn, and a disk that fails now and then."""
     with tempfile.TemporaryDirectory() as directory:
         house = House(Path(directory))
-        servers = [Gatherer(house.inserter, Failing(list(plan))), Gatherer(house.inserter, Failing())]
+        servers = [InsertBatcher(house.inserter, Failing(list(plan))), InsertBatcher(house.inserter, Failing())]
         senders = [Sender("p", 12), Sender("q", 12)]
         for turn, (which, back, count, lost) in enumerate(bursts):
             sent = senders[which].burst(back, count)
-            answers = servers[turn % 2].insert(sent)
+            answers = servers[turn % 2].insert_all(sent)
             if not lost:
                 senders[which].hear(sent, answers)
         for sender in senders:
-            there = house.catalog.producers("events", [sender.name])[sender.name]
+            there = house.catalog.read_producer_sequences("events", [sender.name])[sender.name]
             assert there >= sender.acknowledged
-        counts = {s.name: house.catalog.producers("events", [s.name])[s.name] for s in senders}
+        counts = {s.name: house.catalog.read_producer_sequences("events", [s.name])[s.name] for s in senders}
         assert ids(house) == sorted(n for upto in counts.values() for n in range(1, upto + 1))
         house.catalog.close()

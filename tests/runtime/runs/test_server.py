@@ -14,25 +14,25 @@ from tests.catalog.driver import CHANNELS, COPY, Driver, FakeClock, moves_of
 
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import CatalogError, EngineLost
-from tidemill.model.flow import Binding
-from tidemill.model.run import Run, RunKind, RunState, demand_of
-from tidemill.model.trigger import Data
-from tidemill.model.workflow import Workflow
+from tidemill.model.flow import BoundFlow
+from tidemill.model.run import Run, RunKind, RunState, build_claim_request
+from tidemill.model.trigger import DataTrigger
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.engine import HEALTHY, EngineHealth
 from tidemill.ports.records import Server
-from tidemill.runtime.freshness.catch_up import Portion
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.runs.execution import Executor
-from tidemill.runtime.runs.server import Execute, Loop, Rhythm
+from tidemill.runtime.runs.server import Execute, ServerIntervals, ServerLoop
 from tidemill.storage import open_store
 
-FLOW = Binding("copy", COPY.tasks, triggers=(Data("a"),))
-RHYTHM = Rhythm(tick=0.01, lead=5.0)
+FLOW = BoundFlow("copy", COPY.tasks, triggers=(DataTrigger("a"),))
+RHYTHM = ServerIntervals(tick=0.01, lead=5.0)
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
     made = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    made.apply(Workflow("w", CHANNELS, (FLOW,)))
+    made.apply_workflow(WorkflowSpec("w", CHANNELS, (FLOW,)))
     yield made
     made.close()
 
@@ -42,11 +42,11 @@ def driver(catalog: SqlCatalog) -> Driver:
     return Driver(catalog, FakeClock())
 
 
-def loop_of(catalog: SqlCatalog, execute: Execute, name: str = "one", tracks: int = 2) -> Loop:
-    return Loop(catalog, Server(name, "work", tracks), execute, [], RHYTHM)
+def loop_of(catalog: SqlCatalog, execute: Execute, name: str = "one", tracks: int = 2) -> ServerLoop:
+    return ServerLoop(catalog, Server(name, "work", tracks), execute, [], RHYTHM)
 
 
-def served(loop: Loop, until: Callable[[], bool]) -> None:
+def served(loop: ServerLoop, until: Callable[[], bool]) -> None:
     """Let a loop run in its own thread until something holds, then drain it."""
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -59,8 +59,8 @@ def served(loop: Loop, until: Callable[[], bool]) -> None:
 
 
 def finishing(driver: Driver) -> Execute:
-    def execute(run: Run, portion: Portion | None) -> None:
-        claim = driver.claim(run.id, demand_of(FLOW))
+    def execute(run: Run, portion: CatchUpLimit | None) -> None:
+        claim = driver.claim(run.id, build_claim_request(FLOW))
         driver.commit(claim, moves_of(claim, FLOW))
 
     return execute
@@ -69,12 +69,12 @@ def finishing(driver: Driver) -> Execute:
 def test_what_a_trigger_asks_for_is_executed(driver: Driver, catalog: SqlCatalog) -> None:
     driver.insert("a")
     loop = loop_of(catalog, finishing(driver))
-    served(loop, lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
-    assert [s.state for s in catalog.servers()] == ["stopped"]
+    served(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+    assert [s.state for s in catalog.list_servers()] == ["stopped"]
 
 
 def test_a_server_that_is_woken_all_the_time_rests_between_its_looks(catalog: SqlCatalog) -> None:
-    loop = Loop(catalog, Server("one", "work", 1), lambda *_: None, [], Rhythm(tick=60.0, rest=0.2))
+    loop = ServerLoop(catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals(tick=60.0, rest=0.2))
     looks: list[float] = []
     look = loop.tick
 
@@ -100,7 +100,7 @@ def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: S
     driver.insert("a")
     begun, go_on = threading.Event(), threading.Event()
 
-    def execute(run: Run, portion: Portion | None) -> None:
+    def execute(run: Run, portion: CatchUpLimit | None) -> None:
         begun.set()
         go_on.wait(30)
         finishing(driver)(run, portion)
@@ -113,8 +113,8 @@ def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: S
     driver.insert("a")  # nobody will take this up
     go_on.set()
     thread.join(30)
-    assert [r.state for r in catalog.runs(subject="copy")] == [RunState.FINISHED]
-    assert len(catalog.due_triggers()) == 1
+    assert [r.state for r in catalog.list_runs(subject="copy")] == [RunState.FINISHED]
+    assert len(catalog.list_due_triggers()) == 1
 
 
 def test_only_the_leader_fires(driver: Driver, catalog: SqlCatalog) -> None:
@@ -122,9 +122,9 @@ def test_only_the_leader_fires(driver: Driver, catalog: SqlCatalog) -> None:
     one.tick()
     driver.insert("a")
     two.tick()
-    assert catalog.firings() == []
+    assert catalog.list_firings() == []
     one.tick()
-    assert len(catalog.firings()) == 1
+    assert len(catalog.list_firings()) == 1
     for loop in (one, two):
         loop.drain()
         loop.run()
@@ -136,13 +136,13 @@ def test_a_run_that_goes_wrong_takes_nothing_else_with_it(
     driver.insert("a")
     tried: list[int] = []
 
-    def execute(run: Run, portion: Portion | None) -> None:
+    def execute(run: Run, portion: CatchUpLimit | None) -> None:
         tried.append(run.id)
         if len(tried) == 1:
             raise RuntimeError("a surprise")
         finishing(driver)(run, portion)
 
-    served(loop_of(catalog, execute), lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+    served(loop_of(catalog, execute), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
     assert "a surprise" in caplog.text
 
 
@@ -151,7 +151,7 @@ def test_a_catalog_that_does_not_answer_is_asked_again(
 ) -> None:
     driver.insert("a")
     asked: list[int] = []
-    real = catalog.due_triggers
+    real = catalog.list_due_triggers
 
     def due(limit: int = 100) -> list[int]:
         asked.append(limit)
@@ -159,28 +159,30 @@ def test_a_catalog_that_does_not_answer_is_asked_again(
             raise CatalogError("cut off")
         return real(limit)
 
-    monkeypatch.setattr(catalog, "due_triggers", due)
-    served(loop_of(catalog, finishing(driver)), lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+    monkeypatch.setattr(catalog, "list_due_triggers", due)
+    served(
+        loop_of(catalog, finishing(driver)), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy"))
+    )
     assert caplog.text.count("does not answer") == 1
 
 
 def test_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
     names = [f"f{n}" for n in range(4)]
-    bindings = tuple(Binding(n, FLOW.tasks[:1]) for n in names)
-    catalog.apply(Workflow("w", CHANNELS, bindings))
+    bindings = tuple(BoundFlow(n, FLOW.tasks[:1]) for n in names)
+    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, bindings))
     for name in names:
-        catalog.request(RunKind.FLOW, name)
+        catalog.request_run(RunKind.FLOW, name)
     at_once: list[int] = []
     active = threading.Semaphore(0)
     count = 0
     lock = threading.Lock()
 
-    def execute(run: Run, portion: Portion | None) -> None:
+    def execute(run: Run, portion: CatchUpLimit | None) -> None:
         nonlocal count
         with lock:
             count += 1
             at_once.append(count)
-        catalog.kill(run.id)
+        catalog.kill_run(run.id)
         with lock:
             count -= 1
         active.release()
@@ -198,7 +200,7 @@ class Moody(PlainEngine):
         self.starts = 0
         self.needed = 1
 
-    def health(self) -> EngineHealth:
+    def report_health(self) -> EngineHealth:
         return self.found
 
     def start(self) -> None:
@@ -208,14 +210,14 @@ class Moody(PlainEngine):
         self.found = HEALTHY
 
 
-def loop_with(catalog: SqlCatalog, directory: Path, execute: Execute) -> tuple[Loop, Moody]:
+def loop_with(catalog: SqlCatalog, directory: Path, execute: Execute) -> tuple[ServerLoop, Moody]:
     engine = Moody()
     executor = Executor(catalog, open_store(str(directory / "blocks")), engine, "one")
-    return Loop(catalog, Server("one", "work", 2), execute, [], RHYTHM, executor=executor), engine
+    return ServerLoop(catalog, Server("one", "work", 2), execute, [], RHYTHM, executor=executor), engine
 
 
 def states(catalog: SqlCatalog) -> list[tuple[str, bool]]:
-    return [(s.state, s.leader) for s in catalog.servers()]
+    return [(s.state, s.leader) for s in catalog.list_servers()]
 
 
 def test_a_server_without_an_engine_takes_nothing_and_says_so(
@@ -229,11 +231,11 @@ def test_a_server_without_an_engine_takes_nothing_and_says_so(
     driver.insert("a")
     loop.tick()
     assert states(catalog) == [("recovering", False)]
-    assert (engine.starts, catalog.firings()) == (0, [])
+    assert (engine.starts, catalog.list_firings()) == (0, [])
     engine.found, engine.needed = EngineHealth("gone"), 2
     served(loop, lambda: bool(executed))
     assert engine.starts == 2
-    assert catalog.firings() != []
+    assert catalog.list_firings() != []
 
 
 def test_a_server_that_gives_up_its_engine_ends(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_a_server_that_gives_up_its_engine_ends(driver: Driver, catalog: SqlCata
     with pytest.raises(EngineLost, match="gave up: out of memory"):
         loop.run()
     assert (engine.starts, states(catalog)) == (0, [("stopped", False)])
-    assert catalog.runs(subject="copy") == []
+    assert catalog.list_runs(subject="copy") == []
 
 
 def test_a_server_gives_back_what_an_outage_left_it_with(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
@@ -252,9 +254,9 @@ def test_a_server_gives_back_what_an_outage_left_it_with(driver: Driver, catalog
     assert executor is not None
 
     def cut_off() -> Run:
-        driver.claim(driver.request(RunKind.FLOW, "copy"), demand_of(FLOW), owner="one")
+        driver.claim(driver.request(RunKind.FLOW, "copy"), build_claim_request(FLOW), owner="one")
         raise CatalogError("cut off")  # the answer is lost
 
     with pytest.raises(CatalogError):
-        executor.own.claim(cut_off)
-    served(loop, lambda: bool(catalog.runs(state=RunState.FINISHED, subject="copy")))
+        executor.own.claim_run(cut_off)
+    served(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))

@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from tidemill.errors import RunKilled, TimeLimitExceeded
-from tidemill.runtime.runs.supervision import supervised
+from tidemill.runtime.runs.supervision import run_supervised
 
 
 def test_results_and_errors_come_through() -> None:
     lost = threading.Event()
-    assert supervised(lambda: 42, limit=None, lost=lost, stop=lambda: None) == 42
+    assert run_supervised(lambda: 42, limit=None, lost=lost, stop=lambda: None) == 42
     with pytest.raises(ZeroDivisionError):
-        supervised(lambda: 1 // 0, limit=5, lost=lost, stop=lambda: None)
+        run_supervised(lambda: 1 // 0, limit=5, lost=lost, stop=lambda: None)
 
 
 def test_work_is_stopped_at_its_time_limit_even_if_it_has_not_started_yet() -> None:
@@ -28,7 +28,7 @@ def test_work_is_stopped_at_its_time_limit_even_if_it_has_not_started_yet() -> N
             heard.set()
 
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.01 s"):
-        supervised(lambda: heard.wait(60), limit=0.01, lost=threading.Event(), stop=stop)
+        run_supervised(lambda: heard.wait(60), limit=0.01, lost=threading.Event(), stop=stop)
     assert heard.is_set()
 
 
@@ -36,4 +36,4 @@ def test_work_is_given_up_when_the_run_is_lost() -> None:
     lost, stopped = threading.Event(), threading.Event()
     lost.set()
     with pytest.raises(RunKilled):
-        supervised(lambda: stopped.wait(60), limit=None, lost=lost, stop=stopped.set)
+        run_supervised(lambda: stopped.wait(60), limit=None, lost=lost, stop=stopped.set)

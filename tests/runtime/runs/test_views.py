@@ -8,21 +8,21 @@ import pytest
 from tests.catalog.driven import driver
 from tests.catalog.driver import Driver
 
-from tidemill.model.block import Kind
+from tidemill.model.block import BlockKind
 from tidemill.model.view import View
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 
 __all__ = ["driver"]
 
 
-def asked(views: Views, what: str) -> View:
+def asked(views: ChannelViews, what: str) -> View:
     match what:
         case "all":
-            return views.snapshot("a", 6)
+            return views.build_snapshot("a", 6)
         case "old":
-            return views.snapshot("a", 4)
+            return views.build_snapshot("a", 4)
         case _:
-            return views.change("a", 4, 6)
+            return views.build_change("a", 4, 6)
 
 
 @pytest.mark.parametrize("compacted", [None, 3, 5])
@@ -32,25 +32,25 @@ def test_what_was_asked_before_changes_no_answer(driver: Driver, compacted: int 
     if compacted is not None:
         driver.compact("a", compacted)
     driver.fold("a", 4, 6)
-    alone = {what: asked(Views(driver.catalog, {}), what) for what in ("all", "old", "new")}
+    alone = {what: asked(ChannelViews(driver.catalog, {}), what) for what in ("all", "old", "new")}
     for order in permutations(alone):
-        shared = Views(driver.catalog, {})
+        shared = ChannelViews(driver.catalog, {})
         assert {what: asked(shared, what) for what in order} == alone
 
 
 def test_a_replaced_content_is_a_difference_whatever_was_asked_before(driver: Driver) -> None:
-    for kind in (Kind.DELTA, Kind.DELTA, Kind.DELTA, Kind.DELTA, Kind.BASE, Kind.DELTA):
+    for kind in (BlockKind.DELTA, BlockKind.DELTA, BlockKind.DELTA, BlockKind.DELTA, BlockKind.BASE, BlockKind.DELTA):
         driver.insert("a", kind=kind)
-    shared = Views(driver.catalog, {})
-    shared.snapshot("a", 6)
-    assert asked(shared, "new") == asked(Views(driver.catalog, {}), "new")
+    shared = ChannelViews(driver.catalog, {})
+    shared.build_snapshot("a", 6)
+    assert asked(shared, "new") == asked(ChannelViews(driver.catalog, {}), "new")
 
 
 def test_a_content_holds_what_was_and_what_changed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(6):
         driver.insert("a")
     driver.compact("a", 4)
-    views = Views(driver.catalog, {})
+    views = ChannelViews(driver.catalog, {})
     asked(views, "all")
     for name in ("base_and_after", "deltas", "channel"):
         monkeypatch.setattr(driver.catalog, name, None)

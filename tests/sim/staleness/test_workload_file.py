@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tidemill.errors import ConfigError
-from tidemill.scheduler.hierarchy import Inheritance
-from tidemill.scheduler.job import Cost
-from tidemill.sim.staleness.sizing import sized
-from tidemill.sim.staleness.workload import Way
-from tidemill.sim.staleness.workload_file import described
+from tidemill.scheduler.hierarchy import PriorityInheritance
+from tidemill.scheduler.job import UpdateCost
+from tidemill.sim.staleness.sizing import size_tracks
+from tidemill.sim.staleness.workload import SimulationConfig
+from tidemill.sim.staleness.workload_file import parse_workload
 
 TABLES: dict[str, Any] = {
     "orders": {"period": "1 minute", "cost": {"start": "2s", "rate": 0.1}, "priority": 10},
@@ -24,17 +24,21 @@ TABLES: dict[str, Any] = {
 
 
 def test_all_that_can_be_said() -> None:
-    found = described(
+    found = parse_workload(
         {"tracks": 3, "policy": "edf", "placement": "single", "inheritance": "sum", "chop": 3, "patience": 5,
          "tables": TABLES}
     )  # fmt: skip
     tables = {t.name: t for t in found.workload.tables}
     assert found.workload.tracks == 3
-    assert tables["orders"].cost == Cost(2.0, 0.1)
-    assert (tables["clicks"].period, tables["clicks"].cost, tables["clicks"].priority) == (300.0, Cost(20.0, 0.0), 1.0)
+    assert tables["orders"].cost == UpdateCost(2.0, 0.1)
+    assert (tables["clicks"].period, tables["clicks"].cost, tables["clicks"].priority) == (
+        300.0,
+        UpdateCost(20.0, 0.0),
+        1.0,
+    )
     assert tables["report"].period == 300.0
     way = found.way
-    assert (way.policy, way.placement, way.inheritance) == ("edf", "single", Inheritance.SUM)
+    assert (way.policy, way.placement, way.inheritance) == ("edf", "single", PriorityInheritance.SUM)
     assert (way.chop, way.patience) == (3.0, 5.0)
 
 
@@ -59,11 +63,13 @@ def test_all_that_can_be_said() -> None:
 )
 def test_what_is_wrong_is_named(document: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        described(document)
+        parse_workload(document)
 
 
 def test_more_tracks_make_tables_less_late() -> None:
-    found = sized(described({"tracks": 2, "tables": {f"t{i}": {"period": 60, "cost": 15} for i in range(7)}}), 4000)
+    found = size_tracks(
+        parse_workload({"tracks": 2, "tables": {f"t{i}": {"period": 60, "cost": 15} for i in range(7)}}), 4000
+    )
     assert list(found.lateness) == [1, 2, 3, 4]
     assert found.lateness[1] > found.lateness[2] > found.lateness[4] >= 1.0
     document = found.to_json()
@@ -73,7 +79,7 @@ def test_more_tracks_make_tables_less_late() -> None:
 
 def test_tracks_on_which_the_jobs_do_not_fit_are_left_out() -> None:
     tables = {f"t{i}": {"period": 60, "cost": 15} for i in range(6)}
-    found = sized(described({"tracks": 2, "placement": "partitioned", "tables": tables}), 1000)
+    found = size_tracks(parse_workload({"tracks": 2, "placement": "partitioned", "tables": tables}), 1000)
     assert list(found.lateness) == [2, 3, 4]
 
 
@@ -81,6 +87,6 @@ def test_the_guide_shows_a_workload_that_can_be_used() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "dispatching.md").read_text(encoding="utf-8")
     shown = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
     assert shown is not None
-    found = described(tomllib.loads(shown[1]))
-    assert found.way == Way(placement="proportional", chop=3.0, patience=10.0)
+    found = parse_workload(tomllib.loads(shown[1]))
+    assert found.way == SimulationConfig(placement="proportional", chop=3.0, patience=10.0)
     assert [t.name for t in found.workload.tables] == ["orders", "catalogue", "report"]

@@ -43,7 +43,7 @@ def written(spark: SparkSession, tmp_path: Path) -> list[str]:
 
 def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, written: list[str]) -> None:
     ddl = ", ".join(TYPES)
-    found = batches.read(spark, [written], ddl)
+    found = batches.read_frame(spark, [written], ddl)
     expected = spark.read.schema(ddl).parquet(*written)
     assert found is not None
     assert found.schema == expected.schema
@@ -51,13 +51,13 @@ def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, written: list
 
 
 def test_groups_of_files_are_numbered_in_their_order(spark: SparkSession, written: list[str]) -> None:
-    found = batches.read(spark, [[written[1]], [written[0]]], "`a.b` BOOLEAN", order="n")
+    found = batches.read_frame(spark, [[written[1]], [written[0]]], "`a.b` BOOLEAN", order="n")
     assert found is not None
     assert [tuple(r) for r in found.collect()] == [(None, 1), (True, 2)]
 
 
 def test_a_column_that_a_file_does_not_have_is_null(spark: SparkSession, written: list[str]) -> None:
-    found = batches.read(spark, [[written[0]]], "whole INT, newer STRING")
+    found = batches.read_frame(spark, [[written[0]]], "whole INT, newer STRING")
     assert found is not None
     assert [tuple(r) for r in found.collect()] == [(70000, None)]
 
@@ -65,20 +65,22 @@ def test_a_column_that_a_file_does_not_have_is_null(spark: SparkSession, written
 def test_what_cannot_be_read_here_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 no more")
-    assert batches.read(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
-    assert batches.read(spark, [[str(broken)]], "a INT") is None
+    assert batches.read_frame(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
+    assert batches.read_frame(spark, [[str(broken)]], "a INT") is None
 
 
 def test_no_rows_in_no_chunks_are_a_local_relation(spark: SparkSession, tmp_path: Path) -> None:
-    struct = batches.schema_of("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
-    nothing = pa.table([pa.chunked_array([], f.type) for f in batches.arrow_schema(struct)], struct.names)
-    frame = batches.Hand(spark, tmp_path).frame(batches.Held(nothing, struct))
+    struct = batches.parse_ddl("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
+    nothing = pa.table([pa.chunked_array([], f.type) for f in batches.build_arrow_schema(struct)], struct.names)
+    frame = batches.LocalRelations(spark, tmp_path).create_frame(batches.LocalBatch(nothing, struct))
     assert (frame.collect(), frame.schema) == ([], struct)
 
 
 def test_a_chunk_without_rows_is_not_the_end(spark: SparkSession, tmp_path: Path) -> None:
     rows = pa.table({"a": pa.chunked_array([[1], [], [2, 3]], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
     assert [batch.num_rows for batch in rows.to_batches()] == [1, 0, 2]
-    frame = batches.Hand(spark, tmp_path).frame(batches.Held(rows, batches.schema_of("a INT, b INT")))
+    frame = batches.LocalRelations(spark, tmp_path).create_frame(
+        batches.LocalBatch(rows, batches.parse_ddl("a INT, b INT"))
+    )
     assert [tuple(r) for r in frame.collect()] == [(1, 4), (2, 5), (3, 6)]
-    assert batches.given(spark, rows).toArrow().to_pylist() == rows.to_pylist()
+    assert batches.create_frame(spark, rows).toArrow().to_pylist() == rows.to_pylist()

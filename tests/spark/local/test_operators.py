@@ -34,26 +34,39 @@ from pyspark.sql.types import (
 from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 
 from tidemill.algebra import reference
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.expression import Expression, column, expression, literal
-from tidemill.algebra.operators import At, Fold, Group, Join, JoinKind, One, Operator, Ref, Scan, Top, Union, walk
-from tidemill.algebra.pieces import latest
+from tidemill.algebra.evaluate import evaluate_operator
+from tidemill.algebra.expression import Expression, build_column, build_literal, to_expression
+from tidemill.algebra.operators import (
+    AggregateCall,
+    Aggregation,
+    Join,
+    JoinKind,
+    Operator,
+    Scan,
+    ScanMode,
+    SingleRow,
+    StepReference,
+    TopN,
+    Union,
+    walk_operators,
+)
+from tidemill.algebra.pieces import pick_latest_rows
 from tidemill.algebra.program import Program
 from tidemill.model.change import Rows
 from tidemill.spark.local import operators as by_hands
-from tidemill.spark.local.batches import Held, arrow_schema
-from tidemill.spark.local.expressions import ForSpark, value
-from tidemill.spark.local.operators import ByHand
+from tidemill.spark.local.batches import LocalBatch, build_arrow_schema
+from tidemill.spark.local.expressions import ForSpark, evaluate_expression
+from tidemill.spark.local.operators import LocalExecutor
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
 
 
-def held(rows: Rows, **types: DataType) -> Held:
+def held(rows: Rows, **types: DataType) -> LocalBatch:
     struct = StructType([StructField(name, kind) for name, kind in types.items()])
-    return Held(pa.Table.from_pylist(rows, arrow_schema(struct)), struct)
+    return LocalBatch(pa.Table.from_pylist(rows, build_arrow_schema(struct)), struct)
 
 
-def guessed(rows: Rows, columns: tuple[str, ...]) -> Held | None:
+def guessed(rows: Rows, columns: tuple[str, ...]) -> LocalBatch | None:
     """Rows in the types that their values show."""
     types: dict[str, DataType] = {}
     for name in columns:
@@ -73,24 +86,24 @@ class Checked(World):
         sources = self.sources(old)
         steps: dict[str, Rows] = {}
 
-        def leaf(op: Operator) -> Held | None:
+        def leaf(op: Operator) -> LocalBatch | None:
             match op:
                 case Scan():
                     return guessed(sources[op.channel, op.at], op.columns)
-                case Ref():
+                case StepReference():
                     return guessed(steps[op.step], op.columns)
             return None
 
         for name, op in [*program.steps.items(), *((o.channel, o.rows) for o in program.outputs if o.rows)]:
-            hand = ByHand(leaf)
-            for part in walk(op):
+            hand = LocalExecutor(leaf)
+            for part in walk_operators(op):
                 made = hand(part)
                 if made is not None:
                     self.by_hand += 1
                     assert made.struct.names == list(part.columns)
-                    assert reference.same(made.table.to_pylist(), evaluate(part, sources, steps)), part
+                    assert reference.is_same_bag(made.table.to_pylist(), evaluate_operator(part, sources, steps)), part
             if name in program.steps:
-                steps[name] = evaluate(op, sources, steps)
+                steps[name] = evaluate_operator(op, sources, steps)
         super().run(program, old, batch=batch)
 
 
@@ -99,12 +112,12 @@ class Checked(World):
 def test_operators_mean_what_they_mean_to_the_reference(root: Operator, data: st.DataObject) -> None:
     world = Checked(root)
     for name in CHANNELS:
-        world.contents[name] = reference.merge(CHANNELS[name], [], deltas(name, [], data.draw))
-    world.run(world.query.batch(), world.contents, batch=True)
+        world.contents[name] = reference.merge_rows(CHANNELS[name], [], deltas(name, [], data.draw))
+    world.run(world.query.build_batch(), world.contents, batch=True)
     world.consumed = dict(world.contents)
     for name in CHANNELS:
         delta = deltas(name, world.contents[name], data.draw)
-        world.contents[name] = reference.merge(CHANNELS[name], world.contents[name], delta)
+        world.contents[name] = reference.merge_rows(CHANNELS[name], world.contents[name], delta)
     world.refresh({*CHANNELS}, set())
     assert world.by_hand
 
@@ -147,7 +160,7 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
     shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS c{i}" for i, t in enumerate(TERMS)))
     wanted = shown.toArrow()
     for i, text in enumerate(TERMS):
-        made = value(expression(text), rows)
+        made = evaluate_expression(to_expression(text), rows)
         assert repr(made.data.to_pylist()) == repr(wanted.column(f"c{i}").to_pylist()), text
         assert made.type == shown.schema[f"c{i}"].dataType, text
         assert made.data.type == wanted.schema.field(f"c{i}").type, text
@@ -185,26 +198,30 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
 )
 def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
     with pytest.raises(ForSpark):
-        value(expression(text), held(ROWS, **TYPES))
+        evaluate_expression(to_expression(text), held(ROWS, **TYPES))
 
 
 def test_types_do_not_depend_on_there_being_rows() -> None:
     some, none = held(ROWS, **TYPES), held([], **TYPES)
     for text in TERMS:
-        assert value(expression(text), some).type == value(expression(text), none).type, text
+        assert (
+            evaluate_expression(to_expression(text), some).type == evaluate_expression(to_expression(text), none).type
+        ), text
 
 
-def by_hand(op: Operator, **steps: Held) -> list[dict[str, Any]] | None:
-    made = ByHand(lambda o: steps[o.step].select(o.columns) if isinstance(o, Ref) else None)(op)
+def by_hand(op: Operator, **steps: LocalBatch) -> list[dict[str, Any]] | None:
+    made = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
+        op
+    )
     return None if made is None else made.table.to_pylist()
 
 
-def ref(step: str, *columns: str) -> Ref:
-    return Ref(step, columns)
+def ref(step: str, *columns: str) -> StepReference:
+    return StepReference(step, columns)
 
 
 def test_sums_that_may_be_too_large_are_for_spark() -> None:
-    total = Group(ref("t", "k", "n"), ("k",), (Fold("total", "sum", (column("n"),)),))
+    total = Aggregation(ref("t", "k", "n"), ("k",), (AggregateCall("total", "sum", (build_column("n"),)),))
     types = {"k": LongType(), "n": LongType()}
     assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}], **types)) == [{"k": 1, "total": 1 << 61}]
     assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}, {"k": 1, "n": 1 << 61}], **types)) is None
@@ -212,9 +229,12 @@ def test_sums_that_may_be_too_large_are_for_spark() -> None:
 
 def test_numbers_that_are_too_large_are_for_spark() -> None:
     with pytest.raises(pa.ArrowInvalid):
-        value(expression("n + 1"), held([{"n": (1 << 63) - 1}], n=LongType()))
+        evaluate_expression(to_expression("n + 1"), held([{"n": (1 << 63) - 1}], n=LongType()))
     kept = held([{"n": (1 << 63) - 1}], n=LongType())
-    assert by_hand(Group(ref("t", "n"), ("n",), (Fold("m", "max", (expression("n + 1"),)),)), t=kept) is None
+    assert (
+        by_hand(Aggregation(ref("t", "n"), ("n",), (AggregateCall("m", "max", (to_expression("n + 1"),)),)), t=kept)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +250,7 @@ def test_numbers_that_are_too_large_are_for_spark() -> None:
 )
 def test_what_does_not_fit_is_for_spark(text: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        value(expression(text), held([{"a": 1}], a=LongType()))
+        evaluate_expression(to_expression(text), held([{"a": 1}], a=LongType()))
 
 
 FLOATS = [{"f": f} for f in (0.0, -0.0, math.nan, -math.nan, math.inf, 0.5, None)]
@@ -239,12 +259,12 @@ FLOATS = [{"f": f} for f in (0.0, -0.0, math.nan, -math.nan, math.inf, 0.5, None
 @pytest.mark.parametrize("kind", [DoubleType(), FloatType()])
 def test_floats_are_keys_as_they_are_to_spark(spark: SparkSession, kind: DataType) -> None:
     rows = held(FLOATS, f=kind)
-    group = Group(ref("t", "f"), ("f",), (Fold("n", "sum", (literal("1L"),)),))
+    group = Aggregation(ref("t", "f"), ("f",), (AggregateCall("n", "sum", (build_literal("1L"),)),))
     assert shown(by_hand(group, t=rows)) == ["0.0 2", "0.5 1", "None 1", "inf 1", "nan 2"]
-    rows.frame(spark).createOrReplaceTempView("floats")
+    rows.to_frame(spark).createOrReplaceTempView("floats")
     grouped = spark.sql("SELECT f, count(*) AS n FROM floats GROUP BY f").toArrow().to_pylist()
     assert shown(by_hand(group, t=rows)) == shown(grouped)
-    other = Held(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
+    other = LocalBatch(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
     for safe, sign in ((True, "<=>"), (False, "=")):
         join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), safe=safe)
         pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
@@ -268,16 +288,16 @@ VALUES: dict[DataType, list[Any]] = {
 def test_values_are_ordered_as_by_spark(spark: SparkSession, kind: DataType) -> None:
     pairs = [{"k": i % 3, "a": a, "b": b} for i, (a, b) in enumerate(product(VALUES[kind], repeat=2))]
     rows = held([*pairs, {"k": 9, "a": None, "b": None}], k=LongType(), a=kind, b=kind)
-    rows.frame(spark).createOrReplaceTempView("values")
-    folds = tuple(Fold(f"{f}_{c}", f, (column(c),)) for f in ("min", "max") for c in "ab")
-    group = Group(ref("t", "k", "a", "b"), ("k",), folds)
+    rows.to_frame(spark).createOrReplaceTempView("values")
+    folds = tuple(AggregateCall(f"{f}_{c}", f, (build_column(c),)) for f in ("min", "max") for c in "ab")
+    group = Aggregation(ref("t", "k", "a", "b"), ("k",), folds)
     texts = ", ".join(f"{f.function}({f.arguments[0].text}) AS {f.name}" for f in folds)
     assert shown(by_hand(group, t=rows)) == shown(
         spark.sql(f"SELECT k, {texts} FROM values GROUP BY k").toArrow().to_pylist()
     )
     for sign in ("<", "<=", ">", ">="):
         wanted = spark.sql(f"SELECT a {sign} b AS c FROM values").toArrow().column("c").to_pylist()
-        assert value(expression(f"a {sign} b"), rows).data.to_pylist() == wanted
+        assert evaluate_expression(to_expression(f"a {sign} b"), rows).data.to_pylist() == wanted
 
 
 def shown(rows: list[dict[str, Any]] | None) -> list[str]:
@@ -302,20 +322,22 @@ def test_joins_are_those_of_the_reference(
     kind: JoinKind, left: Rows, right: Rows, keys: tuple[tuple[str, str], ...], condition: str | None, safe: bool
 ) -> None:
     rows = {"t": held(left, a=LongType(), b=LongType()), "u": held(right, c=LongType(), d=LongType())}
-    condition_of = None if condition is None else expression(condition)
+    condition_of = None if condition is None else to_expression(condition)
     join = Join(ref("t", "a", "b"), ref("u", "c", "d"), kind, keys, condition_of, safe)
     made = by_hand(join, **rows)
     assert made is not None
-    assert reference.same(made, evaluate(join, {}, {"t": left, "u": right}))
+    assert reference.is_same_bag(made, evaluate_operator(join, {}, {"t": left, "u": right}))
 
 
 def test_what_spark_knows_to_be_there_may_be_missing_after_a_join(spark: SparkSession) -> None:
-    counted = Held.of(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
+    counted = LocalBatch.from_frame(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
     join = Join(ref("t", "a"), ref("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
     steps = {"t": held([{"a": 1}, {"a": 2}], a=LongType()), "u": counted}
-    joined = ByHand(lambda o: steps[o.step].select(o.columns) if isinstance(o, Ref) else None)(join)
+    joined = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
+        join
+    )
     assert joined is not None
-    found = joined.frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
+    found = joined.to_frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
     assert found == [{"a": 1, "n": 3, "none": False}, {"a": 2, "n": 0, "none": True}]
 
 
@@ -340,11 +362,11 @@ def test_null_agrees_with_null_in_every_type_of_key(kind: DataType) -> None:
     join = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER, (("a", "b"),), safe=True)
     made = by_hand(join, t=left, u=right)
     assert made is not None
-    assert reference.same(made, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
+    assert reference.is_same_bag(made, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
 
 
 def test_one_row_is_at_hand() -> None:
-    assert by_hand(Join(One(), ref("t", "a"), JoinKind.INNER), t=held([{"a": 5}], a=LongType())) == [
+    assert by_hand(Join(SingleRow(), ref("t", "a"), JoinKind.INNER), t=held([{"a": 5}], a=LongType())) == [
         {"_one": 0, "a": 5}
     ]
 
@@ -357,28 +379,30 @@ def test_the_last_row_of_each_key() -> None:
         {"k": None, "v": "c", "n": 1},
     ]
     made = by_hand(
-        latest(ref("t", "k", "v", "n"), ("k",), "n"), t=held(rows, k=LongType(), v=StringType(), n=LongType())
+        pick_latest_rows(ref("t", "k", "v", "n"), ("k",), "n"), t=held(rows, k=LongType(), v=StringType(), n=LongType())
     )
     assert made is not None
-    assert reference.same(made, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
+    assert reference.is_same_bag(made, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
 
 
 def test_rows_are_counted() -> None:
     rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
     counts = (
-        Fold("n", "count"),
-        Fold("vs", "count", (column("v"),)),
-        Fold("both", "count", (column("k"), column("v"))),
+        AggregateCall("n", "count"),
+        AggregateCall("vs", "count", (build_column("v"),)),
+        AggregateCall("both", "count", (build_column("k"), build_column("v"))),
     )
-    made = by_hand(Group(ref("t", "k", "v"), ("k",), counts), t=rows)
+    made = by_hand(Aggregation(ref("t", "k", "v"), ("k",), counts), t=rows)
     assert made == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
 
 
 def test_any_value_is_one_that_is_there() -> None:
     rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
-    any_of = Group(ref("t", "k", "v"), ("k",), (Fold("v", "any_value", (column("v"), literal("TRUE"))),))
+    any_of = Aggregation(
+        ref("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"), build_literal("TRUE"))),)
+    )
     assert by_hand(any_of, t=rows) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
-    first = Group(ref("t", "k", "v"), ("k",), (Fold("v", "any_value", (column("v"),)),))
+    first = Aggregation(ref("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"),)),))
     assert by_hand(first, t=rows) is None
 
 
@@ -394,17 +418,17 @@ def test_a_union_is_in_the_type_that_all_widen_to() -> None:
 def test_changes_of_growing_channels_are_counted_by_hand() -> None:
     """The check above is not empty: distinct rows of what only grows need no Spark."""
     scan = Scan("appended", ("k", "v", "w"), append=True)
-    world = Checked(Group(scan, ("k",)))
+    world = Checked(Aggregation(scan, ("k",)))
     world.contents["appended"] = [{"k": 1, "v": 1, "w": 1}]
-    world.run(world.query.batch(), world.contents, batch=True)
+    world.run(world.query.build_batch(), world.contents, batch=True)
     world.consumed, before = dict(world.contents), world.by_hand
     world.contents["appended"] = [*world.contents["appended"], {"k": 2, "v": 1, "w": 1}]
     world.refresh({"appended"}, set())
-    program = world.query.incremental({"appended"}, set())
-    assert world.by_hand - before == sum(len(list(walk(op))) for op in program.steps.values()) + sum(
-        len(list(walk(o.rows))) for o in program.outputs if o.rows
+    program = world.query.build_incremental({"appended"}, set())
+    assert world.by_hand - before == sum(len(list(walk_operators(op))) for op in program.steps.values()) + sum(
+        len(list(walk_operators(o.rows))) for o in program.outputs if o.rows
     )
-    assert At.CHANGE in {o.at for op in program.steps.values() for o in walk(op) if isinstance(o, Scan)}
+    assert ScanMode.CHANGE in {o.at for op in program.steps.values() for o in walk_operators(op) if isinstance(o, Scan)}
 
 
 DECIMALS = [(5, 2), (12, 2), (15, 0), (20, 10), (27, 4), (38, 0), (38, 6), (38, 18), (38, 38)]
@@ -425,7 +449,7 @@ def test_decimals_are_computed_digit_for_digit(spark: SparkSession, left: tuple[
         wanted = shown.toArrow()
         for text in texts:
             with suppress(ForSpark, pa.ArrowInvalid):
-                made = value(expression(text), rows)
+                made = evaluate_expression(to_expression(text), rows)
                 assert made.type == shown.schema[text].dataType, (text, types)
                 assert made.data.to_pylist() == wanted.column(text).to_pylist(), (text, types)
 
@@ -458,6 +482,6 @@ def test_the_first_rows_are_those_of_spark(spark: SparkSession, kind: DataType) 
         order = tuple(Expression(t.strip(), frozenset("xn")) for t in text.split(","))
         for skip in (0, 2):
             asked = spark.sql(f"SELECT * FROM ranked ORDER BY {text} LIMIT 3 OFFSET {skip}").toArrow().to_pylist()
-            made = by_hand(Top(ref("t", "x", "n"), order, 3, skip), t=rows)
+            made = by_hand(TopN(ref("t", "x", "n"), order, 3, skip), t=rows)
             assert made is not None
             assert repr([r["x"] for r in made]) == repr([r["x"] for r in asked]), (text, skip)

@@ -1,6 +1,6 @@
 """From Spark SQL to operators."""
 
-from tidemill.algebra.sql.reading import NotIncremental, Source
-from tidemill.algebra.sql.translate import Translated, translate
+from tidemill.algebra.sql.reading import NotIncremental, SourceTable
+from tidemill.algebra.sql.translate import TranslatedQuery, translate_query
 
-__all__ = ["NotIncremental", "Source", "Translated", "translate"]
+__all__ = ["NotIncremental", "SourceTable", "TranslatedQuery", "translate_query"]

@@ -11,10 +11,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 from sqlglot.optimizer.qualify import qualify
 
-from tidemill.algebra.dialect import VERBATIM, parse, text_of
-from tidemill.algebra.expression import Expression, from_tree
+from tidemill.algebra.dialect import VERBATIM, parse_query, to_sql
+from tidemill.algebra.expression import Expression, expression_from_tree
 from tidemill.algebra.sql.functions import AGGREGATE
-from tidemill.algebra.sql.understood import describe_parse_error, find_reasons, function_name
+from tidemill.algebra.sql.understood import describe_parse_error, find_function_name, find_reasons
 
 
 class NotIncremental(Exception):
@@ -22,7 +22,7 @@ class NotIncremental(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceTable:
     """What is known of a channel that a query reads."""
 
     columns: Mapping[str, str]  # name to type; "" if the type is not known
@@ -30,17 +30,17 @@ class Source:
     append: bool = False  # rows are only ever added
 
 
-def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
+def qualify_query(query: str, sources: Mapping[str, SourceTable]) -> exp.Query:
     """The query with every column qualified by its table; raises `NotIncremental` if it cannot be told."""
     try:
-        tree = parse(query)
+        tree = parse_query(query)
     except SqlglotError as error:
         raise NotIncremental(describe_parse_error(query, error)) from error
     if not isinstance(tree, exp.Query):
         raise NotIncremental("only a SELECT can be incremental")
-    _refuse(tree)
+    _check_supported(tree)
     schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
-    _lend(tree)
+    _select_using_columns(tree)
     try:
         made = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
     except SqlglotError as error:
@@ -48,8 +48,8 @@ def read(query: str, sources: Mapping[str, Source]) -> exp.Query:
     assert isinstance(made, exp.Query)
     if any(not isinstance(star.parent, exp.Count) for star in made.find_all(exp.Star)):
         raise NotIncremental("the fields of a struct by .* are only known in batch")
-    _give_back(made)
-    return _flattened(made)
+    _restore_using_columns(made)
+    return _flatten_columns(made)
 
 
 def _describe_unresolved(error: SqlglotError) -> str:
@@ -61,38 +61,40 @@ def _describe_unresolved(error: SqlglotError) -> str:
 _LENT = "_using "
 
 
-def _lend(tree: exp.Query) -> None:
+def _select_using_columns(tree: exp.Query) -> None:
     """Select what HAVING and QUALIFY take from USING: sqlglot qualifies such columns only where they are selected."""
     for select in tree.find_all(exp.Select):
         joined = {c.name.lower() for join in select.args.get("joins") or () for c in join.args.get("using") or ()}
-        wanted = {c.name.lower() for c in _loose(select)} & joined - {name.lower() for name in select.named_selects}
+        wanted = {c.name.lower() for c in _find_unqualified_columns(select)} & joined - {
+            name.lower() for name in select.named_selects
+        }
         for name in sorted(wanted):
             select.select(exp.alias_(exp.column(name), f"{_LENT}{name}", quoted=True), copy=False)
 
 
-def _give_back(tree: exp.Query) -> None:
+def _restore_using_columns(tree: exp.Query) -> None:
     for select in tree.find_all(exp.Select):
         lent = {s.alias: s for s in select.selects if s.alias.startswith(_LENT)}
-        for column in _loose(select):
+        for column in _find_unqualified_columns(select):
             if (found := lent.get(_LENT + column.name)) is not None:
                 column.replace(found.this.copy())
         for found in lent.values():
             found.pop()
 
 
-def _loose(select: exp.Select) -> list[exp.Column]:
+def _find_unqualified_columns(select: exp.Select) -> list[exp.Column]:
     """Columns of no table in HAVING and QUALIFY, those of their sub-queries aside."""
     clauses = [clause for name in ("having", "qualify") if (clause := select.args.get(name)) is not None]
     found = (column for clause in clauses for column in clause.find_all(exp.Column))
     return [c for c in found if not c.table and c.find_ancestor(exp.Select) is select]
 
 
-def _refuse(tree: exp.Expr) -> None:
-    for reason in (*find_reasons(tree), *_merged_keys(tree)):
+def _check_supported(tree: exp.Expr) -> None:
+    for reason in (*find_reasons(tree), *_find_merged_keys(tree)):
         raise NotIncremental(reason)
 
 
-def _merged_keys(tree: exp.Expr) -> Iterator[str]:
+def _find_merged_keys(tree: exp.Expr) -> Iterator[str]:
     """sqlglot takes the key that USING merges from one side; further joins see the merged one."""
     for select in tree.find_all(exp.Select):
         joins = select.args.get("joins") or []
@@ -103,11 +105,11 @@ def _merged_keys(tree: exp.Expr) -> Iterator[str]:
 
 def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
-        return function_name(node) in AGGREGATE
+        return find_function_name(node) in AGGREGATE
     return isinstance(node, exp.AggFunc)
 
 
-def _flattened(tree: exp.Query) -> exp.Query:
+def _flatten_columns(tree: exp.Query) -> exp.Query:
     """Each column as one name, `table.column`; fields of structs as fields of a parenthesised column."""
     for node in list(tree.find_all(exp.Column)):
         if node.table:
@@ -116,12 +118,12 @@ def _flattened(tree: exp.Query) -> exp.Query:
             inside = isinstance(node.parent, exp.Dot) and node.arg_key == "this"
             node.replace(exp.Paren(this=flat) if inside else flat)
     for call in list(tree.find_all(exp.Anonymous)):
-        if function_name(call) == "struct":
-            call.replace(_named_struct(call))
+        if find_function_name(call) == "struct":
+            call.replace(_build_named_struct(call))
     return tree
 
 
-def _named_struct(call: exp.Anonymous) -> exp.Anonymous:
+def _build_named_struct(call: exp.Anonymous) -> exp.Anonymous:
     """Fields keep the names that the columns had before they were qualified."""
     named: list[exp.Expr] = []
     for position, item in enumerate(call.expressions, 1):
@@ -131,38 +133,38 @@ def _named_struct(call: exp.Anonymous) -> exp.Anonymous:
     return exp.Anonymous(this="named_struct", expressions=named)
 
 
-def expressed(tree: exp.Expr) -> Expression:
+def to_operator_expression(tree: exp.Expr) -> Expression:
     """The expression as operators have it."""
-    return from_tree(without_queries(tree))
+    return expression_from_tree(check_no_subqueries(tree))
 
 
-def without_queries(tree: exp.Expr) -> exp.Expr:
+def check_no_subqueries(tree: exp.Expr) -> exp.Expr:
     """The same, if it has no sub-queries: operators know none, only the joins that are made of them."""
     if tree.find(exp.Query):
-        raise NotIncremental(f"the sub-query in {text_of(tree)} is only known in batch")
+        raise NotIncremental(f"the sub-query in {to_sql(tree)} is only known in batch")
     return tree
 
 
-def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+def split_conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     """What must all hold; what all branches of an OR have in common is drawn out of it."""
     if condition is None:
         return []
     condition = condition.unnest()
     if isinstance(condition, exp.And):
-        return conjuncts(condition.this) + conjuncts(condition.expression)
+        return split_conjuncts(condition.this) + split_conjuncts(condition.expression)
     if isinstance(condition, exp.Or):
-        return _common(condition)
+        return _extract_common(condition)
     return [condition]
 
 
-def _common(condition: exp.Or) -> list[exp.Expr]:
-    branches = [{text_of(c): c for c in conjuncts(b)} for b in _branches(condition)]
+def _extract_common(condition: exp.Or) -> list[exp.Expr]:
+    branches = [{to_sql(c): c for c in split_conjuncts(b)} for b in _split_branches(condition)]
     shared = [text for text in branches[0] if all(text in b for b in branches)]
     return [*(branches[0][text] for text in shared), condition]
 
 
-def _branches(condition: exp.Expr) -> list[exp.Expr]:
+def _split_branches(condition: exp.Expr) -> list[exp.Expr]:
     condition = condition.unnest()
     if isinstance(condition, exp.Or):
-        return _branches(condition.this) + _branches(condition.expression)
+        return _split_branches(condition.this) + _split_branches(condition.expression)
     return [condition]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from tidemill.algebra.dialect import VERBATIM, parse
+from tidemill.algebra.dialect import VERBATIM, parse_query
 
 _FIRST = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _BEFORE_TABLES = frozenset({"FROM", "JOIN", "TABLE", ","})
@@ -27,51 +27,51 @@ class TableNames:
     certain: bool  # False: the query could not be parsed here, so that some of the names may be no tables
 
 
-def table_names(query: str) -> TableNames:
+def find_table_names(query: str) -> TableNames:
     """The tables that a query reads, those aside that it defines itself; raises `NotASelect` for commands.
 
-    >>> table_names("WITH t AS (SELECT k FROM t) SELECT * FROM t JOIN U USING (k)")
+    >>> find_table_names("WITH t AS (SELECT k FROM t) SELECT * FROM t JOIN U USING (k)")
     TableNames(names=('t', 'U'), certain=True)
-    >>> table_names("SELECT window.start FROM t GROUP BY window(ts, '1 hour')")
+    >>> find_table_names("SELECT window.start FROM t GROUP BY window(ts, '1 hour')")
     TableNames(names=('t',), certain=False)
-    >>> table_names("SELECT 1 FROM IDENTIFIER('t') JOIN range(5)")
+    >>> find_table_names("SELECT 1 FROM IDENTIFIER('t') JOIN range(5)")
     TableNames(names=('t',), certain=True)
-    >>> table_names("SELECT IDENTIFIER('id') FROM t, IDENTIFIER('u')")
+    >>> find_table_names("SELECT IDENTIFIER('id') FROM t, IDENTIFIER('u')")
     TableNames(names=('t', 'u'), certain=True)
     """
-    tokens = _tokens(query)
+    tokens = _tokenize_query(query)
     if not tokens or tokens[0].text.upper() not in _FIRST:
         found = tokens[0].text.upper() if tokens else "nothing"
         raise NotASelect(f"a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with {found}")
     try:
-        tree = parse(query)
+        tree = parse_query(query)
     except (SqlglotError, RecursionError):
         tree = None
     if isinstance(tree, exp.Query):
-        return TableNames(_each_once([*_free_tables(tree)]), certain=True)
-    return TableNames(_each_once([*_tables_by_place(tokens)]), certain=False)
+        return TableNames(_dedupe_names([*_find_free_tables(tree)]), certain=True)
+    return TableNames(_dedupe_names([*_guess_tables(tokens)]), certain=False)
 
 
-def _tokens(query: str) -> list[Token]:
+def _tokenize_query(query: str) -> list[Token]:
     try:
         return list(VERBATIM.tokenize(query))
     except SqlglotError as error:
         raise NotASelect(f"it cannot be read as SQL: {error}") from error
 
 
-def _each_once(names: list[str]) -> tuple[str, ...]:
+def _dedupe_names(names: list[str]) -> tuple[str, ...]:
     return tuple({name.lower(): name for name in reversed(names)}.values())[::-1]
 
 
-def _free_tables(tree: exp.Expr) -> Iterator[str]:
+def _find_free_tables(tree: exp.Expr) -> Iterator[str]:
     """The tables that no WITH around them defines. One that reads its own name means the table outside."""
     for table in sorted(tree.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0))):
-        name = _given_name(table)
-        if name is not None and name.lower() not in _visible_definitions(table):
+        name = _find_table_name(table)
+        if name is not None and name.lower() not in _find_visible_ctes(table):
             yield name
 
 
-def _given_name(table: exp.Table) -> str | None:
+def _find_table_name(table: exp.Table) -> str | None:
     """The name of a table, written plainly or as IDENTIFIER('name'); None for table functions and hints."""
     match table.this:
         case exp.Identifier() if not table.find_ancestor(exp.Hint):
@@ -84,7 +84,7 @@ def _given_name(table: exp.Table) -> str | None:
             return None
 
 
-def _visible_definitions(table: exp.Table) -> set[str]:
+def _find_visible_ctes(table: exp.Table) -> set[str]:
     """The names that the WITH clauses around a table define for it."""
     visible: set[str] = set()
     node: exp.Expr = table
@@ -92,21 +92,21 @@ def _visible_definitions(table: exp.Table) -> set[str]:
         within, node = node, node.parent
         with_ = node.args.get("with_")
         if with_ is None and isinstance(node, exp.With):
-            before = node.expressions if node.args.get("recursive") else _until(node.expressions, within)
+            before = node.expressions if node.args.get("recursive") else _take_until(node.expressions, within)
             visible |= {definition.alias.lower() for definition in before}
         elif with_ is not None and with_ is not within:
             visible |= {definition.alias.lower() for definition in with_.expressions}
     return visible
 
 
-def _until(definitions: list[exp.Expr], last: exp.Expr) -> Iterator[exp.Expr]:
+def _take_until(definitions: list[exp.Expr], last: exp.Expr) -> Iterator[exp.Expr]:
     for definition in definitions:
         if definition is last:
             return
         yield definition
 
 
-def _tables_by_place(tokens: list[Token]) -> Iterator[str]:
+def _guess_tables(tokens: list[Token]) -> Iterator[str]:
     """Names where tables stand: after FROM, JOIN, TABLE and commas. A name that WITH defines is left out."""
     texts = [token.text.upper() for token in tokens]
     defined = {

@@ -7,82 +7,88 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidemill.algebra.dialect import parse, text_of
-from tidemill.algebra.expression import Expression, column, expression, quoted
+from tidemill.algebra.dialect import parse_query, to_sql
+from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
 from tidemill.algebra.operators import (
+    AggregateCall,
+    Aggregation,
     Explode,
     Filter,
-    Fold,
-    Group,
     JoinKind,
-    Named,
+    NamedExpression,
     Operator,
-    Project,
+    Projection,
     Scan,
-    Top,
+    TopN,
     Union,
-    Window,
-    distinct,
-    extend,
-    repeated,
-    select,
+    WindowFunction,
+    add_columns,
+    repeat_rows,
+    select_columns,
+    select_distinct,
 )
 from tidemill.algebra.properties import find_stray_column
 from tidemill.algebra.sql import subqueries
-from tidemill.algebra.sql.grouping import aggregate_calls, group
-from tidemill.algebra.sql.reading import NotIncremental, Source, conjuncts, expressed, read
-from tidemill.algebra.sql.relation import Names, Relation, all_joined, column_tree, join
-from tidemill.algebra.sql.sets import grouping_sets, many_sets
-from tidemill.algebra.sql.understood import find_internal_name, function_name
-from tidemill.algebra.typing import common_type, groupable, type_of
+from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
+from tidemill.algebra.sql.reading import (
+    NotIncremental,
+    SourceTable,
+    qualify_query,
+    split_conjuncts,
+    to_operator_expression,
+)
+from tidemill.algebra.sql.relation import NameGenerator, TypedRelation, build_column_tree, join_all, join_relations
+from tidemill.algebra.sql.sets import group_by_sets, list_grouping_sets
+from tidemill.algebra.sql.understood import find_function_name, find_internal_name
+from tidemill.algebra.typing import find_common_type, infer_type, is_groupable
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class TranslatedQuery:
     """A query as operators, and the types of its columns as far as they are known."""
 
     root: Operator
     types: Mapping[str, str]
 
 
-def translate(query: str, sources: Mapping[str, Source]) -> Translated:
+def translate_query(query: str, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
     """The operators of a query over channels; raises `NotIncremental` with the reason if there are none."""
     sources = {name.lower(): source for name, source in sources.items()}
-    tree = read(query, sources)
-    found = Translator(sources).query(tree, {})
-    names = _spelled(query, found.columns, sources)
-    root = found.renamed(dict(zip(found.columns, names, strict=True)))
+    tree = qualify_query(query, sources)
+    found = QueryTranslator(sources).translate_tree(tree, {})
+    names = _restore_spelling(query, found.columns, sources)
+    root = found.rename_columns(dict(zip(found.columns, names, strict=True)))
     stray = find_stray_column(root.op)
     if stray is not None:
         raise NotIncremental(f"its column {stray.rpartition('.')[2]} could not be resolved here")
-    return Translated(root.op, root.types)
+    return TranslatedQuery(root.op, root.types)
 
 
-def _spelled(query: str, columns: tuple[str, ...], sources: Mapping[str, Source]) -> tuple[str, ...]:
+def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str, SourceTable]) -> tuple[str, ...]:
     """The result's column names as the user wrote them; those without a name have their own text, as in Spark."""
     spelling = {c.lower(): c for s in sources.values() for c in s.columns}
-    tree = parse(query)
+    tree = parse_query(query)
     first = tree
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
     items = first.expressions if isinstance(first, exp.Select) else []
-    spelling |= {n.lower(): n for n in map(_own_name, items) if n}
+    spelling |= {n.lower(): n for n in map(_find_item_name, items) if n}
     made = list(columns)
     if not any(i.find(exp.Star) and not i.find(exp.Count) for i in items) and len(items) == len(columns):
         for position, item in enumerate(items):
-            if not _own_name(item):
-                made[position] = _own_text(item)
+            if not _find_item_name(item):
+                made[position] = _format_item(item)
     names = tuple(spelling.get(c, c) for c in made)
     if len({n.lower() for n in names}) < len(names):
         raise NotIncremental("two of its columns have the same name")
     return names
 
 
-def _own_name(item: exp.Expr) -> str:
+def _find_item_name(item: exp.Expr) -> str:
     return str(item.alias or (item.name if isinstance(item, exp.Column | exp.Dot) else ""))
 
 
-def _own_text(item: exp.Expr) -> str:
+def _format_item(item: exp.Expr) -> str:
     text: str = item.sql("spark", normalize_functions="lower")
     return text.replace("(*)", "(1)")
 
@@ -90,113 +96,119 @@ def _own_text(item: exp.Expr) -> str:
 _QUALIFY = "_qualify"
 
 
-class Translator:
+class QueryTranslator:
     """Translates one query. `names` makes names for what the query left without."""
 
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sources: Mapping[str, SourceTable]) -> None:
         self.sources = sources
-        self.names = Names()
+        self.names = NameGenerator()
 
-    def query(self, tree: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
+    def translate_tree(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         """A query's rows, its columns under their own names."""
-        ctes = self._with(tree, ctes)
+        ctes = self._translate_ctes(tree, ctes)
         match tree:
             case exp.Subquery():
-                return self._ordered(tree, self.query(tree.this, ctes), None)
+                return self._apply_limit(tree, self.translate_tree(tree.this, ctes), None)
             case exp.SetOperation():
-                return self._ordered(tree, self._set(tree, ctes), None)
+                return self._apply_limit(tree, self._translate_set_operation(tree, ctes), None)
             case exp.Select():
-                return self._select(tree, ctes)
+                return self._translate_select(tree, ctes)
         raise NotIncremental(f"{tree.key.upper()} is only known in batch")
 
-    def _with(self, tree: exp.Expr, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
+    def _translate_ctes(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> Mapping[str, TypedRelation]:
         known = dict(ctes)
         with_ = tree.args.get("with_")
         for cte in with_.expressions if with_ else []:
-            known[cte.alias] = self.query(cte.this, known)
+            known[cte.alias] = self.translate_tree(cte.this, known)
         return known
 
     # -- clauses -------------------------------------------------------------------------------------------------
 
-    def _select(self, tree: exp.Select, ctes: Mapping[str, Relation]) -> Relation:
+    def _translate_select(self, tree: exp.Select, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if tree.args.get("connect") or tree.args.get("into"):
             raise NotIncremental("CONNECT BY and INTO are only known in batch")
-        _name_windows(tree)
-        rows, left_over = self.rows(tree, ctes)
+        _inline_named_windows(tree)
+        rows, left_over = self.translate_rows(tree, ctes)
         if left_over:
-            raise NotIncremental(f"a column of {text_of(left_over[0])} could not be resolved here")
-        return self._shown(tree, rows, ctes)
+            raise NotIncremental(f"a column of {to_sql(left_over[0])} could not be resolved here")
+        return self._translate_outputs(tree, rows, ctes)
 
-    def rows(self, tree: exp.Select, ctes: Mapping[str, Relation]) -> tuple[Relation, list[exp.Expr]]:
+    def translate_rows(
+        self, tree: exp.Select, ctes: Mapping[str, TypedRelation]
+    ) -> tuple[TypedRelation, list[exp.Expr]]:
         """FROM and WHERE; also the conditions on columns that are not there: a sub-query's on its outer query."""
         where = tree.args.get("where")
-        conditions = conjuncts(where.this if where else None)
+        conditions = split_conjuncts(where.this if where else None)
         plain = [c for c in conditions if not c.find(exp.Query)]
         nested = [c for c in conditions if c.find(exp.Query)]
-        rows, rest = self._from(tree, plain, ctes)
-        own = [c for c in rest if rows.has(c)]
-        rows = rows.filtered(own)
+        rows, rest = self._translate_from(tree, plain, ctes)
+        own = [c for c in rest if rows.has_columns(c)]
+        rows = rows.filter_rows(own)
         outer = [c for c in rest if not any(c is o for o in own)]
         for condition in nested:
-            rows = subqueries.where(self, rows, condition, ctes)
+            rows = subqueries.filter_where(self, rows, condition, ctes)
         return rows, outer
 
-    def _from(
-        self, tree: exp.Select, conditions: list[exp.Expr], ctes: Mapping[str, Relation]
-    ) -> tuple[Relation, list[exp.Expr]]:
+    def _translate_from(
+        self, tree: exp.Select, conditions: list[exp.Expr], ctes: Mapping[str, TypedRelation]
+    ) -> tuple[TypedRelation, list[exp.Expr]]:
         from_ = tree.args.get("from_")
         if from_ is None:
             raise NotIncremental("a SELECT without FROM is only known in batch")
-        first, joins = self._table(from_.this, ctes), tree.args.get("joins") or []
+        first, joins = self._translate_table(from_.this, ctes), tree.args.get("joins") or []
         laterals = tree.args.get("laterals") or []
-        if all(_kind(j) is JoinKind.INNER for j in joins) and not laterals:
-            on = [c for j in joins for c in conjuncts(j.args.get("on"))]
+        if all(_find_join_kind(j) is JoinKind.INNER for j in joins) and not laterals:
+            on = [c for j in joins for c in split_conjuncts(j.args.get("on"))]
             _refuse_queries(on)
-            return all_joined([first, *(self._table(j.this, ctes) for j in joins)], [*on, *conditions], self.names)
+            return join_all(
+                [first, *(self._translate_table(j.this, ctes) for j in joins)], [*on, *conditions], self.names
+            )
         for item in joins:
-            on = conjuncts(item.args.get("on"))
+            on = split_conjuncts(item.args.get("on"))
             _refuse_queries(on)
-            first = join(first, self._table(item.this, ctes), _kind(item), on, self.names)
+            first = join_relations(first, self._translate_table(item.this, ctes), _find_join_kind(item), on, self.names)
         for lateral in laterals:
-            first = self._lateral(first, lateral)
+            first = self._translate_lateral(first, lateral)
         return first, conditions
 
-    def _table(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
+    def _translate_table(self, node: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if node.args.get("pivots") or node.args.get("sample"):
             raise NotIncremental("PIVOT and TABLESAMPLE are only known in batch")
         if isinstance(node, exp.Subquery):
-            found = self.query(node.this, ctes)
+            found = self.translate_tree(node.this, ctes)
         elif isinstance(node, exp.Table):
-            found = ctes.get(node.name) or self._channel(node)
+            found = ctes.get(node.name) or self._scan_channel(node)
         else:
             raise NotIncremental(f"{node.key.upper()} in FROM is only known in batch")
         prefix = node.alias_or_name
-        return found.renamed({c: f"{prefix}.{c.lower()}" for c in found.columns})
+        return found.rename_columns({c: f"{prefix}.{c.lower()}" for c in found.columns})
 
-    def _channel(self, table: exp.Table) -> Relation:
+    def _scan_channel(self, table: exp.Table) -> TypedRelation:
         name = ".".join(p.name for p in table.parts)
         source = self.sources.get(name.lower())
         if source is None:
             raise NotIncremental(f"the columns of {name} are not known before it is written; declare its schema")
         scan = Scan(name, tuple(source.columns), keys=source.keys, append=source.append)
-        return Relation(scan, source.columns)
+        return TypedRelation(scan, source.columns)
 
-    def _lateral(self, rows: Relation, lateral: exp.Lateral) -> Relation:
+    def _translate_lateral(self, rows: TypedRelation, lateral: exp.Lateral) -> TypedRelation:
         alias = lateral.args["alias"]
         outputs = [f"{alias.name}.{c.name.lower()}" for c in alias.args.get("columns") or []]
-        return self._exploded(rows, lateral.this, outputs, bool(lateral.args.get("outer")))
+        return self._explode_rows(rows, lateral.this, outputs, bool(lateral.args.get("outer")))
 
-    def _exploded(self, rows: Relation, call: exp.Expr, outputs: list[str], outer: bool) -> Relation:
-        name = function_name(call)
+    def _explode_rows(self, rows: TypedRelation, call: exp.Expr, outputs: list[str], outer: bool) -> TypedRelation:
+        name = find_function_name(call)
         wanted = {"explode": 1, "explode_outer": 1, "posexplode": 2, "posexplode_outer": 2}
         if name not in wanted or len(outputs) != wanted[name]:
-            raise NotIncremental(f"{text_of(call)} is only known in batch")
-        bare = expressed(call.copy())
+            raise NotIncremental(f"{to_sql(call)} is only known in batch")
+        bare = to_operator_expression(call.copy())
         op = Explode(rows.op, Expression(bare.text.replace("_OUTER(", "(", 1), bare.columns), tuple(outputs),
                      outer or name.endswith("_outer"))  # fmt: skip
-        return Relation(op, rows.types)
+        return TypedRelation(op, rows.types)
 
-    def _shown(self, tree: exp.Select, rows: Relation, ctes: Mapping[str, Relation]) -> Relation:
+    def _translate_outputs(
+        self, tree: exp.Select, rows: TypedRelation, ctes: Mapping[str, TypedRelation]
+    ) -> TypedRelation:
         """GROUP BY, HAVING, windows, the list of columns, DISTINCT, ORDER BY with LIMIT."""
         items = {i.alias_or_name: i.unalias() if isinstance(i, exp.Alias) else i for i in tree.expressions}
         if len(items) < len(tree.expressions):
@@ -210,139 +222,153 @@ class Translator:
         if qualify:
             items[_QUALIFY] = qualify.this
         shown = [*items.values(), *([having.this] if having else []), *sorting]
-        if tree.args.get("group") or aggregate_calls(shown):
-            rows, shown = self._grouped(tree, rows, shown)
+        if tree.args.get("group") or find_aggregate_calls(shown):
+            rows, shown = self._translate_groups(tree, rows, shown)
         values = list(shown)
         outputs, values = dict(zip(items, values[: len(items)], strict=True)), values[len(items) :]
         if having:
-            for condition in conjuncts(values.pop(0)):
-                rows = subqueries.where(self, rows, condition, ctes)
-        rows, outputs = self._with_subqueries(rows, outputs, ctes)
-        rows, outputs = self._windows(rows, outputs)
+            for condition in split_conjuncts(values.pop(0)):
+                rows = subqueries.filter_where(self, rows, condition, ctes)
+        rows, outputs = self._replace_subqueries(rows, outputs, ctes)
+        rows, outputs = self._translate_windows(rows, outputs)
         if qualify:
-            rows = rows.filtered(conjuncts(outputs.pop(_QUALIFY)))
-        rows, outputs = self._generated(rows, outputs)
-        hidden = {self.names.fresh("order"): v for v in values if not _is_output(v, outputs)}
-        result = _projected(rows, {**outputs, **hidden})
+            rows = rows.filter_rows(split_conjuncts(outputs.pop(_QUALIFY)))
+        rows, outputs = self._translate_generators(rows, outputs)
+        hidden = {self.names.generate_name("order"): v for v in values if not _is_output(v, outputs)}
+        result = _project_outputs(rows, {**outputs, **hidden})
         if tree.args.get("distinct"):
-            result = self._distinct(tree, result, hidden)
-        return self._ordered(tree, result, list(hidden))
+            result = self._translate_distinct(tree, result, hidden)
+        return self._apply_limit(tree, result, list(hidden))
 
-    def _distinct(self, tree: exp.Select, result: Relation, hidden: Mapping[str, exp.Expr]) -> Relation:
+    def _translate_distinct(
+        self, tree: exp.Select, result: TypedRelation, hidden: Mapping[str, exp.Expr]
+    ) -> TypedRelation:
         if hidden or tree.args["distinct"].args.get("on"):
             raise NotIncremental("DISTINCT with an order by what is not shown is only known in batch")
         _check_groupable(result)
-        return Relation(distinct(result.op), result.types)
+        return TypedRelation(select_distinct(result.op), result.types)
 
-    def _with_subqueries(
-        self, rows: Relation, outputs: dict[str, exp.Expr], ctes: Mapping[str, Relation]
-    ) -> tuple[Relation, dict[str, exp.Expr]]:
+    def _replace_subqueries(
+        self, rows: TypedRelation, outputs: dict[str, exp.Expr], ctes: Mapping[str, TypedRelation]
+    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
         for name, value in list(outputs.items()):
             if value.find(exp.Query):
-                rows, outputs[name] = subqueries.values(self, rows, value, ctes)
+                rows, outputs[name] = subqueries.replace_subqueries(self, rows, value, ctes)
         return rows, outputs
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _grouped(self, tree: exp.Select, rows: Relation, shown: list[exp.Expr]) -> tuple[Relation, list[exp.Expr]]:
-        calls = aggregate_calls(shown)
-        grouping = {t: c for t, c in calls.items() if function_name(c) in ("grouping", "grouping_id")}
-        sets = grouping_sets(tree.args.get("group"))
-        keys = {text_of(k): k for one in sets for k in one}
-        named = {text: k.name if isinstance(k, exp.Column) else self.names.fresh("key") for text, k in keys.items()}
+    def _translate_groups(
+        self, tree: exp.Select, rows: TypedRelation, shown: list[exp.Expr]
+    ) -> tuple[TypedRelation, list[exp.Expr]]:
+        calls = find_aggregate_calls(shown)
+        grouping = {t: c for t, c in calls.items() if find_function_name(c) in ("grouping", "grouping_id")}
+        sets = list_grouping_sets(tree.args.get("group"))
+        keys = {to_sql(k): k for one in sets for k in one}
+        named = {
+            text: k.name if isinstance(k, exp.Column) else self.names.generate_name("key") for text, k in keys.items()
+        }
         plain = {t: c for t, c in calls.items() if t not in grouping}
         if len(sets) == 1:
-            made, columns = group(rows, {named[t]: k for t, k in keys.items()}, plain, self.names)
+            made, columns = group_rows(rows, {named[t]: k for t, k in keys.items()}, plain, self.names)
             columns |= {t: named[t] for t in keys}
         else:
-            made, columns = many_sets(rows, sets, plain, grouping, self.names)
-        return made, [_substituted(s, columns) for s in shown]
+            made, columns = group_by_sets(rows, sets, plain, grouping, self.names)
+        return made, [_substitute_columns(s, columns) for s in shown]
 
     # -- windows and generators ----------------------------------------------------------------------------------
 
-    def _windows(self, rows: Relation, outputs: dict[str, exp.Expr]) -> tuple[Relation, dict[str, exp.Expr]]:
-        found = {text_of(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
-        by_partition: dict[tuple[str, ...], list[Named]] = {}
+    def _translate_windows(
+        self, rows: TypedRelation, outputs: dict[str, exp.Expr]
+    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
+        found = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
+        by_partition: dict[tuple[str, ...], list[NamedExpression]] = {}
         columns: dict[str, str] = {}
         for text, window in found.items():
-            rows, partition, bare = self._partition(rows, window)
-            columns[text] = self.names.fresh("win")
-            by_partition.setdefault(partition, []).append(Named(columns[text], expressed(bare)))
+            rows, partition, bare = self._add_partition(rows, window)
+            columns[text] = self.names.generate_name("win")
+            by_partition.setdefault(partition, []).append(NamedExpression(columns[text], to_operator_expression(bare)))
         op = rows.op
         for partition, items in by_partition.items():
-            op = Window(op, partition, tuple(items))
-        return Relation(op, rows.types), {n: _substituted(v, columns) for n, v in outputs.items()}
+            op = WindowFunction(op, partition, tuple(items))
+        return TypedRelation(op, rows.types), {n: _substitute_columns(v, columns) for n, v in outputs.items()}
 
-    def _partition(self, rows: Relation, window: exp.Window) -> tuple[Relation, tuple[str, ...], exp.Expr]:
+    def _add_partition(
+        self, rows: TypedRelation, window: exp.Window
+    ) -> tuple[TypedRelation, tuple[str, ...], exp.Expr]:
         made: dict[str, exp.Expr] = {}
         names: list[str] = []
         for key in window.args.get("partition_by") or []:
-            name = key.name if isinstance(key, exp.Column) else self.names.fresh("part")
+            name = key.name if isinstance(key, exp.Column) else self.names.generate_name("part")
             if not isinstance(key, exp.Column):
                 made[name] = key
-            if not groupable(type_of(key, rows.types)):
-                raise NotIncremental(f"{text_of(key)} holds a map, and Spark cannot partition by maps")
+            if not is_groupable(infer_type(key, rows.types)):
+                raise NotIncremental(f"{to_sql(key)} holds a map, and Spark cannot partition by maps")
             names.append(name)
         bare = window.copy()
-        bare.set("partition_by", [column_tree(n) for n in names])
-        return rows.extended(made), tuple(dict.fromkeys(names)), bare
+        bare.set("partition_by", [build_column_tree(n) for n in names])
+        return rows.add_columns(made), tuple(dict.fromkeys(names)), bare
 
-    def _generated(self, rows: Relation, outputs: dict[str, exp.Expr]) -> tuple[Relation, dict[str, exp.Expr]]:
+    def _translate_generators(
+        self, rows: TypedRelation, outputs: dict[str, exp.Expr]
+    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
         """explode() in the list of columns."""
         for name, value in list(outputs.items()):
             call = value.find(exp.Explode)
             if call is None:
                 continue
-            if call is not value or function_name(call).startswith("pos"):
-                raise NotIncremental(f"{text_of(value)} is only known in batch")
-            made = self.names.fresh("item")
-            rows = self._exploded(rows, call, [made], outer=False)
-            outputs[name] = column_tree(made)
+            if call is not value or find_function_name(call).startswith("pos"):
+                raise NotIncremental(f"{to_sql(value)} is only known in batch")
+            made = self.names.generate_name("item")
+            rows = self._explode_rows(rows, call, [made], outer=False)
+            outputs[name] = build_column_tree(made)
         return rows, outputs
 
     # -- sets and order ------------------------------------------------------------------------------------------
 
-    def _set(self, tree: exp.SetOperation, ctes: Mapping[str, Relation]) -> Relation:
+    def _translate_set_operation(self, tree: exp.SetOperation, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if tree.args.get("by_name"):
             raise NotIncremental("BY NAME is only known in batch")
-        left, right = self.query(tree.left, ctes), self.query(tree.right, ctes)
+        left, right = self.translate_tree(tree.left, ctes), self.translate_tree(tree.right, ctes)
         if len(left.columns) != len(right.columns):
             raise NotIncremental("the sides of a set operation have different numbers of columns")
-        right = right.renamed(dict(zip(right.columns, left.columns, strict=True)))
-        left, right = _of_one_type(left, right)
+        right = right.rename_columns(dict(zip(right.columns, left.columns, strict=True)))
+        left, right = _cast_to_common_type(left, right)
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
         once = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
             both: Operator = Union((left.op, right.op))
-            op: Operator = distinct(both) if once else both
+            op: Operator = select_distinct(both) if once else both
         else:
-            op = self._matched(left, right, keep_common=isinstance(tree, exp.Intersect), once=once)
-        result = Relation(op, types)
+            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), once=once)
+        result = TypedRelation(op, types)
         if once or not isinstance(tree, exp.Union):
             _check_groupable(result)
         return result
 
-    def _matched(self, left: Relation, right: Relation, *, keep_common: bool, once: bool) -> Operator:
+    def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, once: bool) -> Operator:
         """INTERSECT and EXCEPT: how often each row is on either side decides how often it stays."""
-        here, there = self.names.fresh("left"), self.names.fresh("right")
+        here, there = self.names.generate_name("left"), self.names.generate_name("right")
         tagged = [
-            extend(side.op, Named(here, expression(str(1 - i))), Named(there, expression(str(i))))
+            add_columns(
+                side.op, NamedExpression(here, to_expression(str(1 - i))), NamedExpression(there, to_expression(str(i)))
+            )
             for i, side in enumerate((left, right))
         ]
-        folds = tuple(Fold(n, "sum", (column(n),), "INT") for n in (here, there))
-        counted = Group(Union(tuple(tagged)), left.columns, folds)
+        folds = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in (here, there))
+        counted = Aggregation(Union(tuple(tagged)), left.columns, folds)
         if keep_common:
             stays, times = f"{here} > 0 AND {there} > 0", f"LEAST({here}, {there})"
         elif once:
             stays, times = f"{here} > 0 AND {there} = 0", ""
         else:
             stays, times = f"{here} > {there}", f"{here} - {there}"
-        kept: Operator = Filter(counted, expression(stays))
+        kept: Operator = Filter(counted, to_expression(stays))
         if not once:
-            kept = repeated(kept, times, self.names.fresh("time"))
-        return select(kept, left.columns)
+            kept = repeat_rows(kept, times, self.names.generate_name("time"))
+        return select_columns(kept, left.columns)
 
-    def _ordered(self, tree: exp.Expr, result: Relation, hidden: list[str] | None) -> Relation:
+    def _apply_limit(self, tree: exp.Expr, result: TypedRelation, hidden: list[str] | None) -> TypedRelation:
         """LIMIT in an order; an order alone says nothing about a bag."""
         limit, offset, order = (tree.args.get(a) for a in ("limit", "offset", "order"))
         if limit is None and offset is None:
@@ -356,25 +382,25 @@ class Translator:
             known = isinstance(value, exp.Column) and value.name in result.columns
             name = value.name if known else (waiting.pop(0) if waiting else None)
             if name is None:
-                raise NotIncremental(f"the order {text_of(item)} is only known in batch")
+                raise NotIncremental(f"the order {to_sql(item)} is only known in batch")
             ordered = item.copy()
-            ordered.set("this", column_tree(name))
-            keys.append(expressed(ordered))
-        op = Top(result.op, tuple(keys), _number(limit), _number(offset) if offset else 0)
+            ordered.set("this", build_column_tree(name))
+            keys.append(to_operator_expression(ordered))
+        op = TopN(result.op, tuple(keys), _parse_number(limit), _parse_number(offset) if offset else 0)
         shown = tuple(c for c in result.columns if c not in (hidden or []))
-        return Relation(select(op, shown), result.types)
+        return TypedRelation(select_columns(op, shown), result.types)
 
 
-def _kind(node: exp.Join) -> JoinKind:
+def _find_join_kind(node: exp.Join) -> JoinKind:
     side, kind = (node.side or "").upper(), (node.kind or "").upper()
     if kind in ("SEMI", "ANTI"):
         return JoinKind(kind.lower())
     if node.args.get("using") or node.method or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise NotIncremental(f"{text_of(node)} is only known in batch")
+        raise NotIncremental(f"{to_sql(node)} is only known in batch")
     return JoinKind(side.lower()) if side else JoinKind.INNER
 
 
-def _name_windows(tree: exp.Select) -> None:
+def _inline_named_windows(tree: exp.Select) -> None:
     """OVER w means what the WINDOW clause says of w."""
     named = {w.name: w for w in tree.args.get("windows") or []}
     for window in tree.find_all(exp.Window):
@@ -394,65 +420,66 @@ def _refuse_queries(conditions: list[exp.Expr]) -> None:
             raise NotIncremental("a sub-query in ON is only known in batch")
 
 
-def _projected(rows: Relation, outputs: Mapping[str, exp.Expr]) -> Relation:
-    items = tuple(Named(n, expressed(v.copy())) for n, v in outputs.items())
-    return Relation(Project(rows.op, items), {n: type_of(v, rows.types) for n, v in outputs.items()})
+def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> TypedRelation:
+    items = tuple(NamedExpression(n, to_operator_expression(v.copy())) for n, v in outputs.items())
+    return TypedRelation(Projection(rows.op, items), {n: infer_type(v, rows.types) for n, v in outputs.items()})
 
 
-def _substituted(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
+def _substitute_columns(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
     """The expression with whole sub-expressions replaced by the columns that hold them, but not a sub-query's own."""
 
-    def swap(node: exp.Expr) -> exp.Expr:
-        name = columns.get(text_of(node))
-        return node if name is None or _of_subquery(node) else column_tree(name)
+    def swap_node(node: exp.Expr) -> exp.Expr:
+        name = columns.get(to_sql(node))
+        return node if name is None or _is_of_subquery(node) else build_column_tree(name)
 
-    return tree.copy().transform(swap)
+    return tree.copy().transform(swap_node)
 
 
-def _of_subquery(node: exp.Expr) -> bool:
+def _is_of_subquery(node: exp.Expr) -> bool:
     """Does it stand in a sub-query and mean that one's rows? Its tables hide outer ones of the same name."""
     tables: set[str] = set()
     around = node.find_ancestor(exp.Select)
     while around is not None:
-        tables |= {s.alias_or_name for s in _sources(around)}
+        tables |= {s.alias_or_name for s in _list_sources(around)}
         around = around.find_ancestor(exp.Select)
     used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
     return bool(tables) and (not used or not used.isdisjoint(tables))
 
 
-def _sources(tree: exp.Select) -> list[exp.Expr]:
+def _list_sources(tree: exp.Select) -> list[exp.Expr]:
     from_ = tree.args.get("from_")
     return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
-def _of_one_type(*sides: Relation) -> tuple[Relation, ...]:
+def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
     """The sides of a set operation with their numbers cast to what Spark makes of both."""
     kinds = {c: {side.types.get(c, "") for side in sides} for c in sides[0].columns}
-    wider = {c: common_type(k) for c, k in kinds.items() if len(k) > 1 and "" not in k}
+    wider = {c: find_common_type(k) for c, k in kinds.items() if len(k) > 1 and "" not in k}
     casts = {c: kind for c, kind in wider.items() if kind}
-    return tuple(_cast(side, {c: k for c, k in casts.items() if side.types[c] != k}) for side in sides)
+    return tuple(_cast_columns(side, {c: k for c, k in casts.items() if side.types[c] != k}) for side in sides)
 
 
-def _cast(rows: Relation, kinds: Mapping[str, str]) -> Relation:
+def _cast_columns(rows: TypedRelation, kinds: Mapping[str, str]) -> TypedRelation:
     if not kinds:
         return rows
     items = (
-        Named(c, expression(f"CAST({quoted(c)} AS {kinds[c]})") if c in kinds else column(c)) for c in rows.columns
+        NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kinds[c]})") if c in kinds else build_column(c))
+        for c in rows.columns
     )
-    return Relation(Project(rows.op, tuple(items)), {**rows.types, **kinds})
+    return TypedRelation(Projection(rows.op, tuple(items)), {**rows.types, **kinds})
 
 
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
     return isinstance(tree, exp.Column) and tree.name in outputs
 
 
-def _check_groupable(result: Relation) -> None:
+def _check_groupable(result: TypedRelation) -> None:
     for name in result.columns:
-        if not groupable(result.types.get(name, "")):
+        if not is_groupable(result.types.get(name, "")):
             raise NotIncremental(f"column {name} holds a map, and Spark cannot compare maps")
 
 
-def _number(clause: exp.Expr) -> int:
+def _parse_number(clause: exp.Expr) -> int:
     value = clause.expression
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
         raise NotIncremental("LIMIT and OFFSET by anything but a number are only known in batch")

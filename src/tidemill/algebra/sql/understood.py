@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from tidemill.algebra.dialect import Misread, text_of
+from tidemill.algebra.dialect import MisparsedQuery, to_sql
 from tidemill.algebra.sql.functions import AGGREGATE, RANKING, SCALAR, VARYING
 
 _GENERATORS = frozenset({"explode", "explode_outer", "posexplode", "posexplode_outer"})
@@ -94,12 +94,12 @@ def find_reasons(tree: exp.Expr) -> Iterator[str]:
         if said := _OTHER.get(type(node)):
             yield f"{said} is only known in batch"
         if isinstance(node, exp.Func) and not node.find_ancestor(exp.Hint):
-            yield from _function(node)
+            yield from _find_function_reasons(node)
         known = _ARGUMENTS.get(type(node))
         for name in () if known is None else sorted(n for n, v in node.args.items() if v and n not in known):
             yield f"{_CLAUSES.get(name) or f'{name} of {node.key}'.upper().replace('_', ' ')} is only known in batch"
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
-            yield f"the table {text_of(node.this)} is only known in batch"
+            yield f"the table {to_sql(node.this)} is only known in batch"
 
 
 def describe_parse_error(query: str, error: SqlglotError) -> str:
@@ -112,7 +112,7 @@ def describe_parse_error(query: str, error: SqlglotError) -> str:
     ...     describe_parse_error("SELECT k >>> 1 FROM t", error)
     "it is parsed by Spark alone, because of what stands around '>' (line 1, column 12)"
     """
-    if isinstance(error, Misread):
+    if isinstance(error, MisparsedQuery):
         return str(error)
     if re.search(r"\bwindow\s*\(", query, re.IGNORECASE):  # sqlglot expects a WINDOW clause there
         return "window() is only known in batch"
@@ -123,8 +123,8 @@ def describe_parse_error(query: str, error: SqlglotError) -> str:
     return f"it is parsed by Spark alone, because of what stands around {place['highlight']!r} ({at})"
 
 
-def _function(call: exp.Func) -> Iterator[str]:
-    name = function_name(call)
+def _find_function_reasons(call: exp.Func) -> Iterator[str]:
+    name = find_function_name(call)
     if name in VARYING and not (name == "unix_timestamp" and call.expressions):
         yield f"{name}() gives another value each time"
     elif not isinstance(call, _SYNTAX) and not any(name in kind for kind in _KNOWN):
@@ -134,11 +134,11 @@ def _function(call: exp.Func) -> Iterator[str]:
 _KNOWN = (SCALAR, AGGREGATE, RANKING, _GENERATORS)
 
 
-def function_name(call: exp.Expr) -> str:
+def find_function_name(call: exp.Expr) -> str:
     """The name under which Spark is given a call; sqlglot has names of its own for some functions."""
     if isinstance(call, exp.Anonymous):
         return call.name.lower()
     if not isinstance(call, exp.Func):
         return ""
     own = call.sql_name().lower()
-    return own if any(own in kind for kind in _KNOWN) else text_of(call).partition("(")[0].strip().lower()
+    return own if any(own in kind for kind in _KNOWN) else to_sql(call).partition("(")[0].strip().lower()

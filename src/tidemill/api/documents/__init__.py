@@ -1,17 +1,25 @@
 """One-shot workflows as JSON: what may be written, what is wrong with it, and which tasks it means."""
 
-from tidemill.api.documents.parser import Problem, parsed, problems_in
-from tidemill.api.documents.tasks import KINDS, OUTPUT, Sources, canonical, checked, nodes_of, task_of
+from tidemill.api.documents.parser import DocumentProblem, find_problems, parse_workflow
+from tidemill.api.documents.tasks import (
+    KINDS,
+    OUTPUT,
+    SourceResolver,
+    build_nodes,
+    build_task,
+    to_canonical_task,
+    validate_workflow,
+)
 
 __all__ = [
     "KINDS",
     "OUTPUT",
-    "Problem",
-    "Sources",
-    "canonical",
-    "checked",
-    "nodes_of",
-    "parsed",
-    "problems_in",
-    "task_of",
+    "DocumentProblem",
+    "SourceResolver",
+    "build_nodes",
+    "build_task",
+    "find_problems",
+    "parse_workflow",
+    "to_canonical_task",
+    "validate_workflow",
 ]

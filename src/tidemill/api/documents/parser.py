@@ -13,14 +13,14 @@ from difflib import get_close_matches
 from os.path import normpath
 from typing import Any
 
-from tidemill.api.documents.form import ACTION, PARENT, TYPES, WORKFLOW, Field
-from tidemill.api.documents.rules import RULES, argument_of, distinct_paths, id_of
+from tidemill.api.documents.form import ACTION, PARENT, TYPES, WORKFLOW, DocumentField
+from tidemill.api.documents.rules import RULES, choose_argument_name, find_overlapping_paths, to_id
 from tidemill.errors import WorkflowError
-from tidemill.model.action import Action, Call, CommandLine, OneShot, Parent, Query, Script, Work
+from tidemill.model.action import Action, ActionParent, CommandLine, FunctionCall, OneShotWorkflow, Query, Script, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DocumentProblem:
     """What is wrong, and where: a JSON pointer (RFC 6901), empty for the document itself."""
 
     pointer: str
@@ -30,42 +30,42 @@ class Problem:
         return f"{self.pointer or 'the document'}: {self.reason}"
 
 
-def parsed(text: str) -> OneShot:
+def parse_workflow(text: str) -> OneShotWorkflow:
     """The workflow that a JSON text describes; raises `WorkflowError` with every problem."""
-    data = load(text)
-    problems = problems_in(data)
+    data = parse_json(text)
+    problems = find_problems(data)
     if problems:
         raise WorkflowError([str(p) for p in problems])
-    return _workflow(data)
+    return _build_workflow(data)
 
 
-def problems_in(data: Any, resolve: Callable[[str], str] = normpath) -> list[Problem]:
+def find_problems(data: Any, resolve: Callable[[str], str] = normpath) -> list[DocumentProblem]:
     """Everything that is wrong with a document. `resolve` gives the one name of a directory that has several."""
-    sound = _sound(data)
-    rules = [*(found for rule in RULES for found in rule(sound)), *distinct_paths(sound, resolve)]
-    return [*_form_problems(data), *(Problem(pointer, reason) for pointer, reason in rules)]
+    sound = _select_valid_parts(data)
+    rules = [*(found for rule in RULES for found in rule(sound)), *find_overlapping_paths(sound, resolve)]
+    return [*_find_form_problems(data), *(DocumentProblem(pointer, reason) for pointer, reason in rules)]
 
 
-def readable_actions(data: Any) -> Iterator[tuple[str, Action]]:
+def find_valid_actions(data: Any) -> Iterator[tuple[str, Action]]:
     """The actions whose form is right, whatever is wrong with the rest, with their JSON pointers."""
     actions = data.get("actions") if isinstance(data, dict) else None
-    names = {id_of(a["id"]): a.get("name", "") for a in _sound(data).get("actions", ()) if "id" in a}
+    names = {to_id(a["id"]): a.get("name", "") for a in _select_valid_parts(data).get("actions", ()) if "id" in a}
     for at, action in enumerate(actions if isinstance(actions, list) else ()):
         pointer = f"/actions/{at}"
-        if not list(_action_problems(action, pointer)):
-            yield pointer, _action(action, names)
+        if not list(_find_action_problems(action, pointer)):
+            yield pointer, _build_action(action, names)
 
 
-def load(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """What a JSON text says; raises `WorkflowError` if it is none."""
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
+        return json.loads(text, object_pairs_hook=_reject_duplicate_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise WorkflowError([f"{where}: not JSON: {error.msg}; a comma after the last entry is not allowed"]) from error
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
@@ -76,99 +76,108 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # -- form --------------------------------------------------------------------------------------------------------
 
 
-def _form_problems(data: Any) -> Iterator[Problem]:
-    yield from _object_problems(data, WORKFLOW, "")
+def _find_form_problems(data: Any) -> Iterator[DocumentProblem]:
+    yield from _find_object_problems(data, WORKFLOW, "")
     actions = data.get("actions") if isinstance(data, dict) else None
     for at, action in enumerate(actions if isinstance(actions, list) else ()):
-        yield from _action_problems(action, f"/actions/{at}")
+        yield from _find_action_problems(action, f"/actions/{at}")
 
 
-def _action_problems(action: Any, pointer: str) -> Iterator[Problem]:
+def _find_action_problems(action: Any, pointer: str) -> Iterator[DocumentProblem]:
     kind = action.get("type") if isinstance(action, dict) else None
     if isinstance(kind, str) and kind and kind not in TYPES:
-        yield Problem(f"{pointer}/type", f"expected one of {', '.join(TYPES)}, found {kind!r}{_meant(kind, [*TYPES])}")
+        yield DocumentProblem(
+            f"{pointer}/type", f"expected one of {', '.join(TYPES)}, found {kind!r}{_format_suggestion(kind, [*TYPES])}"
+        )
         return
-    yield from _object_problems(action, (*ACTION, *TYPES.get(str(kind), ())), pointer)
+    yield from _find_object_problems(action, (*ACTION, *TYPES.get(str(kind), ())), pointer)
     if not isinstance(action, dict):
         return
-    yield from _path_problems(action, pointer)
+    yield from _find_path_problems(action, pointer)
     parents = action.get("parentActions")
     for at, parent in enumerate(parents if isinstance(parents, list) else ()):
-        yield from _object_problems(parent, PARENT, f"{pointer}/parentActions/{at}")
+        yield from _find_object_problems(parent, PARENT, f"{pointer}/parentActions/{at}")
 
 
-def _path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[Problem]:
+def _find_path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[DocumentProblem]:
     if action.get("isManaged") is False and "path" not in action:
-        yield Problem(pointer, "an output that is not managed needs a path; give one, or leave isManaged out")
+        yield DocumentProblem(pointer, "an output that is not managed needs a path; give one, or leave isManaged out")
     if action.get("isManaged") is not False and "path" in action:
-        yield Problem(f"{pointer}/path", "only an output with isManaged false has a path; set that, or leave path out")
+        yield DocumentProblem(
+            f"{pointer}/path", "only an output with isManaged false has a path; set that, or leave path out"
+        )
 
 
-def _object_problems(value: Any, fields: Sequence[Field], pointer: str) -> Iterator[Problem]:
+def _find_object_problems(value: Any, fields: Sequence[DocumentField], pointer: str) -> Iterator[DocumentProblem]:
     if not isinstance(value, dict):
-        yield Problem(pointer, f"expected an object, found {_short(value)}")
+        yield DocumentProblem(pointer, f"expected an object, found {_format_value(value)}")
         return
     known = {f.name: f for f in fields}
     for name in value:
         if name not in known:
-            yield Problem(f"{pointer}/{_escaped(name)}", f"there is no field {name!r} here{_meant(name, [*known])}")
+            yield DocumentProblem(
+                f"{pointer}/{_escape_pointer(name)}",
+                f"there is no field {name!r} here{_format_suggestion(name, [*known])}",
+            )
     for field in fields:
-        yield from _field_problems(value, field, pointer)
+        yield from _find_field_problems(value, field, pointer)
 
 
-def _field_problems(value: Mapping[str, Any], field: Field, pointer: str) -> Iterator[Problem]:
+def _find_field_problems(value: Mapping[str, Any], field: DocumentField, pointer: str) -> Iterator[DocumentProblem]:
     if field.name not in value:
         if field.required:
-            yield Problem(pointer, f"the field {field.name!r} is missing; it takes {field.shape.words}")
+            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; it takes {field.shape.words}")
     elif not field.shape.fits(value[field.name]):
-        found = _short(value[field.name])
-        yield Problem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
+        found = _format_value(value[field.name])
+        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
 
 
-def _sound(data: Any) -> dict[str, Any]:
+def _select_valid_parts(data: Any) -> dict[str, Any]:
     """The fields that have the right form, of the document, its actions and their parents; positions stay."""
-    found = _sound_fields(data, WORKFLOW)
+    found = _select_valid_fields(data, WORKFLOW)
     if "actions" in found:
-        found["actions"] = [_sound_fields(action, ACTION) for action in found["actions"]]
+        found["actions"] = [_select_valid_fields(action, ACTION) for action in found["actions"]]
         for action in found["actions"]:
-            action["parentActions"] = [_sound_fields(p, PARENT) for p in action.get("parentActions", ())]
+            action["parentActions"] = [_select_valid_fields(p, PARENT) for p in action.get("parentActions", ())]
     return found
 
 
-def _sound_fields(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
+def _select_valid_fields(value: Any, fields: Sequence[DocumentField]) -> dict[str, Any]:
     given = value if isinstance(value, dict) else {}
     return {f.name: given[f.name] for f in fields if f.name in given and f.shape.fits(given[f.name])}
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def _format_suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 
-def _short(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _escaped(name: str) -> str:
+def _escape_pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
 # -- values ------------------------------------------------------------------------------------------------------
 
 
-def _workflow(data: Mapping[str, Any]) -> OneShot:
-    names = {id_of(a["id"]): a["name"] for a in data["actions"]}
-    actions = tuple(_action(a, names) for a in data["actions"])
-    return OneShot(data["name"], id_of(data["startActionId"]), id_of(data["endActionId"]), actions)
+def _build_workflow(data: Mapping[str, Any]) -> OneShotWorkflow:
+    names = {to_id(a["id"]): a["name"] for a in data["actions"]}
+    actions = tuple(_build_action(a, names) for a in data["actions"])
+    return OneShotWorkflow(data["name"], to_id(data["startActionId"]), to_id(data["endActionId"]), actions)
 
 
-def _action(data: Mapping[str, Any], names: Mapping[str, str]) -> Action:
+def _build_action(data: Mapping[str, Any], names: Mapping[str, str]) -> Action:
     return Action(
-        id=id_of(data["id"]),
+        id=to_id(data["id"]),
         name=data["name"],
-        work=_work(data),
-        parents=tuple(Parent(id_of(p["id"]), argument_of(p, names)) for p in data.get("parentActions", ())),
+        work=_build_work(data),
+        parents=tuple(
+            ActionParent(to_id(p["id"]), choose_argument_name(p, names)) for p in data.get("parentActions", ())
+        ),
         force=data.get("forceComputation", False),
         path=data.get("path"),
         pinned=data.get("pinned", False),
@@ -180,7 +189,7 @@ def _action(data: Mapping[str, Any], names: Mapping[str, str]) -> Action:
     )
 
 
-def _work(data: Mapping[str, Any]) -> Work:
+def _build_work(data: Mapping[str, Any]) -> Work:
     match data["type"]:
         case "command-line":
             return CommandLine(tuple(data["command"]), tuple(data.get("files", ())))
@@ -189,4 +198,4 @@ def _work(data: Mapping[str, Any]) -> Work:
         case "spark-sql":
             return Query(data["query"])
         case _:
-            return Call(data["function"])
+            return FunctionCall(data["function"])

@@ -2,6 +2,6 @@
 
 from tidemill.intake.sources.folder import FolderSource
 from tidemill.intake.sources.tcp import TcpSource
-from tidemill.intake.sources.websub import Subscription, lines_of, renewal
+from tidemill.intake.sources.websub import WebSubSource, compute_renewal, to_json_lines
 
-__all__ = ["FolderSource", "Subscription", "TcpSource", "lines_of", "renewal"]
+__all__ = ["FolderSource", "TcpSource", "WebSubSource", "compute_renewal", "to_json_lines"]

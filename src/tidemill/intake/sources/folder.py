@@ -42,23 +42,23 @@ class FolderSource:
     def run(self, still: Callable[[], bool]) -> None:
         """Until `still` says no."""
         while still():
-            self.look(still)
+            self.scan_folder(still)
             self.pause(self.every)
 
-    def look(self, still: Callable[[], bool]) -> None:
+    def scan_folder(self, still: Callable[[], bool]) -> None:
         """Take what is whole."""
         try:
-            found = dict(self._files())
+            found = dict(self._list_files())
         except OSError as error:
             log.error("source %s: %s cannot be read: %s", self.name, self.folder, error.strerror)
             return
         for path, look in found.items():
-            if self._is_whole(path, look) and still():
-                self._take(path, look)
+            if self._is_complete(path, look) and still():
+                self._insert_file(path, look)
         self._seen = found
         self._done = {path: look for path, look in self._done.items() if path in found}
 
-    def _files(self) -> Iterator[tuple[Path, Look]]:
+    def _list_files(self) -> Iterator[tuple[Path, Look]]:
         for path in sorted(self.folder.glob(self.pattern)):
             if path.name.startswith(".") or path.name.endswith(PARTIAL):
                 continue
@@ -69,11 +69,11 @@ class FolderSource:
             if S_ISREG(seen.st_mode):
                 yield path, (seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
-    def _is_whole(self, path: Path, look: Look) -> bool:
+    def _is_complete(self, path: Path, look: Look) -> bool:
         unchanged = self._seen.get(path) == look and self.now() - look[2] / 1e9 >= self.settle
         return unchanged and self._done.get(path) != look
 
-    def _take(self, path: Path, look: Look) -> None:
+    def _insert_file(self, path: Path, look: Look) -> None:
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -42,28 +42,28 @@ class TcpSource:
                     connection.settimeout(min(_LOOK, self.seconds) or _LOOK)
                     log.info("source %s: connected to %s:%d", self.name, self.host, self.port)
                     failed = 0
-                    self._connected(connection, still)
+                    self._read_connection(connection, still)
             except OSError as error:
                 log.warning("source %s: %s:%d: %s; trying again", self.name, self.host, self.port, error)
             failed += 1
             self.pause(min(2.0**failed / 4, _LONGEST_PAUSE))
 
-    def _connected(self, connection: socket.socket, still: Callable[[], bool]) -> None:
+    def _read_connection(self, connection: socket.socket, still: Callable[[], bool]) -> None:
         """What was read is inserted, though it be told to end meanwhile; a line that is not whole is not."""
         kept, since, ended = bytearray(), time.monotonic(), False
         while not ended:
-            piece = _received(connection) if still() else b""
+            piece = _receive_bytes(connection) if still() else b""
             kept += piece or b""
             ended = piece == b""
             if ended or len(kept) >= self.size or time.monotonic() - since >= self.seconds:
                 whole = len(kept) if ended and still() else kept.rfind(b"\n") + 1
-                self._insert(bytes(kept[:whole]), still)
+                self._insert_lines(bytes(kept[:whole]), still)
                 del kept[:whole]
                 since = time.monotonic()
             if len(kept) > 2 * self.size:
                 raise OSError(f"a line is longer than {2 * self.size} bytes")
 
-    def _insert(self, lines: bytes, still: Callable[[], bool]) -> None:
+    def _insert_lines(self, lines: bytes, still: Callable[[], bool]) -> None:
         """Try until it is done; what does not fit is told of, line by line, and left out."""
         failed = 0
         while lines.strip():
@@ -71,7 +71,7 @@ class TcpSource:
                 self.take(lines)
                 return
             except BadInput as error:
-                self._one_by_one(lines.splitlines(), error, still)
+                self._insert_halves(lines.splitlines(), error, still)
                 return
             except TidemillError as error:
                 log.error("source %s: cannot insert, trying again: %s", self.name, error)
@@ -80,16 +80,16 @@ class TcpSource:
                 if not still():
                     return
 
-    def _one_by_one(self, lines: list[bytes], error: BadInput, still: Callable[[], bool]) -> None:
+    def _insert_halves(self, lines: list[bytes], error: BadInput, still: Callable[[], bool]) -> None:
         if len(lines) == 1:
             log.error("source %s: left out: %s", self.name, error)
             return
         half = len(lines) // 2
         for part in (lines[:half], lines[half:]):
-            self._insert(b"\n".join(part), still)
+            self._insert_lines(b"\n".join(part), still)
 
 
-def _received(connection: socket.socket) -> bytes | None:
+def _receive_bytes(connection: socket.socket) -> bytes | None:
     """What came; nothing at the end; None if nothing came for a while."""
     try:
         return connection.recv(_PIECE)

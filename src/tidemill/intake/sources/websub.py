@@ -28,7 +28,7 @@ _LONGEST_PAUSE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class WebSubSource:
     """To a topic, for a channel. `callback` is where hubs reach this server from outside."""
 
     name: str
@@ -40,7 +40,7 @@ class Subscription:
     lease: int = 86_400  # seconds that are asked for
 
     @property
-    def path(self) -> str:
+    def callback_path(self) -> str:
         """Nobody can guess it who does not know the secret."""
         code = hmac.new(self.secret.encode(), f"callback of {self.name}".encode(), hashlib.sha256).hexdigest()
         return f"{PREFIX}{self.name}/{code}"
@@ -54,19 +54,19 @@ class Subscription:
                 pause(_LOOK)
                 continue
             try:
-                self.subscribe()
+                self.request_subscription()
             except (httpx.HTTPError, BadInput) as error:
                 log.error("source %s: cannot subscribe, trying again: %s", self.name, error)
             failed += 1  # unless the hub asks back before
             pause(min(2.0**failed, _LONGEST_PAUSE))
 
-    def subscribe(self) -> None:
+    def request_subscription(self) -> None:
         with httpx.Client(timeout=_TIMEOUT, follow_redirects=True) as http:
-            hub, topic = (self.hub, self.topic) if self.hub else _discovered(http, self.topic)
+            hub, topic = (self.hub, self.topic) if self.hub else _discover_hub(http, self.topic)
             if topic != self.topic:
                 raise BadInput(f"the topic calls itself {topic}; set the source's topic to that")
             wish = {
-                "hub.callback": f"{self.callback.rstrip('/')}{self.path}",
+                "hub.callback": f"{self.callback.rstrip('/')}{self.callback_path}",
                 "hub.mode": "subscribe",
                 "hub.topic": topic,
                 "hub.lease_seconds": str(self.lease),
@@ -74,7 +74,7 @@ class Subscription:
             }
             http.post(hub, data=wish).raise_for_status()
 
-    def intended(self, mode: str, topic: str) -> bool:
+    def is_intended(self, mode: str, topic: str) -> bool:
         """Was it we who asked for this? We never ask to end a subscription that is in the settings."""
         return mode == "subscribe" and topic == self.topic
 
@@ -86,12 +86,12 @@ class Subscription:
         return hmac.compare_digest(expected.encode(), signature.encode())
 
 
-def renewal(granted: float) -> float:
+def compute_renewal(granted: float) -> float:
     """After how many seconds a lease is to be renewed."""
     return (1 - _RENEWED) * granted
 
 
-def _discovered(http: httpx.Client, topic: str) -> tuple[str, str]:
+def _discover_hub(http: httpx.Client, topic: str) -> tuple[str, str]:
     """The hub and the name of a topic, as its `Link` headers say."""
     answer = http.get(topic)
     answer.raise_for_status()
@@ -101,35 +101,35 @@ def _discovered(http: httpx.Client, topic: str) -> tuple[str, str]:
     return links["hub"]["url"], links.get("self", {}).get("url", topic)
 
 
-def lines_of(body: bytes, media: str) -> bytes:
+def to_json_lines(body: bytes, media: str) -> bytes:
     """Events as JSON lines: they come so, or as one object, or as a list of objects. Digits stay as they are written.
 
-    >>> lines_of(b'[{"a": 1.10}, {"a":\\n2}]', "application/json")
+    >>> to_json_lines(b'[{"a": 1.10}, {"a":\\n2}]', "application/json")
     b'{"a": 1.10}\\n{"a": 2}'
     """
     if media.partition(";")[0].strip().lower() in ("application/x-ndjson", "application/jsonl"):
         return body
     try:
         text = body.decode().strip()
-        return "\n".join(part.replace("\n", " ").replace("\r", " ") for part in _parts(text)).encode()
+        return "\n".join(part.replace("\n", " ").replace("\r", " ") for part in _split_objects(text)).encode()
     except (ValueError, RecursionError) as error:
         raise BadInput(f"what was sent is no JSON ({error}); JSON objects, lists and lines are taken") from error
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_objects(text: str) -> Iterator[str]:
     if not text.startswith("["):
         json.loads(text)
         yield text
         return
     json.loads(text)  # so that what follows need not doubt it
-    decoder, at = json.JSONDecoder(), _skipped(text, 1)
+    decoder, at = json.JSONDecoder(), _skip_separators(text, 1)
     while text[at] != "]":
         _, end = decoder.raw_decode(text, at)
         yield text[at:end]
-        at = _skipped(text, end)
+        at = _skip_separators(text, end)
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip_separators(text: str, at: int) -> int:
     while text[at] in " \t\r\n,":
         at += 1
     return at

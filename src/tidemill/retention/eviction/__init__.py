@@ -1,25 +1,25 @@
 """What to delete when space is short: one question, several ways to answer it."""
 
 from tidemill.retention.eviction.baselines import (
-    Chance,
     GreedyDual,
     LeastFrequentlyUsed,
     LeastRecentlyUsed,
+    RandomEviction,
     Rematerialisation,
 )
-from tidemill.retention.eviction.store import Algorithm
-from tidemill.retention.eviction.two_sided import ChainAware, HitDensity, TwoSided
+from tidemill.retention.eviction.store import EvictionAlgorithm
+from tidemill.retention.eviction.two_sided import ChainAwareEviction, HitDensityEviction, TwoSidedEviction
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "hit-density": HitDensity,
-    "two-sided": TwoSided,
-    "chain-aware": ChainAware,
+ALGORITHMS: dict[str, type[EvictionAlgorithm]] = {
+    "hit-density": HitDensityEviction,
+    "two-sided": TwoSidedEviction,
+    "chain-aware": ChainAwareEviction,
     "h-dtr": Rematerialisation,
     "gdsf": GreedyDual,
     "lru": LeastRecentlyUsed,
     "lfu": LeastFrequentlyUsed,
-    "random": Chance,
+    "random": RandomEviction,
 }
 DEFAULT = "hit-density"
 
-__all__ = ["ALGORITHMS", "DEFAULT", "Algorithm"]
+__all__ = ["ALGORITHMS", "DEFAULT", "EvictionAlgorithm"]

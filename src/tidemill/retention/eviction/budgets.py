@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tidemill.retention.eviction.history import History
-from tidemill.retention.eviction.store import Algorithm, Flags, Store
+from tidemill.retention.eviction.history import SubmissionHistory
+from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, Flags
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class SpaceRequest:
     """So many bytes are to be freed, among these datasets; `whose` says who wants it."""
 
     amount: float
@@ -25,29 +25,31 @@ class Want:
 
 
 @dataclass(slots=True)
-class Choice:
+class EvictionChoice:
     """What goes, in its order, and which wants cannot be met."""
 
     going: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-def choose(algorithm: Algorithm, history: History, store: Store, wants: Iterable[Want]) -> Choice:
+def choose_evictions(
+    algorithm: EvictionAlgorithm, history: SubmissionHistory, store: DatasetStore, wants: Iterable[SpaceRequest]
+) -> EvictionChoice:
     """What to delete so that every want is met as far as it can be, each on top of those before it."""
-    made = Choice()
+    made = EvictionChoice()
     for want in wants:
         left = want.amount - sum(float(store.bytes[n]) for n in made.going if want.among[n])
         if left <= 0:
             continue
-        candidates = _among(store, want, made.going)
-        made.going += algorithm.choose(history, candidates, min(left, candidates.most))
-        shortage = candidates.shortage(left)
+        candidates = _select_candidates(store, want, made.going)
+        made.going += algorithm.choose_datasets(history, candidates, min(left, candidates.movable_bytes))
+        shortage = candidates.describe_shortage(left)
         if shortage is not None:
             made.problems.append(f"{want.whose}: {shortage}")
     return made
 
 
-def _among(store: Store, want: Want, gone: Sequence[int]) -> Store:
+def _select_candidates(store: DatasetStore, want: SpaceRequest, gone: Sequence[int]) -> DatasetStore:
     """What is there once those are gone, and may go for this want."""
     stored = store.stored.copy()
     stored[list(gone)] = False

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tidemill.retention.eviction.store import Figures, Store
+from tidemill.retention.eviction.store import DatasetStore, Figures
 
 SLACK = 0.15
 """So much more than is needed is chosen at first, and what is worth most is given back."""
@@ -20,27 +20,27 @@ Score = Callable[[int], float]
 Links = Sequence[Sequence[int]]
 
 
-class Greedy:
+class GreedySelection:
     """One decision. `gone` tells what is not there, that which was chosen so far included."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: DatasetStore) -> None:
         self._store = store
         self.gone = bytearray((~store.stored).tobytes())
 
-    def choose(self, least: Figures, score: Score, amount: float) -> list[int]:
+    def choose_lowest(self, least: Figures, score: Score, amount: float) -> list[int]:
         """`least` has a lower bound on the score of each movable dataset; `score` computes it as things are."""
-        self._store.check(amount)
+        self._store.check_amount(amount)
         chosen: list[tuple[float, int]] = []
         freed, size = 0.0, self._store.bytes
-        for value, number in self._lowest(least, score):
+        for value, number in self._iterate_lowest(least, score):
             if freed >= amount * (1 + SLACK):
                 break
             chosen.append((value, number))
             freed += float(size[number])
             self.gone[number] = True
-        return self._without_the_best(chosen, freed - amount)
+        return self._return_surplus(chosen, freed - amount)
 
-    def _lowest(self, least: Figures, score: Score) -> Iterator[tuple[float, int]]:
+    def _iterate_lowest(self, least: Figures, score: Score) -> Iterator[tuple[float, int]]:
         """Movable datasets in the order of their scores. What is yielded counts as gone from then on."""
         order = np.argsort(least, kind="stable")
         bounds, numbers = least[order].tolist(), self._store.movable[order].tolist()
@@ -58,7 +58,7 @@ class Greedy:
             else:
                 heappush(again, (value, number))
 
-    def _without_the_best(self, chosen: list[tuple[float, int]], spare: float) -> list[int]:
+    def _return_surplus(self, chosen: list[tuple[float, int]], spare: float) -> list[int]:
         kept = []
         for _, number in sorted(chosen, reverse=True):
             size = float(self._store.bytes[number])
@@ -68,7 +68,7 @@ class Greedy:
                 kept.append(number)
         return kept[::-1]
 
-    def missing(self, start: int, links: Links, weights: Sequence[float]) -> float:
+    def sum_missing(self, start: int, links: Links, weights: Sequence[float]) -> float:
         """The weight of all that is gone and can be reached from a dataset over what is gone, each counted once."""
         total, seen, ahead = 0.0, {start}, [start]
         while ahead:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.errors import CannotFree
-from tidemill.retention.eviction.history import History
+from tidemill.retention.eviction.history import SubmissionHistory
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -17,7 +17,7 @@ Figures = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class DatasetStore:
     """What is stored; datasets go by their numbers in the history.
 
     `movable` are those that may go: neither leaves nor pinned, and nobody reads them or waits for them.
@@ -29,44 +29,44 @@ class Store:
     bytes: Figures
 
     @property
-    def most(self) -> float:
+    def movable_bytes(self) -> float:
         """Bytes of all that may go."""
         return float(self.bytes[self.movable].sum())
 
-    def check(self, amount: float) -> None:
+    def check_amount(self, amount: float) -> None:
         """An algorithm is asked for no more than there is."""
-        problem = self.shortage(amount)
+        problem = self.describe_shortage(amount)
         if problem is not None:
             raise CannotFree(problem)
 
-    def shortage(self, amount: float) -> str | None:
+    def describe_shortage(self, amount: float) -> str | None:
         """Why so many bytes cannot be freed; None if they can."""
-        if self.most >= amount:
+        if self.movable_bytes >= amount:
             return None
         return (
-            f"{amount:.0f} bytes are to be freed, but all that may go holds {self.most:.0f}, "
-            f"so that {amount - self.most:.0f} bytes are missing; "
+            f"{amount:.0f} bytes are to be freed, but all that may go holds {self.movable_bytes:.0f}, "
+            f"so that {amount - self.movable_bytes:.0f} bytes are missing; "
             "wait for running work to end, delete leaves that nobody needs, unpin something, or raise the budget"
         )
 
 
-class Algorithm(Protocol):
+class EvictionAlgorithm(Protocol):
     """Chooses what to delete. What was chosen may depend on earlier choices, but on nothing outside."""
 
     def __init__(self) -> None: ...
 
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         """Movable datasets of at least `amount` bytes together; raises `CannotFree` if there are not enough."""
         ...
 
 
-def in_order(scores: Figures, store: Store, amount: float) -> list[int]:
+def take_lowest(scores: Figures, store: DatasetStore, amount: float) -> list[int]:
     """The movable datasets with the lowest scores that cover an amount; `scores` has one for each of them."""
-    store.check(amount)
+    store.check_amount(amount)
     order = store.movable[np.argsort(scores, kind="stable")]
     enough = int(np.searchsorted(np.cumsum(store.bytes[order]), amount)) + 1 if amount > 0 else 0
     return [int(n) for n in order[:enough]]
 
 
-def figures(values: Any) -> Figures:
+def to_figures(values: Any) -> Figures:
     return np.array(values, dtype=np.float64)

@@ -22,22 +22,22 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tidemill.model.identity import Identity
-from tidemill.retention.eviction.greedy import Greedy
-from tidemill.retention.eviction.history import HALF_LIFE, History
-from tidemill.retention.eviction.recency import Standing
-from tidemill.retention.eviction.store import Figures, Store, figures
+from tidemill.retention.eviction.greedy import GreedySelection
+from tidemill.retention.eviction.history import HALF_LIFE, SubmissionHistory
+from tidemill.retention.eviction.recency import RecencyClass
+from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
 
 
-def seconds_back(history: History, store: Store, going: Sequence[int]) -> list[float]:
+def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Sequence[int]) -> list[float]:
     """For each dataset that goes, the seconds to make it and what is missing on the way to it, once all are gone."""
-    after = Greedy(store)
+    after = GreedySelection(store)
     for number in going:
         after.gone[number] = True
     seconds = store.seconds.tolist()
-    return [seconds[n] + after.missing(n, history.parents, seconds) for n in going]
+    return [seconds[n] + after.sum_missing(n, history.parents, seconds) for n in going]
 
 
-def seconds_for_all(history: History, store: Store, going: Iterable[int]) -> float:
+def sum_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Iterable[int]) -> float:
     """The seconds to bring all of them back: what several of them need is made once."""
     gone, seconds = {*going}, store.seconds.tolist()
     needed, ahead = set(gone), list(gone)
@@ -53,84 +53,84 @@ PRIOR = 3.0
 """How many observations what is known of all kinds is worth against those of one kind; and how fast age tells."""
 
 
-def reuse_rates(history: History) -> Figures:
+def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
     """Expected demands a submission, up to a factor that is the same for all."""
     kind = np.array(history.kind)
-    age = history.now - figures(history.demanded_at)
-    demands = figures(history.demands) * 0.5 ** (age / HALF_LIFE)
-    rates: Figures = (demands + _usual(history.kinds.demands, history.kinds.births)[kind]) / (PRIOR + age)
+    age = history.now - to_figures(history.demanded_at)
+    demands = to_figures(history.demands) * 0.5 ** (age / HALF_LIFE)
+    rates: Figures = (demands + _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]) / (PRIOR + age)
     standing = np.array(history.standings.of)
-    returning = _usual(history.kinds.returns, history.kinds.departures)[kind, standing]
-    return np.where(standing == Standing.LATEST, rates, rates * returning)
+    returning = _shrink_ratios(history.kinds.returns, history.kinds.departures)[kind, standing]
+    return np.where(standing == RecencyClass.LATEST, rates, rates * returning)
 
 
-def _usual(events: object, chances: object) -> Figures:
+def _shrink_ratios(events: object, chances: object) -> Figures:
     """The ratio of each kind, drawn towards that of all; never nothing, however little has been seen."""
-    many, of = figures(events), figures(chances)
+    many, of = to_figures(events), to_figures(chances)
     overall = (many.sum(axis=0) + 1) / (of.sum(axis=0) + 1)
     ratio: Figures = (many + PRIOR * overall) / (of + PRIOR)
     return ratio
 
 
-class TwoSided:
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
-        return cheapest(history, store, amount, reuse_rates(history))
+class TwoSidedEviction:
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        return choose_cheapest(history, store, amount, estimate_reuse_rates(history))
 
 
-def cheapest(history: History, store: Store, amount: float, rates: Figures) -> list[int]:
+def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: float, rates: Figures) -> list[int]:
     """What costs least to lose if each dataset is demanded at its rate."""
-    greedy = Greedy(store)
+    greedy = GreedySelection(store)
     rate, seconds, size = rates.tolist(), store.seconds.tolist(), store.bytes.tolist()
 
-    def score(number: int) -> float:
-        back = seconds[number] + greedy.missing(number, history.parents, seconds)
-        wanted = rate[number] + greedy.missing(number, history.children, rate)
+    def score_dataset(number: int) -> float:
+        back = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
+        wanted = rate[number] + greedy.sum_missing(number, history.children, rate)
         return float(back * wanted / size[number])
 
-    return greedy.choose((rates * store.seconds / store.bytes)[store.movable], score, amount)
+    return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
 
 
-class ChainAware:
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
-        rates = reuse_rates(history)
-        greedy = Greedy(store)
+class ChainAwareEviction:
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        rates = estimate_reuse_rates(history)
+        greedy = GreedySelection(store)
         rate, seconds, size = rates.tolist(), store.seconds.tolist(), store.bytes.tolist()
 
-        def score(number: int) -> float:
-            back = seconds[number] + greedy.missing(number, history.parents, seconds)
+        def score_dataset(number: int) -> float:
+            back = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
             return float(back * rate[number] / size[number])
 
-        return greedy.choose((rates * store.seconds / store.bytes)[store.movable], score, amount)
+        return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
 
 
-class HitDensity:
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
-        return cheapest(history, store, amount, np.sqrt(reuse_rates(history) * foretold_rates(history)))
+class HitDensityEviction:
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        return choose_cheapest(history, store, amount, np.sqrt(estimate_reuse_rates(history) * predict_rates(history)))
 
 
-def foretold_rates(history: History) -> Figures:
+def predict_rates(history: SubmissionHistory) -> Figures:
     """Only what something was made from is learnt from: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
-    waited = history.series.all_passed(len(history)) - figures(history.since)
-    kind, mood, before = np.array(history.kind), np.array(history.mood), figures(history.before)
-    own = history.waits.rates(kind, mood, before, waited, inner)
-    rates: Figures = own * history.series.rates(len(history))
+    waited = history.series.count_all_submissions(len(history)) - to_figures(history.since)
+    kind, mood, before = np.array(history.kind), np.array(history.mood), to_figures(history.before)
+    own = history.waits.estimate_rates(kind, mood, before, waited, inner)
+    rates: Figures = own * history.series.estimate_rates(len(history))
     return rates
 
 
-class Clairvoyant:
+class ClairvoyantEviction:
     """`demands` has, for each dataset, the submissions that will demand it, in order."""
 
     def __init__(self, demands: Mapping[Identity, Sequence[int]]) -> None:
         self._demands = demands
 
-    def choose(self, history: History, store: Store, amount: float) -> list[int]:
-        return cheapest(history, store, amount, self._rates(history))
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        return choose_cheapest(history, store, amount, self._list_rates(history))
 
-    def _rates(self, history: History) -> Figures:
-        return figures([self._rate(i, history.now) for i in history.identities])
+    def _list_rates(self, history: SubmissionHistory) -> Figures:
+        return to_figures([self._compute_rate(i, history.now) for i in history.identities])
 
-    def _rate(self, identity: Identity, now: int) -> float:
+    def _compute_rate(self, identity: Identity, now: int) -> float:
         """The sooner a demand comes, the more it counts: space that is bound for long could have served others."""
         times = self._demands.get(identity, ())
         return sum(1 / (time - now) for time in times[bisect_right(times, now) :])

@@ -7,19 +7,21 @@ from statistics import median
 
 from tidemill.model.channel import Channel
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.model.targeted_workflow import pathways_of
-from tidemill.model.workflow import Workflow
+from tidemill.model.targeted_workflow import find_pathways
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import CatalogReader
 
 REMEMBERED = 10
 """Runs of a flow that say how long it takes."""
 
 
-def doubts(catalog: CatalogReader, workflow: Workflow) -> Iterator[str]:
+def explain_infeasible_targets(catalog: CatalogReader, workflow: WorkflowSpec) -> Iterator[str]:
     """For each promise whose flows, one after another, usually take longer than promised, what speaks against it."""
     for channel in workflow.channels:
-        for (source, lag), passed in sorted(_promised(workflow, channel).items()):
-            expected = sum(_usual(catalog, b.name) for b in workflow.bindings if b.written & passed)
+        for (source, lag), passed in sorted(_group_targets(workflow, channel).items()):
+            expected = sum(
+                _compute_usual_seconds(catalog, b.name) for b in workflow.bindings if b.written_channels & passed
+            )
             if expected > lag:
                 yield (
                     f"{channel.name} must reflect {source} within {lag:g} s, but refreshing it and what it derives "
@@ -27,24 +29,24 @@ def doubts(catalog: CatalogReader, workflow: Workflow) -> Iterator[str]:
                 )
 
 
-def _promised(workflow: Workflow, channel: Channel) -> dict[tuple[str, float], set[str]]:
+def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, float], set[str]]:
     """By input and lag, the channel and those by way of which data come to it. Nothing is faster than at once."""
     found: dict[tuple[str, float], set[str]] = {}
-    for pathway in pathways_of(workflow, channel.name) if channel.promise.lag else ():
-        lag = channel.promise.lag_of(pathway)
+    for pathway in find_pathways(workflow, channel.name) if channel.promise.lag else ():
+        lag = channel.promise.find_lag(pathway)
         if lag:
             found.setdefault((pathway[0], lag), {channel.name}).update(pathway[1:])
     return found
 
 
-def _usual(catalog: CatalogReader, flow: str) -> float:
+def _compute_usual_seconds(catalog: CatalogReader, flow: str) -> float:
     """Seconds; nothing, of a flow that never ran."""
-    ended = catalog.runs(subject=flow, state=RunState.FINISHED, limit=REMEMBERED)
-    took = [seconds for run in ended if (seconds := _took(run)) is not None]
+    ended = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=REMEMBERED)
+    took = [seconds for run in ended if (seconds := _compute_duration(run)) is not None]
     return median(took) if took else 0.0
 
 
-def _took(run: Run) -> float | None:
+def _compute_duration(run: Run) -> float | None:
     if run.kind is not RunKind.FLOW or run.started is None or run.finished is None or not run.stats.get("tasks"):
         return None
     return run.finished - run.started

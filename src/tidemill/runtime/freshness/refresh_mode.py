@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tidemill.algebra.operators import scans
-from tidemill.algebra.program import Query, Way
+from tidemill.algebra.operators import list_scans
+from tidemill.algebra.program import DeclaredQuery, RefreshMode
 from tidemill.errors import ConfigError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
-from tidemill.model.flow import Binding
+from tidemill.model.flow import BoundFlow
 from tidemill.model.run import VOID
 from tidemill.model.task import Refresh, Task
-from tidemill.model.view import Chain, Converted, Difference, blocks_of
-from tidemill.planner.cost import Learnt
-from tidemill.planner.graph import Size
-from tidemill.planner.refresh_mode import Choice, Reading, State, choose
+from tidemill.model.view import ConvertedDelta, DeltaChain, SnapshotDiff, list_blocks
+from tidemill.planner.cost import CostModel
+from tidemill.planner.graph import DataSize
+from tidemill.planner.refresh_mode import ChannelReading, RefreshChoice, StateStatus, choose_mode
 from tidemill.ports.catalog import CatalogReader
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 
-Costs = Mapping[tuple[str, str], Learnt]
+Costs = Mapping[tuple[str, str], CostModel]
 """What runs of a flow have taught, by task and variant."""
 
 
-def chosen(
-    catalog: CatalogReader, binding: Binding, updates: Mapping[str, Updates], *, variant: str | None = None
-) -> tuple[Binding, dict[str, Choice]]:
+def choose_variants(
+    catalog: CatalogReader, binding: BoundFlow, updates: Mapping[str, Updates], *, variant: str | None = None
+) -> tuple[BoundFlow, dict[str, RefreshChoice]]:
     """The binding with one variant for each task, and why for each declared table."""
-    costs = learnt(catalog, binding.name) if any(t.refresh is not None for t in binding.tasks) else {}
-    choices: dict[str, Choice] = {}
+    costs = read_cost_models(catalog, binding.name) if any(t.refresh is not None for t in binding.tasks) else {}
+    choices: dict[str, RefreshChoice] = {}
     tasks: list[Task] = []
     anew: set[str] = set()
     for task in binding.tasks:
         if task.refresh is None:
             tasks.append(task)
             continue
-        choice = weigh(catalog, binding.name, task, updates, costs, anew=anew, variant=variant)
+        choice = compare_modes(catalog, binding.name, task, updates, costs, anew=anew, variant=variant)
         choices[task.name] = choice
-        tasks.append(task.choosing(choice.way) if len(task.variants) > 1 else task)
-        if choice.way in (Way.BATCH, Way.RECOMPUTE):
+        tasks.append(task.select_variant(choice.way) if len(task.variants) > 1 else task)
+        if choice.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE):
             anew |= {w.port for w in tasks[-1].writes}
     return replace(binding, tasks=tuple(tasks)), choices
 
 
-def weigh(
+def compare_modes(
     catalog: CatalogReader,
     flow: str,
     task: Task,
@@ -53,63 +53,69 @@ def weigh(
     *,
     anew: set[str] | None = None,
     variant: str | None = None,
-) -> Choice:
+) -> RefreshChoice:
     """The ways to refresh a declared table now; `anew` are channels that the same run writes anew before."""
     names = [v.name for v in task.variants]
     if variant is not None and variant not in names:
         why = f" ({task.batch_because})" if task.batch_because else ""
         raise ConfigError(f"table {task.name!r} has no variant {variant!r}{why}; its variants are {', '.join(names)}")
-    code, views = task.variant.code, Views(catalog, updates)
-    readings, states = list[Reading](), list[str]()
+    code, views = task.variant.code, ChannelViews(catalog, updates)
+    readings, states = list[ChannelReading](), list[str]()
     if isinstance(code, Refresh):
-        cursors = {c.channel: c.position.seq for c in catalog.cursors() if (c.binding, c.task) == (flow, task.name)}
-        readings = list(_readings(views, code.query, cursors, anew or set()))
+        cursors = {
+            c.channel: c.position.seq for c in catalog.read_cursors() if (c.binding, c.task) == (flow, task.name)
+        }
+        readings = list(_build_readings(views, code.query, cursors, anew or set()))
         states = [s.channel for s in code.query.states().values()]
-    choice = choose(
+    choice = choose_mode(
         readings,
         {variant: known for (name, variant), known in costs.items() if name == task.name},
         wanted=variant or task.refresh or "auto",
         only_batch=task.batch_because,
-        state=_state(views, states),
+        state=_find_state(views, states),
     )
     if variant is not None and choice.way != variant:
         raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
     return choice if variant is None else replace(choice, why=f"variant {variant!r} was asked for")
 
 
-def _readings(views: Views, query: Query, cursors: Mapping[str, int], anew: set[str]) -> Iterator[Reading]:
-    growing = {s.channel for s in scans(query.root) if s.append}
+def _build_readings(
+    views: ChannelViews, query: DeclaredQuery, cursors: Mapping[str, int], anew: set[str]
+) -> Iterator[ChannelReading]:
+    growing = {s.channel for s in list_scans(query.root) if s.append}
     for channel in query.channels:
-        known = views.channel(channel)
+        known = views.get_channel(channel)
         if known.channel.schema is None or channel not in cursors:
-            yield Reading(channel, known.rows, known.rows, known.bytes, known.bytes, consumed=False)
+            yield ChannelReading(channel, known.rows, known.rows, known.bytes, known.bytes, consumed=False)
             continue
-        content = size_of(blocks_of(views.snapshot(channel, known.head.seq)))
-        view = views.change(channel, cursors[channel], known.head.seq)
-        change = content if isinstance(view, Difference) else size_of(deltas_of(view))
-        replaced = isinstance(view, Difference) or channel in anew
+        content = compute_size(list_blocks(views.build_snapshot(channel, known.head.seq)))
+        view = views.build_change(channel, cursors[channel], known.head.seq)
+        change = content if isinstance(view, SnapshotDiff) else compute_size(list_deltas(view))
+        replaced = isinstance(view, SnapshotDiff) or channel in anew
         rows, size = (int(content.rows), int(change.rows)), (int(content.bytes), int(change.bytes))
-        yield Reading(channel, *rows, *size, replaced=replaced, grows=channel in growing)
+        yield ChannelReading(channel, *rows, *size, replaced=replaced, grows=channel in growing)
 
 
-def _state(views: Views, channels: list[str]) -> State:
+def _find_state(views: ChannelViews, channels: list[str]) -> StateStatus:
     if not channels:
-        return State.NONE
-    known = [(name, views.channel(name)) for name in channels]
+        return StateStatus.NONE
+    known = [(name, views.get_channel(name)) for name in channels]
     if any(found.channel.schema is None and found.head.seq for _, found in known):
-        return State.DROPPED  # by the very first refresh: its columns were never known
-    bases = [views.snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None]
-    return State.DROPPED if any(b is not None and b.identity == VOID for b in bases) else State.KEPT
+        return StateStatus.DROPPED  # by the very first refresh: its columns were never known
+    bases = [
+        views.build_snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None
+    ]
+    return StateStatus.DROPPED if any(b is not None and b.identity == VOID for b in bases) else StateStatus.KEPT
 
 
-def deltas_of(view: Chain | Converted) -> Sequence[Block]:
-    return (view.chain if isinstance(view, Converted) else view).deltas
+def list_deltas(view: DeltaChain | ConvertedDelta) -> Sequence[Block]:
+    return (view.chain if isinstance(view, ConvertedDelta) else view).deltas
 
 
-def size_of(blocks: Iterable[Block]) -> Size:
+def compute_size(blocks: Iterable[Block]) -> DataSize:
     found = list(blocks)
-    return Size(sum(b.rows for b in found), sum(b.bytes for b in found))
+    return DataSize(sum(b.rows for b in found), sum(b.bytes for b in found))
 
 
-def learnt(catalog: CatalogReader, flow: str) -> Costs:
-    return {key: Learnt.from_json(data) for key, data in catalog.costs(flow).items()}
+def read_cost_models(catalog: CatalogReader, flow: str) -> Costs:
+    return {key: CostModel.from_json(data) for key, data in catalog.read_costs(flow).items()}

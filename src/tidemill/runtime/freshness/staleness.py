@@ -17,18 +17,18 @@ from enum import StrEnum
 
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
-from tidemill.runtime.freshness.watermarks import NO_EDGES, Edges
+from tidemill.runtime.freshness.watermarks import NO_EDGES, WatermarkHistory
 
 _SECOND = 1_000_000
 
 
-class Measure(StrEnum):
+class StalenessMeasure(StrEnum):
     STALENESS = "staleness"
     AGE = "age"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class VisibleProvenance:
     """From `visible` on a table reflected these versions: the newest by each pathway."""
 
     visible: Version
@@ -36,15 +36,15 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class StalenessHistory:
     """What became visible: versions on each input, ascending; and what each table reached, in its order."""
 
     arrivals: Mapping[str, Sequence[Version]]
-    reaches: Mapping[str, Sequence[Reach]]
+    reaches: Mapping[str, Sequence[VisibleProvenance]]
     weights: Mapping[str, float] = field(default_factory=dict)  # of tables that count for more or less than one
-    edges: Edges = NO_EDGES
+    edges: WatermarkHistory = NO_EDGES
 
-    def begin(self) -> float | None:
+    def find_start(self) -> float | None:
         """When the first table reflected anything; None if none does."""
         first = min((r.visible for reaches in self.reaches.values() for r in reaches), default=None)
         return None if first is None else first / _SECOND
@@ -55,7 +55,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class StalenessCurve:
     """Straight lines between points; where it jumps, two points have the same time."""
 
     table: str
@@ -65,71 +65,88 @@ class Curve:
     def integral(self) -> float:
         """How stale it was, summed over time: seconds of staleness, times seconds.
 
-        >>> Curve("t", ((0.0, 0.0), (10.0, 10.0), (10.0, 2.0), (20.0, 12.0))).integral
+        >>> StalenessCurve("t", ((0.0, 0.0), (10.0, 10.0), (10.0, 2.0), (20.0, 12.0))).integral
         120.0
         """
         pairs = zip(self.points, self.points[1:], strict=False)
         return sum((end - begin) * (first + last) / 2 for (begin, first), (end, last) in pairs)
 
 
-def curves(history: History, measure: Measure, since: float, now: float) -> tuple[Curve, ...]:
+def compute_curves(
+    history: StalenessHistory, measure: StalenessMeasure, since: float, now: float
+) -> tuple[StalenessCurve, ...]:
     """One curve a table; none for a table that reflected nothing in the whole time."""
-    moments = _moments(history, since, now)
-    found = (Curve(table, tuple(_points(history, table, measure, moments))) for table in sorted(history.reaches))
+    moments = _list_moments(history, since, now)
+    found = (
+        StalenessCurve(table, tuple(_compute_points(history, table, measure, moments)))
+        for table in sorted(history.reaches)
+    )
     return tuple(curve for curve in found if curve.points)
 
 
-def total(drawn: Iterable[Curve], weights: Mapping[str, float] | None = None) -> Curve:
+def sum_curves(drawn: Iterable[StalenessCurve], weights: Mapping[str, float] | None = None) -> StalenessCurve:
     """The sum of curves that were drawn together, by weight; where one has not begun it counts as nothing."""
     sums: dict[tuple[float, int], float] = {}
     for curve in drawn:
-        for (moment, value), side in zip(curve.points, _sides(curve.points), strict=True):
+        for (moment, value), side in zip(curve.points, _number_sides(curve.points), strict=True):
             sums[moment, side] = sums.get((moment, side), 0.0) + value * (weights or {}).get(curve.table, 1.0)
-    return Curve("all tables", tuple((moment, value) for (moment, _), value in sorted(sums.items())))
+    return StalenessCurve("all tables", tuple((moment, value) for (moment, _), value in sorted(sums.items())))
 
 
-def measured(history: History, table: str, measure: Measure, moment: float) -> float | None:
+def measure_staleness(history: StalenessHistory, table: str, measure: StalenessMeasure, moment: float) -> float | None:
     """How stale a table was at a moment; None while it reflected nothing."""
-    return _value(history, table, measure, int(moment * _SECOND), before=False)
+    return _compute_value(history, table, measure, int(moment * _SECOND), before=False)
 
 
-def _moments(history: History, since: float, now: float) -> list[Version]:
+def _list_moments(history: StalenessHistory, since: float, now: float) -> list[Version]:
     """The ends of the time looked at, and whenever anything became visible between, or an edge lay ahead until then."""
     first, last = int(since * _SECOND), int(now * _SECOND)
     arrived = {v for versions in history.arrivals.values() for v in versions}
     reached = {r.visible for reaches in history.reaches.values() for r in reaches}
-    return sorted({first, last} | {v for v in arrived | reached | history.edges.moments() if first < v < last})
+    return sorted({first, last} | {v for v in arrived | reached | history.edges.list_moments() if first < v < last})
 
 
-def _points(history: History, table: str, measure: Measure, moments: Sequence[Version]) -> Iterable[Point]:
+def _compute_points(
+    history: StalenessHistory, table: str, measure: StalenessMeasure, moments: Sequence[Version]
+) -> Iterable[Point]:
     """At each moment what it was just before, and what it was then."""
     for moment in moments:
         for before in (True, False):
-            value = _value(history, table, measure, moment, before=before)
+            value = _compute_value(history, table, measure, moment, before=before)
             if value is not None:
                 yield moment / _SECOND, value
 
 
-def _value(history: History, table: str, measure: Measure, moment: Version, *, before: bool) -> float | None:
+def _compute_value(
+    history: StalenessHistory, table: str, measure: StalenessMeasure, moment: Version, *, before: bool
+) -> float | None:
     reaches = history.reaches[table]
     find = bisect_left if before else bisect_right
     at = find([r.visible for r in reaches], moment)
     if not at or not reaches[at - 1].newest:
         return None
     newest = reaches[at - 1].newest
-    timed = {p for p in newest if history.edges.timed(table, p)}
-    edge = history.edges.of(table, newest)
+    timed = {p for p in newest if history.edges.has_event_time(table, p)}
+    edge = history.edges.find_earliest_watermark(table, newest)
     if timed and edge is None:
         return None
-    behind = [_behind(history, measure, p, v, moment, before=before) for p, v in newest.items() if p not in timed]
+    behind = [
+        _compute_pathway_lag(history, measure, p, v, moment, before=before) for p, v in newest.items() if p not in timed
+    ]
     return max([*behind, *([] if edge is None else [moment - edge]), 0]) / _SECOND
 
 
-def _behind(
-    history: History, measure: Measure, pathway: Pathway, newest: Version, moment: Version, *, before: bool
+def _compute_pathway_lag(
+    history: StalenessHistory,
+    measure: StalenessMeasure,
+    pathway: Pathway,
+    newest: Version,
+    moment: Version,
+    *,
+    before: bool,
 ) -> int:
     """How far one pathway was behind."""
-    if measure is Measure.AGE:
+    if measure is StalenessMeasure.AGE:
         return moment - newest
     arrivals = history.arrivals.get(pathway[0], ())
     at = bisect_right(arrivals, newest)
@@ -137,7 +154,7 @@ def _behind(
     return moment - arrivals[at] if at < known else 0
 
 
-def _sides(points: Sequence[Point]) -> Iterable[int]:
+def _number_sides(points: Sequence[Point]) -> Iterable[int]:
     """Which of two points at the same time each is: of a lone one, the later."""
     times = [moment for moment, _ in points]
     return (0 if i + 1 < len(times) and times[i + 1] == times[i] else 1 for i in range(len(times)))

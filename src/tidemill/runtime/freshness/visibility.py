@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from tidemill.model.channel import Role
+from tidemill.model.channel import ChannelRole
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Event, RegisteredBinding
-from tidemill.runtime.freshness.staleness import History, Reach
-from tidemill.runtime.freshness.watermarks import BLOCKS, edges, newest_of
-from tidemill.runtime.inspect.status import Status, find_pathways
+from tidemill.runtime.freshness.staleness import StalenessHistory, VisibleProvenance
+from tidemill.runtime.freshness.watermarks import BLOCKS, find_newest_versions, read_watermarks
+from tidemill.runtime.inspect.status import ProjectStatus, find_pathways
 
 ADVANCED = "channel.advanced"
 EVENTS = 5000
 """Newest events that are looked at."""
 
 
-def history(catalog: CatalogReader, status: Status, events: Iterable[Event]) -> History:
+def read_history(catalog: CatalogReader, status: ProjectStatus, events: Iterable[Event]) -> StalenessHistory:
     """When a derived channel advanced only its events say; what it reflected then, its blocks."""
-    advanced = _advanced(events)
-    inputs, tables = _names(status, Role.INPUT), _names(status, Role.DERIVED)
-    bindings = catalog.bindings()
-    known, ways = edges(catalog, bindings), find_pathways([c.registered for c in status.channels], bindings)
-    untimed = {name: {p: 0 for p in ways.get(name, ()) if not known.timed(name, p)} for name in tables}
-    return History(
-        {name: _arrivals(catalog, name) for name in inputs},
-        {name: _reaches(catalog, name, advanced[name], untimed[name]) for name in tables},
-        _weights(bindings, set(tables)),
+    advanced = _group_advances(events)
+    inputs, tables = _list_names(status, ChannelRole.INPUT), _list_names(status, ChannelRole.DERIVED)
+    bindings = catalog.list_bindings()
+    known, ways = read_watermarks(catalog, bindings), find_pathways([c.registered for c in status.channels], bindings)
+    untimed = {name: {p: 0 for p in ways.get(name, ()) if not known.has_event_time(name, p)} for name in tables}
+    return StalenessHistory(
+        {name: _read_arrivals(catalog, name) for name in inputs},
+        {name: _read_visible_provenance(catalog, name, advanced[name], untimed[name]) for name in tables},
+        _compute_weights(bindings, set(tables)),
         known,
     )
 
 
-def _weights(bindings: Iterable[RegisteredBinding], tables: set[str]) -> dict[str, float]:
+def _compute_weights(bindings: Iterable[RegisteredBinding], tables: set[str]) -> dict[str, float]:
     """What tables count for, by name: those that one flow writes share its priority."""
     weights: dict[str, float] = {}
     for binding in bindings:
@@ -43,11 +43,11 @@ def _weights(bindings: Iterable[RegisteredBinding], tables: set[str]) -> dict[st
     return weights
 
 
-def _names(status: Status, role: Role) -> list[str]:
+def _list_names(status: ProjectStatus, role: ChannelRole) -> list[str]:
     return [c.registered.channel.name for c in status.channels if c.registered.channel.role is role]
 
 
-def _advanced(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
+def _group_advances(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
     """By channel and sequence number, when the head came to stand there."""
     found: dict[str, dict[int, Version]] = defaultdict(dict)
     for event in events:
@@ -56,17 +56,18 @@ def _advanced(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
     return found
 
 
-def _arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
-    return sorted({b.version for b in catalog.blocks(channel, BLOCKS) if b.version is not None})
+def _read_arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
+    return sorted({b.version for b in catalog.list_blocks(channel, BLOCKS) if b.version is not None})
 
 
-def _reaches(
+def _read_visible_provenance(
     catalog: CatalogReader, channel: str, advanced: dict[int, Version], nothing: Mapping[Pathway, Version]
-) -> list[Reach]:
+) -> list[VisibleProvenance]:
     """`nothing`: of an input whose data came after the table was made, it reflects no version, and lacks the first."""
-    reached = {b.seq: b.reached for b in catalog.blocks(channel, BLOCKS)} if advanced else {}
-    newest = {seq: newest_of(reached[seq]) for seq in advanced if seq in reached}
+    reached = {b.seq: b.reached for b in catalog.list_blocks(channel, BLOCKS)} if advanced else {}
+    newest = {seq: find_newest_versions(reached[seq]) for seq in advanced if seq in reached}
     found = [
-        Reach(advanced[seq], {**nothing, **versions} if versions else versions) for seq, versions in newest.items()
+        VisibleProvenance(advanced[seq], {**nothing, **versions} if versions else versions)
+        for seq, versions in newest.items()
     ]
     return sorted(found, key=lambda r: r.visible)

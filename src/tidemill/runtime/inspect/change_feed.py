@@ -11,18 +11,18 @@ from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.engine import Engine
-from tidemill.runtime.runs.views import Views
+from tidemill.runtime.runs.views import ChannelViews
 
 _AT_ONCE = 100  # sequence numbers that are looked at first
 
 
-def following(catalog: CatalogReader, channel: str, at: int, head: int) -> Block:
+def find_next_block(catalog: CatalogReader, channel: str, at: int, head: int) -> Block:
     """The block that leads on from `at`, the smallest there is; where none does, the newest whole content after it."""
     for upto in sorted({min(at + _AT_ONCE, head), head}):
-        next_ones = [b for b in catalog.deltas(channel, at, upto) if b.since == at]
+        next_ones = [b for b in catalog.list_deltas(channel, at, upto) if b.since == at]
         if next_ones:
             return min(next_ones, key=lambda b: b.seq)
-    base = catalog.base_and_after(channel, head)[:1]
+    base = catalog.read_base_and_deltas(channel, head)[:1]
     if not base or base[0].seq <= at:
         raise Collected(
             f"what came into channel {channel} after {at} was collected; read its content, and follow it from {head} on"
@@ -31,7 +31,7 @@ def following(catalog: CatalogReader, channel: str, at: int, head: int) -> Block
 
 
 @dataclass(slots=True)
-class Tap:
+class ChangeFeed:
     """Remembers how far it has read. It holds nothing back: what is collected before it is read, is not seen.
 
     What is new comes as the channel gives its changes: added rows, or rows with `_count` or `_deleted`.
@@ -43,9 +43,9 @@ class Tap:
     channel: str
     at: int  # the number of the last slot that was read
 
-    def new(self) -> Any:
+    def read_new(self) -> Any:
         """What is new since it was last asked, as a frame of the engine's own, to be filtered at will."""
-        head = self.catalog.channel(self.channel).head.seq
-        view = Views(self.catalog, self.updates).change(self.channel, self.at, head)
+        head = self.catalog.read_channel(self.channel).head.seq
+        view = ChannelViews(self.catalog, self.updates).build_change(self.channel, self.at, head)
         self.at = head
-        return self.engine.frame(view)
+        return self.engine.read_frame(view)

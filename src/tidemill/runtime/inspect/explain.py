@@ -6,63 +6,67 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tidemill.errors import NotFound
 from tidemill.model.change import Updates
-from tidemill.model.flow import Binding
+from tidemill.model.flow import BoundFlow
 from tidemill.model.task import Refresh, Task
-from tidemill.model.workflow import Workflow
-from tidemill.planner.explanation import Explanation, Plan, plan_of, written
-from tidemill.planner.refresh_mode import Choice
+from tidemill.model.workflow import WorkflowSpec
+from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
+from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.catalog import CatalogReader
-from tidemill.runtime.freshness.planning import Outlook
-from tidemill.runtime.freshness.refresh_groups import together_with
-from tidemill.runtime.freshness.refresh_mode import chosen
-from tidemill.runtime.maintenance.compaction import said
+from tidemill.runtime.freshness.planning import PlanningContext
+from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
+from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.maintenance.compaction import explain_compaction
 
 
-def explain(
-    catalog: CatalogReader, workflows: Sequence[Workflow], updates: Mapping[str, Updates], table: str
-) -> Explanation:
+def explain_table(
+    catalog: CatalogReader, workflows: Sequence[WorkflowSpec], updates: Mapping[str, Updates], table: str
+) -> TableExplanation:
     """How a table is written, in which ways that could be done, and which of them a run would take now."""
-    found = [(binding, task) for name, binding, task in _tables(workflows) if name == table]
+    found = [(binding, task) for name, binding, task in _list_tables(workflows) if name == table]
     if not found:
-        known = ", ".join(sorted({name for name, _, _ in _tables(workflows)}))
+        known = ", ".join(sorted({name for name, _, _ in _list_tables(workflows)}))
         raise NotFound(f"no table {table!r} is declared; the tables are {known or 'none'}")
-    choices = {b.name: _choices(catalog, b, updates) for b, _ in found}
-    writers = tuple(written(b.name, t, choices[b.name].get(t.name)) for b, t in found)
-    plan = _plan(catalog, workflows, updates, table)
-    registered = any(c.channel.name == table for c in catalog.channels())
-    compaction = said(catalog, updates, table) if registered else None
-    return Explanation(table, writers, plan, compaction, together_with(catalog, workflows, found[0][0]))
+    choices = {b.name: _choose_variants(catalog, b, updates) for b, _ in found}
+    writers = tuple(explain_writer(b.name, t, choices[b.name].get(t.name)) for b, t in found)
+    plan = _build_plan(catalog, workflows, updates, table)
+    registered = any(c.channel.name == table for c in catalog.list_channels())
+    compaction = explain_compaction(catalog, updates, table) if registered else None
+    return TableExplanation(table, writers, plan, compaction, advise_refresh_group(catalog, workflows, found[0][0]))
 
 
-def _plan(
-    catalog: CatalogReader, workflows: Sequence[Workflow], updates: Mapping[str, Updates], table: str
-) -> Plan | None:
+def _build_plan(
+    catalog: CatalogReader, workflows: Sequence[WorkflowSpec], updates: Mapping[str, Updates], table: str
+) -> PlanExplanation | None:
     """What would be done for a table of which something is promised; None where nothing can be said."""
-    workflow = next(w for w in workflows if w.channel(table) is not None)
-    registered = {b.name: b.identity for b in catalog.bindings()}
-    if any(registered.get(b.name) != b.identity() for b in workflow.bindings):
+    workflow = next(w for w in workflows if w.find_channel(table) is not None)
+    registered = {b.name: b.identity for b in catalog.list_bindings()}
+    if any(registered.get(b.name) != b.compute_identity() for b in workflow.bindings):
         return None
-    outlook = Outlook(catalog, updates, workflow, catalog.now())
-    if not outlook.promise(table):
+    outlook = PlanningContext(catalog, updates, workflow, catalog.read_time())
+    if not outlook.find_target(table):
         return None
-    return plan_of(outlook.decide(table), outlook.decide(table, fresh=True), outlook.question.standing.now)
+    return explain_plan(
+        outlook.decide_refresh(table), outlook.decide_refresh(table, fresh=True), outlook.decision_request.standing.now
+    )
 
 
-def _tables(workflows: Sequence[Workflow]) -> Iterator[tuple[str, Binding, Task]]:
+def _list_tables(workflows: Sequence[WorkflowSpec]) -> Iterator[tuple[str, BoundFlow, Task]]:
     for binding in (b for w in workflows for b in w.bindings):
         for task in binding.tasks:
-            yield from ((name, binding, task) for name in _results(task))
+            yield from ((name, binding, task) for name in _list_results(task))
 
 
-def _results(task: Task) -> list[str]:
+def _list_results(task: Task) -> list[str]:
     """The channels that a task writes for others to read."""
     code = task.variant.code
     return [w.port for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
 
 
-def _choices(catalog: CatalogReader, binding: Binding, updates: Mapping[str, Updates]) -> dict[str, Choice]:
+def _choose_variants(
+    catalog: CatalogReader, binding: BoundFlow, updates: Mapping[str, Updates]
+) -> dict[str, RefreshChoice]:
     """What a run of the flow would choose for each of its declared tables; nothing unless it could run."""
-    registered = {b.name: b.identity for b in catalog.bindings()}
-    if registered.get(binding.name) != binding.identity():
+    registered = {b.name: b.identity for b in catalog.list_bindings()}
+    if registered.get(binding.name) != binding.compute_identity():
         return {}
-    return chosen(catalog, binding, updates)[1]
+    return choose_variants(catalog, binding, updates)[1]

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from tidemill.errors import BadInput, NotFound
-from tidemill.model.channel import Channel, Role
+from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.schema import Schema
-from tidemill.model.wave import Tag
+from tidemill.model.wave import LineageTag
 from tidemill.model.wave_steps import WAVE
 from tidemill.ports.catalog import CatalogReader
 
@@ -22,60 +22,60 @@ Find = Callable[[str, str], list[Row]]
 """The rows of a channel for which a condition holds."""
 
 
-class Relation(StrEnum):
+class LineageRelation(StrEnum):
     BEFORE = "derives from"
     SAME = "is"
     MADE = "was made into"
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class LineageRow:
     """A row that belongs to the same wave, above or below an event."""
 
-    relation: Relation  # of the event to this row
+    relation: LineageRelation  # of the event to this row
     channel: str
-    tag: Tag
+    tag: LineageTag
     row: Row
     schema: Schema  # of the row
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class EventLineage:
     """An event, and all that is on its way from outside and on from there; by tag, so that a way reads downwards."""
 
     channel: str
-    tag: Tag
-    relatives: tuple[Relative, ...]
+    tag: LineageTag
+    relatives: tuple[LineageRow, ...]
 
 
-def lineage(catalog: CatalogReader, find: Find, channel: str, text: str) -> Lineage:
-    tag = Tag.parse(text)
-    asked = catalog.channel(channel)
-    if _tagged(asked.channel) is None:
+def trace_lineage(catalog: CatalogReader, find: Find, channel: str, text: str) -> EventLineage:
+    tag = LineageTag.from_text(text)
+    asked = catalog.read_channel(channel)
+    if _find_tagged_schema(asked.channel) is None:
         raise BadInput(f"events of channel {channel!r} have no tags: it has no column {WAVE!r}; ask of one that has")
-    known = (c.channel for c in catalog.channels() if c.workflow == asked.workflow)
-    tagged = {c.name: schema for c in known if (schema := _tagged(c)) is not None}
-    found = tuple(sorted(_relatives(find, tagged, tag), key=lambda r: (len(r.tag.path), r.tag, r.channel)))
-    if not any(r.relation is Relation.SAME and r.channel == channel for r in found):
+    known = (c.channel for c in catalog.list_channels() if c.workflow == asked.workflow)
+    tagged = {c.name: schema for c in known if (schema := _find_tagged_schema(c)) is not None}
+    found = tuple(sorted(_find_related_rows(find, tagged, tag), key=lambda r: (len(r.tag.path), r.tag, r.channel)))
+    if not any(r.relation is LineageRelation.SAME and r.channel == channel for r in found):
         raise NotFound(f"channel {channel!r} has no event {text!r}; its tags are in the column {WAVE!r}")
-    return Lineage(channel, tag, found)
+    return EventLineage(channel, tag, found)
 
 
-def _tagged(channel: Channel) -> Schema | None:
+def _find_tagged_schema(channel: Channel) -> Schema | None:
     """The columns of a channel whose events have tags, for all to see."""
-    seen = channel.role is not Role.STATE and channel.schema is not None and WAVE in channel.schema
+    seen = channel.role is not ChannelRole.STATE and channel.schema is not None and WAVE in channel.schema
     return channel.schema if seen else None
 
 
-def _relatives(find: Find, channels: Mapping[str, Schema], tag: Tag) -> Iterator[Relative]:
-    above = ", ".join(f"'{t}'" for t in (*tag.lineage(), tag))
+def _find_related_rows(find: Find, channels: Mapping[str, Schema], tag: LineageTag) -> Iterator[LineageRow]:
+    above = ", ".join(f"'{t}'" for t in (*tag.list_ancestors(), tag))
     for channel, schema in channels.items():
         for row in find(channel, f"{WAVE} IN ({above}) OR startswith({WAVE}, '{tag}.')"):
-            found = Tag.parse(row[WAVE])
-            yield Relative(_relation(tag, found), channel, found, row, schema)
+            found = LineageTag.from_text(row[WAVE])
+            yield LineageRow(_compare_tags(tag, found), channel, found, row, schema)
 
 
-def _relation(tag: Tag, other: Tag) -> Relation:
+def _compare_tags(tag: LineageTag, other: LineageTag) -> LineageRelation:
     if tag == other:
-        return Relation.SAME
-    return Relation.BEFORE if tag.derives_from(other) else Relation.MADE
+        return LineageRelation.SAME
+    return LineageRelation.BEFORE if tag.is_derived_from(other) else LineageRelation.MADE

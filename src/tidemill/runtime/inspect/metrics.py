@@ -5,61 +5,71 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from tidemill.runtime.freshness.staleness import History, Measure, measured
+from tidemill.runtime.freshness.staleness import StalenessHistory, StalenessMeasure, measure_staleness
 from tidemill.runtime.inspect.statistics import TaskStatistics
-from tidemill.runtime.inspect.status import Status
+from tidemill.runtime.inspect.status import ProjectStatus
 
 Sample = tuple[Mapping[str, str], float | None]
 
 
-def exposition(status: Status, tasks: Iterable[TaskStatistics], history: History, now: float, *, paused: bool) -> str:
+def render_metrics(
+    status: ProjectStatus, tasks: Iterable[TaskStatistics], history: StalenessHistory, now: float, *, paused: bool
+) -> str:
     """All figures. What is not known yet is left out; `paused`: is upkeep?"""
-    lines = (*_lines(status, list(tasks), history, now), *_upkeep(status, paused))
+    lines = (*_format_metrics(status, list(tasks), history, now), *_format_storage_metrics(status, paused))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(status: Status, tasks: list[TaskStatistics], history: History, now: float) -> Iterator[str]:
+def _format_metrics(
+    status: ProjectStatus, tasks: list[TaskStatistics], history: StalenessHistory, now: float
+) -> Iterator[str]:
     of = [({"flow": t.flow, "task": t.task}, t) for t in tasks]
-    yield from _gauge("task_seconds", "Seconds of a run, on average.", [(at, t.seconds) for at, t in of])
-    yield from _gauge("task_selectivity", "Rows written for each row read.", [(at, t.selectivity) for at, t in of])
-    yield from _gauge("task_input_rows", "Rows read a second.", [(at, t.input_rate) for at, t in of])
-    yield from _gauge("task_output_rows", "Rows written a second.", [(at, t.output_rate) for at, t in of])
-    yield from _gauge("task_waiting_blocks", "Blocks not read yet.", [(at, float(t.queue)) for at, t in of])
-    stale = [({"table": n}, measured(history, n, Measure.STALENESS, now)) for n in sorted(history.reaches)]
-    yield from _gauge("table_staleness_seconds", "Since when it lacks something, or might.", stale)
+    yield from _format_gauge("task_seconds", "Seconds of a run, on average.", [(at, t.seconds) for at, t in of])
+    yield from _format_gauge(
+        "task_selectivity", "Rows written for each row read.", [(at, t.selectivity) for at, t in of]
+    )
+    yield from _format_gauge("task_input_rows", "Rows read a second.", [(at, t.input_rate) for at, t in of])
+    yield from _format_gauge("task_output_rows", "Rows written a second.", [(at, t.output_rate) for at, t in of])
+    yield from _format_gauge("task_waiting_blocks", "Blocks not read yet.", [(at, float(t.queue)) for at, t in of])
+    stale = [
+        ({"table": n}, measure_staleness(history, n, StalenessMeasure.STALENESS, now)) for n in sorted(history.reaches)
+    ]
+    yield from _format_gauge("table_staleness_seconds", "Since when it lacks something, or might.", stale)
     weighted = sum(history.weights.get(table["table"], 1.0) * (seconds or 0.0) for table, seconds in stale)
-    yield from _gauge("weighted_staleness_seconds", "The same of all tables, each by its priority.", [({}, weighted)])
+    yield from _format_gauge(
+        "weighted_staleness_seconds", "The same of all tables, each by its priority.", [({}, weighted)]
+    )
     late = [
-        ({"table": c.registered.channel.name}, float(c.kept.late or c.kept.inconsistent))
+        ({"table": c.registered.channel.name}, float(c.kept.is_late or c.kept.is_inconsistent))
         for c in status.channels
         if c.kept is not None
     ]
-    yield from _gauge("promise_broken", "1 while a table is staler or less consistent than promised.", late)
+    yield from _format_gauge("promise_broken", "1 while a table is staler or less consistent than promised.", late)
     active = Counter((str(run.kind), str(run.state)) for run in status.active)
     runs: list[Sample] = [({"kind": kind, "state": state}, float(n)) for (kind, state), n in sorted(active.items())]
-    yield from _gauge("active_runs", "Runs that have not ended.", runs)
+    yield from _format_gauge("active_runs", "Runs that have not ended.", runs)
 
 
-def _upkeep(status: Status, paused: bool) -> Iterator[str]:
+def _format_storage_metrics(status: ProjectStatus, paused: bool) -> Iterator[str]:
     """What grows until it is compacted and collected."""
     of = [({"channel": c.registered.channel.name}, c.registered) for c in status.channels]
-    yield from _gauge("channel_blocks", "Blocks that can be read.", [(at, float(c.blocks)) for at, c in of])
-    yield from _gauge("channel_bytes", "What their files hold.", [(at, float(c.bytes)) for at, c in of])
-    yield from _gauge("upkeep_paused", "1 while compaction and collection are paused.", [({}, float(paused))])
+    yield from _format_gauge("channel_blocks", "Blocks that can be read.", [(at, float(c.blocks)) for at, c in of])
+    yield from _format_gauge("channel_bytes", "What their files hold.", [(at, float(c.bytes)) for at, c in of])
+    yield from _format_gauge("upkeep_paused", "1 while compaction and collection are paused.", [({}, float(paused))])
 
 
-def _gauge(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:
+def _format_gauge(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield f"# HELP tidemill_{name} {what}"
     yield f"# TYPE tidemill_{name} gauge"
     for labels, value in samples:
         if value is not None:
-            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            shown = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
             yield f"tidemill_{name}{{{shown}}} {value:g}" if shown else f"tidemill_{name} {value:g}"
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     """
-    >>> _escaped('say "x"')
+    >>> _escape_label('say "x"')
     'say \\\\"x\\\\"'
     """
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.ports.catalog import CatalogReader
-from tidemill.runtime.inspect.status import Status
+from tidemill.runtime.inspect.status import ProjectStatus
 
 REMEMBERED = 20
 """Newest finished runs of a flow from which rates are worked out."""
@@ -28,21 +28,30 @@ class TaskStatistics:
     queue: int  # blocks that it has not read yet
 
 
-def statistics(catalog: CatalogReader, status: Status) -> list[TaskStatistics]:
-    now = catalog.now()
-    priorities = {name: f.priority for name, f in catalog.facts().items()}
+def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[TaskStatistics]:
+    now = catalog.read_time()
+    priorities = {name: f.priority for name, f in catalog.read_flow_statistics().items()}
     found: list[TaskStatistics] = []
     for flow in status.flows:
-        runs = catalog.runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)
+        runs = catalog.list_runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)
         ended = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
         found += (
-            _task(flow.name, t.name, priorities.get(flow.name, 1.0), ended, _queue(status, flow.name, t.name), now)
+            _compute_task_statistics(
+                flow.name,
+                t.name,
+                priorities.get(flow.name, 1.0),
+                ended,
+                _count_queued_blocks(status, flow.name, t.name),
+                now,
+            )
             for t in flow.tasks
         )
     return found
 
 
-def _task(flow: str, task: str, priority: float, runs: Sequence[Run], queue: int, now: float) -> TaskStatistics:
+def _compute_task_statistics(
+    flow: str, task: str, priority: float, runs: Sequence[Run], queue: int, now: float
+) -> TaskStatistics:
     stats = [r.stats["tasks"][task] for r in runs if task in r.stats["tasks"]]
     if not stats:
         return TaskStatistics(flow, task, priority, 0, None, None, None, None, queue)
@@ -56,6 +65,6 @@ def _task(flow: str, task: str, priority: float, runs: Sequence[Run], queue: int
     )
 
 
-def _queue(status: Status, flow: str, task: str) -> int:
+def _count_queued_blocks(status: ProjectStatus, flow: str, task: str) -> int:
     consumers = (c for channel in status.channels for c in channel.consumers)
     return max((c.behind for c in consumers if (c.flow, c.task) == (flow, task)), default=0)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tidemill.errors import ForeignStore
 from tidemill.model.store import StoreMarker
-from tidemill.model.timestamps import shown
+from tidemill.model.timestamps import format_version
 from tidemill.ports.catalog import CatalogReader, CatalogWriter
 from tidemill.ports.records import CatalogIdentity
 from tidemill.ports.storage import BlockStore
@@ -26,12 +26,16 @@ _ADOPT = "if this catalog shall own the store as it is from now on, run tidemill
 def check_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
     """Raise `ForeignStore` unless the store is this catalog's; one that is nobody's becomes so."""
     marker = store.read_marker()
-    return _take_unmarked(catalog, store) if marker is None else _check_marker(store, marker, catalog.identify())
+    return (
+        _claim_unmarked_store(catalog, store)
+        if marker is None
+        else _check_marker(store, marker, catalog.read_identity())
+    )
 
 
 def advance_marker(catalog: CatalogReader, store: BlockStore) -> None:
     """Let the marker say how far the catalog has come by now."""
-    marker, known = check_store(catalog, store), catalog.identify()
+    marker, known = check_store(catalog, store), catalog.read_identity()
     if known.clock > marker.clock:
         store.write_marker(replace(marker, clock=known.clock))
 
@@ -46,9 +50,9 @@ def adopt_store(catalog: CatalogWriter, store: BlockStore) -> StoreMarker | None
     except ForeignStore:  # it cannot be read
         before = None
     inherited = max(store.list_runs(), default=0)
-    known = catalog.identify()
-    store.write_marker(StoreMarker(known.id, known.clock, catalog.now(), inherited))
-    catalog.note_adoption(store.name, None if before is None else before.catalog)
+    known = catalog.read_identity()
+    store.write_marker(StoreMarker(known.id, known.clock, catalog.read_time(), inherited))
+    catalog.record_adoption(store.name, None if before is None else before.catalog)
     return before
 
 
@@ -58,7 +62,7 @@ def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
     Those that were there when the catalog adopted the store do not count.
     """
     marker, found = store.read_marker(), store.list_runs()
-    newest = catalog.identify().newest_run
+    newest = catalog.read_identity().newest_run
     later = [run for run in found if run > max(newest, 0 if marker is None else marker.inherited)]
     if later:
         raise ForeignStore(
@@ -79,13 +83,13 @@ def _check_marker(store: BlockStore, marker: StoreMarker, known: CatalogIdentity
     if known.clock < marker.clock:
         raise ForeignStore(
             f"the catalog is older than its block store {store.name}: expected one that has come to "
-            f"{shown(marker.clock)} at least, found one that has come to {shown(known.clock)}. It was probably "
+            f"{format_version(marker.clock)} at least, found one that has come to {format_version(known.clock)}. It was probably "
             f"restored from a copy; what runs wrote since is still in the store. Restore a newer copy; {_ADOPT}"
         )
     return marker
 
 
-def _take_unmarked(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
+def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
     """Mark a store that is new, or that this catalog used before stores had markers."""
     check_not_rolled_back(catalog, store)
     if not _is_recognised(catalog, store):
@@ -94,10 +98,14 @@ def _take_unmarked(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
             "names, or an empty store without any, found neither. Is TIDEMILL_STORAGE_URL, or url under [storage], "
             f"right? Then restore the blocks, or the catalog that names them; {_ADOPT}"
         )
-    known = catalog.identify()
-    store.write_marker(StoreMarker(known.id, known.clock, catalog.now()))
+    known = catalog.read_identity()
+    store.write_marker(StoreMarker(known.id, known.clock, catalog.read_time()))
     written = store.read_marker()  # another catalog may have been as fast
-    return _take_unmarked(catalog, store) if written is None else _check_marker(store, written, catalog.identify())
+    return (
+        _claim_unmarked_store(catalog, store)
+        if written is None
+        else _check_marker(store, written, catalog.read_identity())
+    )
 
 
 def _is_recognised(catalog: CatalogReader, store: BlockStore) -> bool:

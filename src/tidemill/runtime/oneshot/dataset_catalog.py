@@ -7,68 +7,76 @@ from typing import Protocol
 
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import Claim
-from tidemill.model.submission import Errand, ForgottenPast, Handed, Placement, Product, StoredDataset, Submission
-from tidemill.model.usage import Past, Period
-from tidemill.retention.usage_history import Tally
+from tidemill.model.run import RunClaim
+from tidemill.model.submission import (
+    ActionResult,
+    ActionSpec,
+    DatasetPlacement,
+    ExpiredHistory,
+    StoredDataset,
+    Submission,
+    SubmissionRequest,
+)
+from tidemill.model.usage import UsagePeriod, UsageRecord
+from tidemill.retention.usage_history import UsageTally
 
 
-class Ledger(Protocol):
+class DatasetCatalog(Protocol):
     """Submissions and datasets."""
 
-    def descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
+    def read_descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
         """The descriptions that are recorded under these identities."""
 
-    def generations(self) -> dict[Identity, int]:
+    def read_generations(self) -> dict[Identity, int]:
         """The newest generation of each plain identity that was ever forced."""
 
-    def submit(self, handed: Handed) -> int:
+    def submit_workflow(self, handed: SubmissionRequest) -> int:
         """Take in a workflow: decide what runs, and make those runs. Returns the submission's number."""
 
-    def submission(self, number: int) -> Submission: ...
-    def submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
-    def past(self, wanted: Period) -> list[Past]:
+    def read_submission(self, number: int) -> Submission: ...
+    def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
+    def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
         """Every action submitted and every task refreshed within a period, as far as it is remembered."""
 
-    def tallies(self, wanted: Period) -> list[Tally]:
+    def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
         """What is known, by the hour, of what was forgotten."""
 
-    def graphs(self, after: int) -> list[tuple[int, str, Identity]]:
+    def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
 
-    def forget(self, age: float) -> ForgottenPast:
+    def expire_submissions(self, age: float) -> ExpiredHistory:
         """Forget submissions and events that are older than so many seconds and that nothing needs any more."""
 
-    def errand(self, run: int) -> Errand:
+    def read_action_spec(self, run: int) -> ActionSpec:
         """What the run of an action is to do."""
 
-    def made(self, claim: Claim, product: Product) -> None:
+    def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
         """Commit the run of an action: its dataset can be read, and those who waited for it are woken."""
 
-    def lost(self, identity: Identity) -> None:
+    def mark_lost(self, identity: Identity) -> None:
         """A dataset's files are gone or damaged: whoever wants it next makes it again."""
 
-    def to_place(self, submission: int | None = None) -> list[Placement]:
+    def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
         """Copies that are wanted of what is there."""
 
-    def placed(self, placement: Placement) -> None: ...
-    def datasets(self) -> list[StoredDataset]: ...
-    def held(self) -> dict[str, int]:
+    def record_copy(self, placement: DatasetPlacement) -> None: ...
+    def list_datasets(self) -> list[StoredDataset]: ...
+    def read_held_bytes(self) -> dict[str, int]:
         """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
 
-    def evict(self, chosen: Iterable[Identity]) -> list[Identity]:
+    def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
         """Choose datasets to go; what is not stored, or claimed, is left. Returns those that go."""
 
-    def drop(self, identity: Identity) -> None:
+    def drop_dataset(self, identity: Identity) -> None:
         """Its user deletes a leaf."""
 
-    def pin(self, identity: Identity, *, pinned: bool) -> None:
+    def pin_dataset(self, identity: Identity, *, pinned: bool) -> None:
         """Keep a dataset from being evicted, or no longer; what was chosen to go is rescued."""
 
-    def going(self) -> list[Identity]:
+    def list_pending_evictions(self) -> list[Identity]:
         """Datasets that were chosen to go and are not gone."""
 
-    def begin_deleting(self, identity: Identity) -> list[str] | None:
+    def begin_deletion(self, identity: Identity) -> list[str] | None:
         """From now on nobody can read it; its files. None: it was rescued, or is gone."""
 
-    def deleted(self, identity: Identity) -> None: ...
+    def finish_deletion(self, identity: Identity) -> None: ...

@@ -7,66 +7,66 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from tidemill.api.documents import Sources
+from tidemill.api.documents import SourceResolver
 from tidemill.errors import NotFound
-from tidemill.model.block import File
+from tidemill.model.block import DataFile
 from tidemill.model.run import Run
 from tidemill.model.states import DatasetState
-from tidemill.model.submission import Placement, StoredDataset, Submission, SubmittedAction
-from tidemill.model.usage import Period
-from tidemill.retention.usage_history import Figures, Resolution, Split, figures
+from tidemill.model.submission import DatasetPlacement, StoredDataset, Submission, SubmittedAction
+from tidemill.model.usage import UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, compute_figures
 from tidemill.runtime.maintenance.store_ownership import check_store
-from tidemill.runtime.oneshot.actions import Actor
-from tidemill.runtime.oneshot.dataset_catalog import Ledger
-from tidemill.runtime.oneshot.eviction import Evictor
-from tidemill.runtime.oneshot.progress import Tell, Watcher
-from tidemill.runtime.oneshot.storage_report import Budgets, Storage
+from tidemill.runtime.oneshot.actions import ActionRunner
+from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
+from tidemill.runtime.oneshot.eviction import DatasetEvictor
+from tidemill.runtime.oneshot.progress import SubmissionRunner, Tell
+from tidemill.runtime.oneshot.storage_report import StorageBudgets, StorageReport
 from tidemill.runtime.oneshot.submission import Submitter
 from tidemill.runtime.runs.execution import Executor
 
 
-class Placer(Protocol):
+class DatasetCopier(Protocol):
     """Puts copies of datasets where users want them."""
 
-    def place(self, identity: str, files: Sequence[File], path: str) -> bool: ...
+    def place_copy(self, identity: str, files: Sequence[DataFile], path: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class OneShotService:
     """Submits, runs, explains and stores."""
 
     executor: Executor
-    ledger: Ledger
-    sources: Sources
+    ledger: DatasetCatalog
+    sources: SourceResolver
     surroundings: Mapping[str, str]
     locate: Callable[[str], str]  # where a program or script that an action names is
-    placer: Placer
-    budgets: Budgets = field(default_factory=Budgets)
+    placer: DatasetCopier
+    budgets: StorageBudgets = field(default_factory=StorageBudgets)
 
-    def submit(self, text: str, user: str) -> Submission:
+    def submit_workflow(self, text: str, user: str) -> Submission:
         """Take in a workflow, and put in place what is wanted of it and there already."""
-        made = Submitter(self.ledger, self.sources, self.surroundings).submit(text, user)
-        self._watcher().put_in_place(made.id)
-        return self.ledger.submission(made.id)
+        made = Submitter(self.ledger, self.sources, self.surroundings).submit_workflow(text, user)
+        self._build_submission_runner().place_copies(made.id)
+        return self.ledger.read_submission(made.id)
 
-    def see_through(self, number: int, tell: Tell = lambda _: None) -> Submission:
+    def complete_submission(self, number: int, tell: Tell = lambda _: None) -> Submission:
         """Run what of a submission is ready, and wait for what others run, until it has ended."""
-        return self._watcher().see_through(number, tell)
+        return self._build_submission_runner().complete_submission(number, tell)
 
-    def attempt(self, run: Run) -> bool:
+    def attempt_run(self, run: Run) -> bool:
         """One attempt at the run of an action; what it made is put where it is wanted."""
-        tried = self._actor().attempt(run)
+        tried = self._build_action_runner().attempt_run(run)
         if tried:
-            self._watcher().put_in_place()
+            self._build_submission_runner().place_copies()
         return tried
 
-    def put_in_place(self) -> None:
+    def place_copies(self) -> None:
         """Make the copies that are still missing, because somebody died before making them."""
-        self._watcher().put_in_place()
+        self._build_submission_runner().place_copies()
 
-    def action(self, submission: int, wanted: str) -> SubmittedAction:
+    def find_action(self, submission: int, wanted: str) -> SubmittedAction:
         """An action of a submission by its id, or by its name if that is unique."""
-        actions = self.ledger.submission(submission).actions
+        actions = self.ledger.read_submission(submission).actions
         found = [a for a in actions if a.key == wanted] or [a for a in actions if a.name == wanted]
         if len(found) != 1:
             known = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
@@ -74,17 +74,19 @@ class Workshop:
             raise NotFound(f"{many} {wanted!r} in submission {submission}; its actions are {known}")
         return found[0]
 
-    def past(self, wanted: Period, by: Resolution, per: Split | None = None) -> list[Figures]:
+    def compute_usage(
+        self, wanted: UsagePeriod, by: TimeResolution, per: UsageSplit | None = None
+    ) -> list[UsageFigures]:
         """What was submitted and refreshed within a period, in figures."""
-        return figures(self.ledger.past(wanted), self.ledger.tallies(wanted), by, per)
+        return compute_figures(self.ledger.read_usage(wanted), self.ledger.read_tallies(wanted), by, per)
 
-    def storage(self, amount: int | None = None) -> Storage:
+    def report_storage(self, amount: int | None = None) -> StorageReport:
         """How storage stands, and what freeing so many bytes would take; else what the next eviction would."""
-        return self.evictor().storage(amount)
+        return self.build_evictor().report_storage(amount)
 
-    def dataset(self, wanted: str) -> StoredDataset:
+    def find_dataset(self, wanted: str) -> StoredDataset:
         """One that is there, is being made or is pinned: by the beginning of its identity, or by workflow/name."""
-        known = (d for d in self.ledger.datasets() if d.pinned or d.state is not DatasetState.DELETED)
+        known = (d for d in self.ledger.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
         found = [d for d in known if d.identity.startswith(wanted) or f"{d.workflow}/{d.name}" == wanted]
         if len(found) != 1:
             raise NotFound(
@@ -93,28 +95,30 @@ class Workshop:
             )
         return found[0]
 
-    def drop(self, wanted: str) -> StoredDataset:
+    def drop_dataset(self, wanted: str) -> StoredDataset:
         """Delete a leaf."""
-        found = self.dataset(wanted)
-        self.ledger.drop(found.identity)
-        self.evictor().delete()
+        found = self.find_dataset(wanted)
+        self.ledger.drop_dataset(found.identity)
+        self.build_evictor().delete_evicted()
         return found
 
-    def pin(self, wanted: str, *, pinned: bool = True) -> StoredDataset:
+    def pin_dataset(self, wanted: str, *, pinned: bool = True) -> StoredDataset:
         """Keep a dataset from being evicted, or no longer."""
-        found = self.dataset(wanted)
-        self.ledger.pin(found.identity, pinned=pinned)
-        return self.dataset(found.identity)
+        found = self.find_dataset(wanted)
+        self.ledger.pin_dataset(found.identity, pinned=pinned)
+        return self.find_dataset(found.identity)
 
-    def evictor(self) -> Evictor:
+    def build_evictor(self) -> DatasetEvictor:
         check = partial(check_store, self.executor.catalog, self.executor.store)
-        return Evictor(self.ledger, self.executor.store, check, self.budgets)
+        return DatasetEvictor(self.ledger, self.executor.store, check, self.budgets)
 
-    def _actor(self) -> Actor:
-        return Actor(self.executor, self.ledger, self.sources, self.surroundings, self.locate)
+    def _build_action_runner(self) -> ActionRunner:
+        return ActionRunner(self.executor, self.ledger, self.sources, self.surroundings, self.locate)
 
-    def _watcher(self) -> Watcher:
-        return Watcher(self.ledger, self._actor(), self._place, self.evictor().delete)
+    def _build_submission_runner(self) -> SubmissionRunner:
+        return SubmissionRunner(
+            self.ledger, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
+        )
 
-    def _place(self, placement: Placement) -> None:
-        self.placer.place(placement.dataset.identity, placement.dataset.files, placement.path)
+    def _place_copy(self, placement: DatasetPlacement) -> None:
+        self.placer.place_copy(placement.dataset.identity, placement.dataset.files, placement.path)

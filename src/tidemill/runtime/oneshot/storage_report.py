@@ -10,58 +10,58 @@ from tidemill.model.submission import StoredDataset
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class StorageBudget:
     """What datasets may hold, in bytes, and the share of it from which on some have to go."""
 
     bytes: int
     threshold: float
 
     @property
-    def limit(self) -> int:
+    def byte_limit(self) -> int:
         return int(self.bytes * self.threshold)
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
+class StorageBudgets:
     """What all datasets may hold together, and those that workflows first wanted. None: all there is."""
 
-    store: Budget | None = None
-    workflows: Mapping[str, Budget] = field(default_factory=dict)
+    store: StorageBudget | None = None
+    workflows: Mapping[str, StorageBudget] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StorageShare:
     """What the datasets of one workflow, or all of them, hold, and may hold."""
 
     workflow: str | None  # None: all
     held: int
-    budget: Budget | None
+    budget: StorageBudget | None
 
     @property
-    def over(self) -> int:
+    def excess_bytes(self) -> int:
         """Bytes that have to go."""
-        return 0 if self.budget is None else max(self.held - self.budget.limit, 0)
+        return 0 if self.budget is None else max(self.held - self.budget.byte_limit, 0)
 
     @property
-    def whose(self) -> str:
+    def owner_name(self) -> str:
         return "the store" if self.workflow is None else f"workflow {self.workflow!r}"
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class StorageShares:
     """What all datasets hold, and those of each workflow that has a budget."""
 
-    store: Share
-    workflows: tuple[Share, ...]
+    store: StorageShare
+    workflows: tuple[StorageShare, ...]
 
     @property
-    def over(self) -> tuple[Share, ...]:
+    def exceeded_shares(self) -> tuple[StorageShare, ...]:
         """Those that hold more than they may: workflows before the store, which what they give up counts for."""
-        return tuple(share for share in (*self.workflows, self.store) if share.over)
+        return tuple(share for share in (*self.workflows, self.store) if share.excess_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedDataset:
     """A dataset that holds space, and why it is still there."""
 
     dataset: StoredDataset
@@ -69,7 +69,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class EvictionCandidate:
     """A dataset that would go, and the seconds to bring it back once all that go with it are gone."""
 
     dataset: StoredDataset
@@ -77,27 +77,27 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class StorageReport:
     """How storage stands. `going` is what an eviction would take; `problems` say which budgets it cannot keep."""
 
-    shares: Shares
-    kept: tuple[Kept, ...]
-    going: tuple[Going, ...]
+    shares: StorageShares
+    kept: tuple[RetainedDataset, ...]
+    going: tuple[EvictionCandidate, ...]
     seconds: float  # to bring all of that back
     problems: tuple[str, ...] = ()
 
     @property
-    def freed(self) -> int:
+    def freed_bytes(self) -> int:
         return sum(g.dataset.bytes for g in self.going)
 
 
-def shares(held: Mapping[str, int], budgets: Budgets) -> Shares:
+def compute_shares(held: Mapping[str, int], budgets: StorageBudgets) -> StorageShares:
     """How what workflows hold, in bytes, compares with budgets."""
-    named = tuple(Share(name, held.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items()))
-    return Shares(Share(None, sum(held.values()), budgets.store), named)
+    named = tuple(StorageShare(name, held.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items()))
+    return StorageShares(StorageShare(None, sum(held.values()), budgets.store), named)
 
 
-def why_kept(dataset: StoredDataset) -> str:
+def explain_retention(dataset: StoredDataset) -> str:
     if dataset.pinned:
         return "pinned: it stays until somebody unpins it"
     if dataset.state is DatasetState.LEAF:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill.api.documents import KINDS, Sources, checked, nodes_of
+from tidemill.api.documents import KINDS, SourceResolver, build_nodes, validate_workflow
 from tidemill.errors import Conflict
-from tidemill.model.action import Action, OneShot
-from tidemill.model.submission import Handed, Submission, Wish
-from tidemill.retention.memo import Named, Node, named
-from tidemill.runtime.oneshot.dataset_catalog import Ledger
+from tidemill.model.action import Action, OneShotWorkflow
+from tidemill.model.submission import ActionRequest, Submission, SubmissionRequest
+from tidemill.retention.memo import IdentifiedNode, MemoNode, identify_nodes
+from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 
 _TRIES = 5
 """Times that actions are named, if meanwhile others force results under the same names."""
@@ -21,40 +21,46 @@ _TRIES = 5
 class Submitter:
     """Takes in workflows. `surroundings` are the environment variables that actions may depend on."""
 
-    ledger: Ledger
-    sources: Sources
+    ledger: DatasetCatalog
+    sources: SourceResolver
     surroundings: Mapping[str, str]
 
-    def submit(self, text: str, user: str) -> Submission:
+    def submit_workflow(self, text: str, user: str) -> Submission:
         """Check a workflow, name what it makes, and take it in; raises `WorkflowError` with every problem."""
-        workflow = checked(text, self.sources)
-        nodes, document = nodes_of(workflow, self.sources), json.loads(text)
+        workflow = validate_workflow(text, self.sources)
+        nodes, document = build_nodes(workflow, self.sources), json.loads(text)
         for _ in range(_TRIES - 1):
             try:
-                return self._hand_in(workflow, nodes, document, user)
+                return self._record_submission(workflow, nodes, document, user)
             except Conflict:  # names that were right a moment ago are outdated
                 continue
-        return self._hand_in(workflow, nodes, document, user)
+        return self._record_submission(workflow, nodes, document, user)
 
-    def _hand_in(self, workflow: OneShot, nodes: Sequence[Node], document: dict[str, object], user: str) -> Submission:
-        names = self._names(nodes)
-        kept = workflow.kept()
-        wishes = tuple(_wish(a, names, keep=a.id in kept) for a in workflow.in_order())
-        return self.ledger.submission(self.ledger.submit(Handed(workflow.name, user, document, wishes)))
+    def _record_submission(
+        self, workflow: OneShotWorkflow, nodes: Sequence[MemoNode], document: dict[str, object], user: str
+    ) -> Submission:
+        names = self._identify_nodes(nodes)
+        kept = workflow.list_permanent_actions()
+        wishes = tuple(_build_request(a, names, keep=a.id in kept) for a in workflow.sort_actions())
+        return self.ledger.read_submission(
+            self.ledger.submit_workflow(SubmissionRequest(workflow.name, user, document, wishes))
+        )
 
-    def _names(self, nodes: Sequence[Node]) -> dict[str, Named]:
+    def _identify_nodes(self, nodes: Sequence[MemoNode]) -> dict[str, IdentifiedNode]:
         """What each makes. That two descriptions share an identity is so rare that it is looked for afterwards."""
-        generations = self.ledger.generations()
-        names = named(nodes, lambda _: None, generations, self.surroundings)
-        recorded = self.ledger.descriptions(n.identity for n in names.values())
+        generations = self.ledger.read_generations()
+        names = identify_nodes(nodes, lambda _: None, generations, self.surroundings)
+        recorded = self.ledger.read_descriptions(n.identity for n in names.values())
         if all(recorded.get(n.identity, n.description) == n.description for n in names.values()):
             return names
-        return named(nodes, lambda i: self.ledger.descriptions([i]).get(i), generations, self.surroundings)
+        return identify_nodes(
+            nodes, lambda i: self.ledger.read_descriptions([i]).get(i), generations, self.surroundings
+        )
 
 
-def _wish(action: Action, names: Mapping[str, Named], *, keep: bool) -> Wish:
+def _build_request(action: Action, names: Mapping[str, IdentifiedNode], *, keep: bool) -> ActionRequest:
     name = names[action.id]
-    return Wish(
+    return ActionRequest(
         key=action.id,
         name=action.name,
         kind=KINDS[type(action.work)],

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from tidemill.errors import CatalogError
-from tidemill.model.run import Claim, Run
+from tidemill.model.run import Run, RunClaim
 from tidemill.ports.catalog import CatalogWriter
 
-T = TypeVar("T", Run, Claim)
+T = TypeVar("T", Run, RunClaim)
 
 
-class OwnRuns:
+class ProcessRuns:
     """The runs under way in this process, under the name `owner`. Safe between threads."""
 
     def __init__(self, catalog: CatalogWriter, owner: str) -> None:
@@ -30,14 +30,14 @@ class OwnRuns:
         self._in_doubt = False  # the catalog may say that runs are this process's of which it knows nothing
         self.under_way: dict[int, Run] = {}  # by number
 
-    def claim(self, make: Callable[[], T]) -> T:
+    def claim_run(self, make: Callable[[], T]) -> T:
         """Claim a run; it is under way until `end` is said of it."""
         with self._changed:
             self._claiming += 1
         try:
-            with self.reporting():
+            with self.watch_failures():
                 made = make()
-            run = made.run if isinstance(made, Claim) else made
+            run = made.run if isinstance(made, RunClaim) else made
             self.under_way[run.id] = run
             return made
         finally:
@@ -45,11 +45,11 @@ class OwnRuns:
                 self._claiming -= 1
                 self._changed.notify_all()
 
-    def end(self, run: Run) -> None:
+    def end_run(self, run: Run) -> None:
         self.under_way.pop(run.id, None)
 
     @contextmanager
-    def reporting(self) -> Iterator[None]:
+    def watch_failures(self) -> Iterator[None]:
         """Whatever the catalog is told inside, it may or may not have heard if it fails."""
         try:
             yield
@@ -57,12 +57,12 @@ class OwnRuns:
             self._in_doubt = True
             raise
 
-    def recover(self) -> None:
+    def recover_claims(self) -> None:
         """If the catalog was cut off since this was last called, give up what it has this process down for in vain."""
         if not self._in_doubt:
             return
         with self._changed:
             self._changed.wait_for(lambda: not self._claiming)
             self._in_doubt = False
-            with self.reporting():
-                self._catalog.reclaim_from(self._owner, list(self.under_way))
+            with self.watch_failures():
+                self._catalog.reclaim_unknown_runs(self._owner, list(self.under_way))

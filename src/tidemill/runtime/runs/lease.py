@@ -25,7 +25,7 @@ class Lease:
         self._on_loss = on_loss
         self._done = threading.Event()
         self.lost = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"lease-{run.id}", daemon=True)
+        self._thread = threading.Thread(target=self._renew_lease, name=f"lease-{run.id}", daemon=True)
 
     def __enter__(self) -> Lease:
         self._thread.start()
@@ -37,10 +37,10 @@ class Lease:
         self._done.set()
         self._thread.join(timeout=self._seconds)
 
-    def _keep(self) -> None:
+    def _renew_lease(self) -> None:
         while not self._done.wait(self._seconds / 3):
             try:
-                self._catalog.renew(self._run.id, self._run.fence, lease=self._seconds)
+                self._catalog.renew_lease(self._run.id, self._run.fence, lease=self._seconds)
             except LeaseLost:
                 self.lost.set()
                 self._on_loss()

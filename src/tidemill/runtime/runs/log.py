@@ -16,7 +16,7 @@ class RunLog:
         self._parts: list[str] = []
         self._lock = threading.Lock()
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """A line of the runtime's own, with the time."""
         self.write(f"[{time.strftime('%H:%M:%S', time.gmtime())}] {text}\n")
 

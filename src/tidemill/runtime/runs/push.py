@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidemill.errors import BadInput
-from tidemill.model.run import Advance
+from tidemill.model.run import ProducerAdvance
 
 
 class OutOfOrder(BadInput):
@@ -18,7 +18,7 @@ class OutOfOrder(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PushMessage:
     """What a producer pushes at a time: events as JSON lines; none, to leave its number out."""
 
     channel: str
@@ -28,32 +28,32 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class DuplicateMessage:
     """The message is in the channel already."""
 
     number: int
 
 
 @dataclass(slots=True)
-class SortedOut:
+class MessageClassification:
     """By where they stood: what is new, answers to what is not, and what came twice in one go."""
 
-    fresh: dict[int, Message] = field(default_factory=dict)
-    answers: dict[int, Repeated | Exception] = field(default_factory=dict)
+    fresh: dict[int, PushMessage] = field(default_factory=dict)
+    answers: dict[int, DuplicateMessage | Exception] = field(default_factory=dict)
     twice: dict[int, int] = field(default_factory=dict)  # where, and where the same one stood before
 
 
-def sort_out(messages: Mapping[int, Message], last: Mapping[str, int]) -> SortedOut:
+def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, int]) -> MessageClassification:
     """Which messages are new, if the channel has those of each producer up to `last`?
 
-    >>> sent = [Message("c", "p", number, b"") for number in (4, 5, 5, 7)]
-    >>> found = sort_out(dict(enumerate(sent)), {"p": 4})
+    >>> sent = [PushMessage("c", "p", number, b"") for number in (4, 5, 5, 7)]
+    >>> found = classify_messages(dict(enumerate(sent)), {"p": 4})
     >>> list(found.fresh), found.twice, found.answers[0]
     ([1], {2: 1}, Repeated(number=4))
     >>> print(found.answers[3])
     message 7 came, but 6 was expected; send all from there on, in their order
     """
-    found = SortedOut()
+    found = MessageClassification()
     first: dict[tuple[str, int], int] = {}
     reached = dict(last)
     for at, message in messages.items():
@@ -63,36 +63,36 @@ def sort_out(messages: Mapping[int, Message], last: Mapping[str, int]) -> Sorted
         elif this in first:
             found.twice[at] = first[this]
         elif message.number < expected:
-            found.answers[at] = Repeated(message.number)
+            found.answers[at] = DuplicateMessage(message.number)
         else:
-            found.answers[at] = _gap(message.number, expected)
+            found.answers[at] = _build_gap_error(message.number, expected)
     return found
 
 
-def _gap(number: int, expected: int) -> OutOfOrder:
+def _build_gap_error(number: int, expected: int) -> OutOfOrder:
     return OutOfOrder(f"message {number} came, but {expected} was expected; send all from there on, in their order")
 
 
-def after_refusal(message: Message) -> OutOfOrder:
+def build_refusal_error(message: PushMessage) -> OutOfOrder:
     return OutOfOrder(f"message {message.number} was not taken: one before it was refused; send it after that one")
 
 
-def joined(messages: Iterable[Message]) -> bytes:
+def join_messages(messages: Iterable[PushMessage]) -> bytes:
     return b"\n".join(message.data for message in messages)
 
 
-def advances(messages: Iterable[Message]) -> tuple[Advance, ...]:
+def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, ...]:
     """How far producers come by messages that follow each other.
 
-    >>> advances([Message("c", "p", 5, b""), Message("c", "q", 1, b""), Message("c", "p", 6, b"")])
+    >>> compute_advances([PushMessage("c", "p", 5, b""), PushMessage("c", "q", 1, b""), PushMessage("c", "p", 6, b"")])
     (Advance(channel='c', producer='p', since=4, upto=6), Advance(channel='c', producer='q', since=0, upto=1))
     """
-    return chained(Advance(m.channel, m.producer, m.number - 1, m.number) for m in messages)
+    return merge_advances(ProducerAdvance(m.channel, m.producer, m.number - 1, m.number) for m in messages)
 
 
-def chained(moves: Iterable[Advance]) -> tuple[Advance, ...]:
+def merge_advances(moves: Iterable[ProducerAdvance]) -> tuple[ProducerAdvance, ...]:
     """One move for each producer."""
-    found: dict[str, Advance] = {}
+    found: dict[str, ProducerAdvance] = {}
     for move in moves:
         before = found.setdefault(move.producer, move)
         found[move.producer] = replace(before, upto=move.upto)

@@ -20,8 +20,8 @@ from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.ports.engine import Engine
 from tidemill.ports.records import RECOVERING, SERVING, Server
-from tidemill.runtime.freshness.catch_up import Portion
-from tidemill.runtime.runs.dispatch import Dispatch, Started, Way
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
+from tidemill.runtime.runs.dispatch import DispatchConfig, DispatchedRun, RunDispatcher
 from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
@@ -36,11 +36,11 @@ AT_ONCE = 100
 """Triggers that are fired in one tick; the rest has to wait for the next, which follows at once."""
 
 
-Execute = Callable[[Run, Portion | None], None]
+Execute = Callable[[Run, CatchUpLimit | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class ServerIntervals:
     """How often a server does what, in seconds."""
 
     tick: float = 1.0  # between two looks while nothing happens
@@ -48,7 +48,7 @@ class Rhythm:
     lead: float = 5.0  # after so long without a word from the leader another server leads
 
 
-class Chore:
+class PeriodicTask:
     """What the leader does besides, at intervals, for as long as it takes."""
 
     def __init__(self, what: str, every: float, work: Callable[[], None]) -> None:
@@ -58,28 +58,28 @@ class Chore:
         self._begun = float("-inf")
         self._done: Future[None] | None = None
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self._done is not None and not self._done.done()
 
-    def begin(self, pool: ThreadPoolExecutor) -> None:
+    def start_if_due(self, pool: ThreadPoolExecutor) -> None:
         """Do it once more, unless it is being done or its time has not come."""
         now = time.monotonic()
-        if not self.busy() and now - self._begun >= self._every:
+        if not self.is_busy() and now - self._begun >= self._every:
             self._begun = now
-            self._done = pool.submit(self._do)
+            self._done = pool.submit(self._run_work)
 
-    def _do(self) -> None:
+    def _run_work(self) -> None:
         try:
             self._work()
         except Exception:
             log.exception("%s", self.what)
 
 
-def _is_going_on(work: Future[None] | None) -> bool:
+def _is_running(work: Future[None] | None) -> bool:
     return work is not None and not work.done()
 
 
-class Loop:
+class ServerLoop:
     """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end.
 
     `stopping` is set once it drains: what nobody waits for need not go on to its end. While the engine of `executor` is
@@ -91,15 +91,15 @@ class Loop:
         catalog: CatalogWriter,
         server: Server,
         execute: Execute,
-        chores: Sequence[Chore],
-        rhythm: Rhythm,
-        way: Way | None = None,
+        chores: Sequence[PeriodicTask],
+        rhythm: ServerIntervals,
+        way: DispatchConfig | None = None,
         stopping: threading.Event | None = None,
         executor: Executor | None = None,
     ) -> None:
         self.server = server
-        self._way = way or Way(tracks=server.tracks)
-        self._dispatch = Dispatch(catalog, self._way)
+        self._way = way or DispatchConfig(tracks=server.tracks)
+        self._dispatch = RunDispatcher(catalog, self._way)
         self.leading = False
         self._catalog = catalog
         self._execute = execute
@@ -119,7 +119,7 @@ class Loop:
     def run(self) -> None:
         """Serve until `drain` was called and what was under way has ended."""
         failing = False
-        while not (self._stopping.is_set() and not self._busy()):
+        while not (self._stopping.is_set() and not self._is_busy()):
             looked = time.monotonic()
             try:
                 again = self.tick()
@@ -133,7 +133,7 @@ class Loop:
                 self._stopping.wait(max(0.0, looked + self._rhythm.rest - time.monotonic()))
             self._wake.clear()
         self._tracks.shutdown()
-        self._resign()
+        self._deregister_server()
         if self._gave_up is not None:
             raise EngineLost(f"gave up: {self._gave_up}")
 
@@ -152,29 +152,29 @@ class Loop:
         """Look once; True if there may be more to do at once."""
         if self._executor is not None:
             self._check_engine(self._executor.engine)
-        self._attend()
+        self._send_heartbeat()
         if self._executor is not None:
-            self._executor.own.recover()
-        full = self._fire() if self.leading else False
-        self._take()
+            self._executor.own.recover_claims()
+        full = self._fire_triggers() if self.leading else False
+        self._start_runs()
         if self.leading and not self._stopping.is_set():
             for chore in self._chores:
-                chore.begin(self._tracks)
+                chore.start_if_due(self._tracks)
         return full
 
     def _check_engine(self, engine: Engine) -> None:
         """Serve only while there is an engine; start one that was lost again when it is time."""
-        health = engine.health()
+        health = engine.report_health()
         if health.gave_up and not self._stopping.is_set():
             self._gave_up = health.problem
             log.error("gave up: %s", health.problem)
             self.drain()
-        elif health.problem is not None and not health.retry_in and not _is_going_on(self._restart):
+        elif health.problem is not None and not health.retry_in and not _is_running(self._restart):
             log.error("%s; starting it again", health.problem)
-            self._restart = self._tracks.submit(self._start, engine)
-        self._tell_state(SERVING if health.problem is None else RECOVERING)
+            self._restart = self._tracks.submit(self._restart_engine, engine)
+        self._set_state(SERVING if health.problem is None else RECOVERING)
 
-    def _start(self, engine: Engine) -> None:
+    def _restart_engine(self, engine: Engine) -> None:
         try:
             engine.start()
             log.info("the engine is back")
@@ -182,72 +182,72 @@ class Loop:
             log.error("the engine did not start again: %s", error)
         self.wake()
 
-    def _tell_state(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         if self.server.state in (SERVING, RECOVERING) and self.server.state != state:
             self.server = replace(self.server, state=state)
             self._attended = float("-inf")
 
-    def _attend(self) -> None:
+    def _send_heartbeat(self) -> None:
         now = time.monotonic()
         if now - self._attended >= self._rhythm.lead / 3:
-            leads = self._catalog.attend(self.server, lease=self._rhythm.lead)
-            self._ahead = self._catalog.now() - time.monotonic()
+            leads = self._catalog.record_heartbeat(self.server, lease=self._rhythm.lead)
+            self._ahead = self._catalog.read_time() - time.monotonic()
             if leads != self.leading:
                 log.info("%s %s", self.server.name, "leads" if leads else "no longer leads")
             self.leading, self._attended = leads, now
-            self._heed(self._catalog.wished())
+            self._apply_overrides(self._catalog.read_setting_overrides())
 
-    def _now(self) -> float:
+    def _get_catalog_time(self) -> float:
         """The catalog's time, from which those of runs come."""
         return time.monotonic() + self._ahead
 
-    def _fire(self) -> bool:
-        due = self._catalog.due_triggers(AT_ONCE)
+    def _fire_triggers(self) -> bool:
+        due = self._catalog.list_due_triggers(AT_ONCE)
         for leaf in due:
-            self._catalog.fire(leaf)
-        for run in self._catalog.reclaim():
+            self._catalog.fire_trigger(leaf)
+        for run in self._catalog.reclaim_expired_runs():
             log.warning("run %d of %s was given up by its server: %s", run.id, run.subject, run.error)
         return len(due) == AT_ONCE
 
-    def _take(self) -> None:
+    def _start_runs(self) -> None:
         """Put runs on free tracks, as the dispatcher says."""
         self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
         free = self._dispatch.way.all_tracks - len(self._under_way)
         if free <= 0 or self._stopping.is_set() or self.server.state != SERVING:
             return
-        runnable = [r for r in self._catalog.runnable(OFFERED) if r.id not in self._under_way]
+        runnable = [r for r in self._catalog.list_runnable_runs(OFFERED) if r.id not in self._under_way]
         if runnable:
-            for started in self._dispatch.starts(runnable, self._now()):
-                self._under_way[started.run.id] = self._tracks.submit(self._attempt, started)
+            for started in self._dispatch.start_runs(runnable, self._get_catalog_time()):
+                self._under_way[started.run.id] = self._tracks.submit(self._attempt_run, started)
 
-    def _heed(self, wished: Mapping[str, Any]) -> None:
+    def _apply_overrides(self, wished: Mapping[str, Any]) -> None:
         """Dispatch as people wish by now; what is wished and makes no sense is told once."""
         if wished == self._wished:
             return
         self._wished = wished
         try:
-            way = self._way.wishing(wished)
+            way = self._way.apply_overrides(wished)
         except ConfigError as error:
             log.error("a wish is not heeded: %s", error)
             return
         self.server = replace(self.server, tracks=min(MOST, way.tracks))
-        self._dispatch.change(replace(way, tracks=self.server.tracks), self._now())
+        self._dispatch.change_config(replace(way, tracks=self.server.tracks), self._get_catalog_time())
 
-    def _attempt(self, started: Started) -> None:
+    def _attempt_run(self, started: DispatchedRun) -> None:
         run = started.run
         try:
             self._execute(run, started.portion)
         except Exception:
             log.exception("run %d of %s", run.id, run.subject)
         finally:
-            self._dispatch.ended(started, self._now())
+            self._dispatch.finish_run(started, self._get_catalog_time())
             self.wake()
 
-    def _busy(self) -> bool:
-        return any(c.busy() for c in self._chores) or any(map(_is_going_on, self._under_way.values()))
+    def _is_busy(self) -> bool:
+        return any(c.is_busy() for c in self._chores) or any(map(_is_running, self._under_way.values()))
 
-    def _resign(self) -> None:
+    def _deregister_server(self) -> None:
         try:
-            self._catalog.resign(self.server)
+            self._catalog.deregister_server(self.server)
         except TidemillError as error:
             log.error("could not say good-bye to the catalog: %s", error)

@@ -19,12 +19,12 @@ Work = Callable[[Callable[[], bool]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataSource:
     name: str
     work: Work
 
 
-class Sources:
+class SourceRunner:
     """Brings in what comes from sources while it is entered."""
 
     def __init__(self, catalog: CatalogWriter, owner: str, lease: float, stopping: threading.Event) -> None:
@@ -34,14 +34,16 @@ class Sources:
         self._stopping = stopping
         self._threads: list[threading.Thread] = []
 
-    def start(self, sources: Sequence[Source]) -> Sources:
+    def start_sources(self, sources: Sequence[DataSource]) -> SourceRunner:
         for source in sources:
-            thread = threading.Thread(target=self._keep, args=(source,), name=f"source-{source.name}", daemon=True)
+            thread = threading.Thread(
+                target=self._run_source, args=(source,), name=f"source-{source.name}", daemon=True
+            )
             self._threads.append(thread)
             thread.start()
         return self
 
-    def __enter__(self) -> Sources:
+    def __enter__(self) -> SourceRunner:
         return self
 
     def __exit__(
@@ -51,19 +53,19 @@ class Sources:
         for thread in self._threads:
             thread.join(self._lease)
 
-    def _keep(self, source: Source) -> None:
-        held = _Held(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
+    def _run_source(self, source: DataSource) -> None:
+        held = _SourceLease(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
         while not self._stopping.is_set():
             try:
                 if held():
                     source.work(held)
-                    held.let_go()
+                    held.release_lease()
             except Exception:
                 log.exception("source %s", source.name)
             self._stopping.wait(self._lease / 3)
 
 
-class _Held:
+class _SourceLease:
     """Says whether this process still holds something; asked often, it renews the lease now and then."""
 
     def __init__(self, catalog: CatalogWriter, name: str, owner: str, lease: float, stopping: threading.Event) -> None:
@@ -81,13 +83,13 @@ class _Held:
         if now - self._renewed < self._lease / 3:
             return True
         try:
-            holds = self._catalog.hold(self._name, self._owner, lease=self._lease)
+            holds = self._catalog.acquire_lease(self._name, self._owner, lease=self._lease)
         except TidemillError as error:
             log.error("%s: cannot renew the lease: %s", self._name, error)
             return now - self._renewed < self._lease
         self._renewed = now if holds else float("-inf")
         return holds
 
-    def let_go(self) -> None:
+    def release_lease(self) -> None:
         self._renewed = float("-inf")
-        self._catalog.let_go(self._name, self._owner)
+        self._catalog.release_lease(self._name, self._owner)

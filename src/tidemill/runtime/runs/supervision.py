@@ -12,7 +12,7 @@ from tidemill.errors import RunKilled, TimeLimitExceeded
 from tidemill.ports.engine import Engine
 
 
-class Timer:
+class WorkTimer:
     """Measures seconds from its making on, without those in which the engine was being started.
 
     Whether a run finds the engine running is a matter of chance, and says nothing about what its work costs.
@@ -20,13 +20,13 @@ class Timer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._began = self._now()
+        self._began = self._read_clock()
 
     @property
-    def seconds(self) -> float:
-        return max(0.0, self._now() - self._began)
+    def elapsed_seconds(self) -> float:
+        return max(0.0, self._read_clock() - self._began)
 
-    def _now(self) -> float:
+    def _read_clock(self) -> float:
         return monotonic() - self._engine.start_seconds
 
 
@@ -39,7 +39,7 @@ _GRACE = 10.0
 """Seconds that stopped work gets to end before its thread is left behind."""
 
 
-class _Work(Generic[T]):
+class _SupervisedWork(Generic[T]):
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
         self.ended = threading.Event()
@@ -54,18 +54,20 @@ class _Work(Generic[T]):
         finally:
             self.ended.set()
 
-    def outcome(self) -> T:
+    def get_result(self) -> T:
         if self._error is not None:
             raise self._error
         return self._result[0]
 
 
-def supervised(function: Callable[[], T], *, limit: float | None, lost: threading.Event, stop: Callable[[], None]) -> T:
+def run_supervised(
+    function: Callable[[], T], *, limit: float | None, lost: threading.Event, stop: Callable[[], None]
+) -> T:
     """The function's result. If it takes longer than `limit` seconds, or `lost` is set, it is stopped and given up.
 
     Work that ignores `stop` is left behind in its thread: it can no longer commit, so it can do no harm.
     """
-    work = _Work(function)
+    work = _SupervisedWork(function)
     threading.Thread(target=work.run, name="tidemill-work", daemon=True).start()
     deadline = None if limit is None else time.monotonic() + limit
     try:
@@ -75,12 +77,12 @@ def supervised(function: Callable[[], T], *, limit: float | None, lost: threadin
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeLimitExceeded(f"it ran longer than its time limit of {limit:g} s")
     except BaseException:
-        _end(work, stop)
+        _stop_work(work, stop)
         raise
-    return work.outcome()
+    return work.get_result()
 
 
-def _end(work: _Work[T], stop: Callable[[], None]) -> None:
+def _stop_work(work: _SupervisedWork[T], stop: Callable[[], None]) -> None:
     """Stop the work again and again: what it is about to start cannot be stopped before it has started."""
     given_up = time.monotonic() + _GRACE
     stop()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidemill.scheduler.order import Order
+from tidemill.scheduler.order import SchedulingPolicy
 from tidemill.scheduler.policies.basic import (
-    Chance,
     EarliestDeadline,
     FirstCome,
     MaxBenefit,
     PrioritisedDeadline,
+    RandomPolicy,
     RoundRobin,
 )
 from tidemill.scheduler.policies.lookahead import LookAhead
 from tidemill.scheduler.policies.quantum import QuantumPriority
 from tidemill.scheduler.policies.rate import RateBased
 
-POLICIES: Mapping[str, Callable[[], Order]] = {
+POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = {
     "max-benefit": MaxBenefit,
     "look-ahead": LookAhead,
     "edf": EarliestDeadline,
@@ -26,6 +26,6 @@ POLICIES: Mapping[str, Callable[[], Order]] = {
     "rate": RateBased,
     "round-robin": RoundRobin,
     "first-come": FirstCome,
-    "random": Chance,
+    "random": RandomPolicy,
 }
 """Those that can be named in settings and on the command line; each use makes one of its own."""

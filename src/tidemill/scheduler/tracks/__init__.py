@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.scheduler.tracks.lane import Placement, SingleQueue
-from tidemill.scheduler.tracks.partitioned import Partitioned
-from tidemill.scheduler.tracks.proportional import Proportional
+from tidemill.scheduler.tracks.lane import SingleQueuePlacement, TrackPlacement
+from tidemill.scheduler.tracks.partitioned import PartitionedPlacement
+from tidemill.scheduler.tracks.proportional import ProportionalPlacement
 
-PLACEMENTS: Mapping[str, Placement] = {
-    "single": SingleQueue(),
-    "partitioned": Partitioned(),
-    "partitioned-aggressive": Partitioned(aggressive=True),
-    "proportional-basic": Proportional(spread=False, aggressive=False),
-    "proportional-all": Proportional(aggressive=False),
-    "proportional": Proportional(),
+PLACEMENTS: Mapping[str, TrackPlacement] = {
+    "single": SingleQueuePlacement(),
+    "partitioned": PartitionedPlacement(),
+    "partitioned-aggressive": PartitionedPlacement(aggressive=True),
+    "proportional-basic": ProportionalPlacement(spread=False, aggressive=False),
+    "proportional-all": ProportionalPlacement(aggressive=False),
+    "proportional": ProportionalPlacement(),
 }
 """Those that can be named in settings and on the command line."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidemill.scheduler.job import Profile
+from tidemill.scheduler.job import JobProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TrackLane:
     """The tracks of a job, in the order in which they are tried."""
 
     home: tuple[int, ...]
@@ -23,21 +23,21 @@ class Lane:
     polite: bool = True  # a guest only where nobody waits for its home
 
 
-Shared = tuple[Lane, Sequence[Profile]]
+Shared = tuple[TrackLane, Sequence[JobProfile]]
 """A lane, and jobs that run in it."""
 
 
-class Placement(Protocol):
+class TrackPlacement(Protocol):
     """Puts jobs on tracks. Asked again whenever jobs, what is known of them, or the number of tracks change."""
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
         """Each job has one lane; tracks are numbered from 0."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class SingleQueue:
+class SingleQueuePlacement:
     """Every job may run anywhere."""
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
-        return [(Lane(tuple(range(tracks))), profiles)]
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+        return [(TrackLane(tuple(range(tracks))), profiles)]

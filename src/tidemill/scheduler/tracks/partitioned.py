@@ -6,32 +6,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import Infeasible
-from tidemill.scheduler.job import Profile
-from tidemill.scheduler.tracks.lane import Lane, Shared
+from tidemill.scheduler.job import JobProfile
+from tidemill.scheduler.tracks.lane import Shared, TrackLane
 
 TINY = 1e-9
 """Sums of loads that should be equal may differ by that."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Track:
+class _TrackLoad:
     """What a track has to do."""
 
     load: float = 0.0
     longest: float = 0.0  # of its jobs' usual times
     shortest: float = float("inf")  # of its jobs' periods
 
-    def after(self, job: Profile) -> _Track:
-        return _Track(self.load + job.load, max(self.longest, job.usual), min(self.shortest, job.period))
+    def add_job(self, job: JobProfile) -> _TrackLoad:
+        return _TrackLoad(self.load + job.load, max(self.longest, job.usual), min(self.shortest, job.period))
 
     @property
-    def feasible(self) -> bool:
+    def is_feasible(self) -> bool:
         """No deadline is missed, though no job is interrupted: the last term is what that costs."""
         return self.load <= 1 - self.longest / self.shortest + TINY
 
 
 @dataclass(frozen=True, slots=True)
-class Partitioned:
+class PartitionedPlacement:
     """Jobs by increasing period, each on the last track begun, or on a new one where it does not fit.
 
     A job may be a guest on a track that would bear it as well; if not aggressive, only while nobody waits for its home
@@ -40,8 +40,8 @@ class Partitioned:
 
     aggressive: bool = False
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
-        homes, used = _packed(profiles)
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+        homes, used = _pack_jobs(profiles)
         if len(used) > tracks:
             raise Infeasible(
                 f"expected the jobs to fit on {tracks} tracks, found that {len(used)} are needed for all deadlines; "
@@ -49,22 +49,22 @@ class Partitioned:
             )
         free = tuple(range(len(used), tracks))
         return [
-            (Lane((home,), free, tuple(_guest(p, home, used)), polite=not self.aggressive), [p])
+            (TrackLane((home,), free, tuple(_list_guest_tracks(p, home, used)), polite=not self.aggressive), [p])
             for p, home in zip(profiles, (homes[p.name] for p in profiles), strict=True)
         ]
 
 
-def _packed(profiles: Sequence[Profile]) -> tuple[dict[str, int], list[_Track]]:
+def _pack_jobs(profiles: Sequence[JobProfile]) -> tuple[dict[str, int], list[_TrackLoad]]:
     homes: dict[str, int] = {}
-    used: list[_Track] = []
+    used: list[_TrackLoad] = []
     for job in sorted(profiles, key=lambda p: (p.period, p.name)):
-        if used and used[-1].after(job).feasible:
-            used[-1] = used[-1].after(job)
+        if used and used[-1].add_job(job).is_feasible:
+            used[-1] = used[-1].add_job(job)
         else:
-            used.append(_Track().after(job))
+            used.append(_TrackLoad().add_job(job))
         homes[job.name] = len(used) - 1
     return homes, used
 
 
-def _guest(job: Profile, home: int, used: Sequence[_Track]) -> Iterator[int]:
-    return (i for i, track in enumerate(used) if i != home and track.after(job).feasible)
+def _list_guest_tracks(job: JobProfile, home: int, used: Sequence[_TrackLoad]) -> Iterator[int]:
+    return (i for i, track in enumerate(used) if i != home and track.add_job(job).is_feasible)

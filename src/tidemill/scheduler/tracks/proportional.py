@@ -8,14 +8,14 @@ from enum import Enum
 from math import ceil, floor, fsum
 from operator import attrgetter
 
-from tidemill.scheduler.job import Profile
-from tidemill.scheduler.tracks.lane import Lane, Shared
+from tidemill.scheduler.job import JobProfile
+from tidemill.scheduler.tracks.lane import Shared, TrackLane
 
 TINY = 1e-9
 """Sums of shares that should be whole may differ from it by that."""
 
 
-class Alike(Enum):
+class ClusterMeasure(Enum):
     """What must be less than k times the least period of a cluster, so that a job belongs to it."""
 
     TIMES = "times"  # the time that an update takes
@@ -23,7 +23,7 @@ class Alike(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Proportional:
+class ProportionalPlacement:
     """Long jobs have the first tracks; short ones the rest, and they may be guests on those of longer ones.
 
     With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If not
@@ -33,27 +33,28 @@ class Proportional:
     spread: bool = True
     aggressive: bool = True
     k: float = 1.0
-    alike: Alike = Alike.TIMES
+    alike: ClusterMeasure = ClusterMeasure.TIMES
 
-    def lanes(self, profiles: Sequence[Profile], tracks: int) -> Iterable[Shared]:
-        groups = clusters(profiles, self.k, self.alike)
-        used = self._used(profiles, tracks)
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+        groups = cluster_jobs(profiles, self.k, self.alike)
+        used = self._count_used_tracks(profiles, tracks)
         free = tuple(range(used, tracks))
         lanes = [
-            Lane(home, free, tuple(range(min(home))), polite=not self.aggressive) for home in _shares(groups, used)
+            TrackLane(home, free, tuple(range(min(home))), polite=not self.aggressive)
+            for home in _share_tracks(groups, used)
         ]
         return zip(lanes, reversed(groups), strict=True)
 
-    def _used(self, profiles: Sequence[Profile], tracks: int) -> int:
+    def _count_used_tracks(self, profiles: Sequence[JobProfile], tracks: int) -> int:
         if self.spread:
             return tracks
         return max(1, min(ceil(fsum(p.load for p in profiles) - TINY), tracks))
 
 
-def clusters(profiles: Sequence[Profile], k: float, alike: Alike) -> list[list[Profile]]:
+def cluster_jobs(profiles: Sequence[JobProfile], k: float, alike: ClusterMeasure) -> list[list[JobProfile]]:
     """Jobs of like length, the shortest first."""
-    measure: Callable[[Profile], float] = attrgetter("usual" if alike is Alike.TIMES else "period")
-    found: list[list[Profile]] = []
+    measure: Callable[[JobProfile], float] = attrgetter("usual" if alike is ClusterMeasure.TIMES else "period")
+    found: list[list[JobProfile]] = []
     least = 0.0
     for job in sorted(profiles, key=attrgetter("usual", "name")):
         if found and measure(job) < k * least:
@@ -66,7 +67,7 @@ def clusters(profiles: Sequence[Profile], k: float, alike: Alike) -> list[list[P
     return found
 
 
-def _shares(groups: Sequence[Sequence[Profile]], tracks: int) -> Iterator[tuple[int, ...]]:
+def _share_tracks(groups: Sequence[Sequence[JobProfile]], tracks: int) -> Iterator[tuple[int, ...]]:
     """The homes of each cluster, the longest jobs first. The track that a cluster shares is tried last."""
     loads = [fsum(p.load for p in group) for group in reversed(groups)]
     total, low = fsum(loads), 0.0

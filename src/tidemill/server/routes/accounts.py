@@ -4,101 +4,103 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from tidemill.model.access import Entry, Role, Token, User
+from tidemill.model.access import AuditEntry, Token, User, UserRole
 from tidemill.model.codec import Json
-from tidemill.model.timestamps import iso
-from tidemill.server.dependencies import Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName, needs
+from tidemill.model.timestamps import format_iso
+from tidemill.server.dependencies import Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName, require_role
 from tidemill.server.dependencies import User as Named
-from tidemill.server.error_handlers import answers
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import account_schemas
 
-mine = APIRouter(tags=["access"], dependencies=[needs(Role.VIEWER)])
-router = APIRouter(tags=["access"], dependencies=[needs(Role.ADMIN)])
-_CHANGE = answers(400, 404, 409, 413)
+mine = APIRouter(tags=["access"], dependencies=[require_role(UserRole.VIEWER)])
+router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.ADMIN)])
+_CHANGE = build_responses(400, 404, 409, 413)
 
 
-@mine.get("/me", response_model=account_schemas.Me)
-def me(caller: TheCaller) -> Json:
+@mine.get("/me", response_model=account_schemas.CallerDocument)
+def get_caller(caller: TheCaller) -> Json:
     """Say who calls."""
     return {"name": caller.name, "role": caller.role, "token": caller.token}
 
 
-@router.get("/users", response_model=account_schemas.Users)
-def users(access: TheAccess) -> Json:
+@router.get("/users", response_model=account_schemas.UserListDocument)
+def list_users(access: TheAccess) -> Json:
     """List those who may call."""
-    return {"users": [_user(u) for u in access.accounts.users()]}
+    return {"users": [_serialize_user(u) for u in access.accounts.list_users()]}
 
 
-@router.put("/users/{name}", response_model=account_schemas.User, responses=answers(400, 409, 413))
-def keep_user(access: TheAccess, name: Named, wish: account_schemas.UserChange) -> Json:
+@router.put("/users/{name}", response_model=account_schemas.UserDocument, responses=build_responses(400, 409, 413))
+def put_user(access: TheAccess, name: Named, wish: account_schemas.UserChangeDocument) -> Json:
     """Add a user, or change their role."""
-    return _user(access.accounts.keep_user(name, wish.role))
+    return _serialize_user(access.accounts.save_user(name, wish.role))
 
 
-@router.delete("/users/{name}", status_code=204, responses=answers(404, 409))
+@router.delete("/users/{name}", status_code=204, responses=build_responses(404, 409))
 def remove_user(access: TheAccess, name: Named) -> Response:
     """Remove a user; their tokens are revoked, and their workflows no longer theirs."""
     access.accounts.remove_user(name)
     return Response(status_code=204)
 
 
-@router.get("/tokens", response_model=account_schemas.Tokens)
-def tokens(access: TheAccess) -> Json:
+@router.get("/tokens", response_model=account_schemas.TokenListDocument)
+def list_tokens(access: TheAccess) -> Json:
     """List all tokens, without their secrets."""
-    return {"tokens": [_token(t) for t in access.accounts.tokens()]}
+    return {"tokens": [_serialize_token(t) for t in access.accounts.list_tokens()]}
 
 
-@router.post("/users/{name}/tokens", status_code=201, response_model=account_schemas.TokenIssued, responses=_CHANGE)
-def issue(access: TheAccess, name: Named, wish: account_schemas.TokenWish) -> Json:
+@router.post(
+    "/users/{name}/tokens", status_code=201, response_model=account_schemas.IssuedTokenDocument, responses=_CHANGE
+)
+def issue_token(access: TheAccess, name: Named, wish: account_schemas.TokenRequestDocument) -> Json:
     """Issue a token. Its secret is shown in this answer, and never again."""
-    issued = access.accounts.issue(name, label=wish.label, lasts=wish.seconds)
-    return {"token": _token(issued.token), "secret": issued.text}
+    issued = access.accounts.issue_token(name, label=wish.label, lasts=wish.seconds)
+    return {"token": _serialize_token(issued.token), "secret": issued.text}
 
 
-@router.delete("/tokens/{token}", response_model=account_schemas.Token, responses=answers(404, 409))
-def revoke(access: TheAccess, token: TokenId) -> Json:
+@router.delete("/tokens/{token}", response_model=account_schemas.TokenDocument, responses=build_responses(404, 409))
+def revoke_token(access: TheAccess, token: TokenId) -> Json:
     """Revoke a token: from now on it is refused."""
-    return _token(access.accounts.revoke(token))
+    return _serialize_token(access.accounts.revoke_token(token))
 
 
-@router.get("/workflows/{name}/owners", response_model=account_schemas.Owners)
-def owners(access: TheAccess, name: WorkflowName) -> Json:
+@router.get("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument)
+def list_owners(access: TheAccess, name: WorkflowName) -> Json:
     """Show whose workflow it is; nobody's is every operator's."""
-    return {"owners": access.accounts.owners(name)}
+    return {"owners": access.accounts.list_owners(name)}
 
 
-@router.put("/workflows/{name}/owners", response_model=account_schemas.Owners, responses=_CHANGE)
-def own(access: TheAccess, name: WorkflowName, wish: account_schemas.Owners) -> Json:
+@router.put("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument, responses=_CHANGE)
+def set_owners(access: TheAccess, name: WorkflowName, wish: account_schemas.OwnerListDocument) -> Json:
     """Make a workflow these users', and nobody else's."""
-    access.accounts.own(name, wish.owners)
-    return {"owners": access.accounts.owners(name)}
+    access.accounts.set_owners(name, wish.owners)
+    return {"owners": access.accounts.list_owners(name)}
 
 
-@router.get("/audit", response_model=account_schemas.Audit)
-def audit(access: TheAccess, before: Before = None, limit: Limit = 100) -> Json:
+@router.get("/audit", response_model=account_schemas.AuditLogDocument)
+def list_audit_entries(access: TheAccess, before: Before = None, limit: Limit = 100) -> Json:
     """List the changes that were asked for over the API, the newest first."""
-    return {"entries": [_entry(e) for e in access.accounts.entries(before=before, limit=limit)]}
+    return {"entries": [_serialize_entry(e) for e in access.accounts.list_audit_entries(before=before, limit=limit)]}
 
 
-def _user(value: User) -> Json:
-    return {"name": value.name, "role": value.role, "created": iso(value.created)}
+def _serialize_user(value: User) -> Json:
+    return {"name": value.name, "role": value.role, "created": format_iso(value.created)}
 
 
-def _token(value: Token) -> Json:
+def _serialize_token(value: Token) -> Json:
     return {
         "id": value.id,
         "user": value.user,
         "label": value.label,
-        "created": iso(value.created),
-        "expires": iso(value.expires),
-        "revoked": iso(value.revoked),
+        "created": format_iso(value.created),
+        "expires": format_iso(value.expires),
+        "revoked": format_iso(value.revoked),
     }
 
 
-def _entry(value: Entry) -> Json:
+def _serialize_entry(value: AuditEntry) -> Json:
     return {
         "id": value.id,
-        "at": iso(value.at),
+        "at": format_iso(value.at),
         "user": value.user,
         "token": value.token,
         "address": value.address,

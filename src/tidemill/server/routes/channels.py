@@ -10,45 +10,48 @@ from fastapi import APIRouter, Query
 from tidemill.app import serialization
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding import values
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
-from tidemill.runtime.inspect.status import ChannelStatus, reflected, status, without_states
-from tidemill.server.dependencies import AsOf, Every, Limit, Mill, Name, WaveTag, needs
-from tidemill.server.error_handlers import answers
+from tidemill.runtime.inspect.status import ChannelStatus, hide_state_channels, list_reflected_versions, read_status
+from tidemill.server.dependencies import AsOf, Every, Limit, Mill, Name, WaveTag, require_role
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
 
-router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)], responses=answers(404))
+router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)], responses=build_responses(404))
 
 
-@router.get("/channels", response_model=schemas.Channels)
-def channels(mill: Mill, every: Every = False) -> Json:
+@router.get("/channels", response_model=schemas.ChannelListDocument)
+def list_channels(mill: Mill, every: Every = False) -> Json:
     """List the channels."""
-    known = status(mill.catalog)
-    found = (known if every else without_states(known)).channels
-    return {"channels": [serialization.channel(c) for c in found]}
+    known = read_status(mill.catalog)
+    found = (known if every else hide_state_channels(known)).channels
+    return {"channels": [serialization.serialize_channel(c) for c in found]}
 
 
-@router.get("/channels/{name}", response_model=schemas.OneChannel)
-def channel(mill: Mill, name: Name) -> Json:
+@router.get("/channels/{name}", response_model=schemas.ChannelDetailsDocument)
+def get_channel(mill: Mill, name: Name) -> Json:
     """Show one channel with its schema and its readers."""
-    return {"channel": serialization.channel(_status(mill, name)), "compaction": mill.compaction(name)}
+    return {
+        "channel": serialization.serialize_channel(_find_channel_status(mill, name)),
+        "compaction": mill.compaction(name),
+    }
 
 
-@router.get("/channels/{name}/schema", response_model=schemas.ChannelSchema)
-def schema(mill: Mill, name: Name) -> Json:
+@router.get("/channels/{name}/schema", response_model=schemas.ChannelSchemaDocument)
+def get_schema(mill: Mill, name: Name) -> Json:
     """Show a channel's columns; null if the first block decides."""
-    return {"channel": name, "schema": serialization.schema(mill.catalog.channel(name).channel.schema)}
+    return {"channel": name, "schema": serialization.serialize_schema(mill.catalog.read_channel(name).channel.schema)}
 
 
-@router.get("/channels/{name}/blocks", response_model=schemas.Blocks)
-def blocks(mill: Mill, name: Name, limit: Limit = 20) -> Json:
+@router.get("/channels/{name}/blocks", response_model=schemas.BlockListDocument)
+def list_blocks(mill: Mill, name: Name, limit: Limit = 20) -> Json:
     """List a channel's blocks, the newest first."""
-    return {"blocks": [serialization.block(b) for b in mill.catalog.blocks(name, limit)]}
+    return {"blocks": [serialization.serialize_block(b) for b in mill.catalog.list_blocks(name, limit)]}
 
 
-@router.get("/channels/{name}/rows", response_model=schemas.Rows, responses=answers(400, 410))
-def rows(
+@router.get("/channels/{name}/rows", response_model=schemas.RowsDocument, responses=build_responses(400, 410))
+def get_rows(
     mill: Mill,
     name: Name,
     limit: Annotated[int, Query(description="How many at most.", ge=0, le=10_000)] = 20,
@@ -56,25 +59,25 @@ def rows(
 ) -> Json:
     """Show rows of a channel, now or as of a sequence number or a time. They are in no order."""
     found = mill.rows(name, as_of, limit + 1)  # one more tells whether there are others
-    columns = (mill.catalog.channel(name).channel.schema or Schema(())).fields
-    shown = [{f.name: values.to_json(r[f.name], f.parsed) for f in columns} for r in found[:limit]]
+    columns = (mill.catalog.read_channel(name).channel.schema or Schema(())).fields
+    shown = [{f.name: values.to_json(r[f.name], f.data_type) for f in columns} for r in found[:limit]]
     return {"channel": name, "rows": shown, "more": len(found) > limit}
 
 
-@router.get("/channels/{name}/lineage", response_model=explain_schemas.Lineage, responses=answers(400))
-def lineage(mill: Mill, name: Name, tag: WaveTag) -> Json:
+@router.get("/channels/{name}/lineage", response_model=explain_schemas.LineageDocument, responses=build_responses(400))
+def get_lineage(mill: Mill, name: Name, tag: WaveTag) -> Json:
     """Show what an event derives from, and what was made of it, by the tag of its wave."""
-    return serialization.lineage(mill.lineage(name, tag))
+    return serialization.serialize_lineage(mill.lineage(name, tag))
 
 
-@router.get("/channels/{name}/explain", response_model=explain_schemas.Explanation)
-def explain(mill: Mill, name: Name) -> Json:
+@router.get("/channels/{name}/explain", response_model=explain_schemas.ExplanationDocument)
+def explain_channel(mill: Mill, name: Name) -> Json:
     """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
     return asdict(mill.explain(name))
 
 
-def _status(mill: Tidemill, name: str) -> ChannelStatus:
+def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
     """A channel that is no longer declared can still be looked at; nobody reads it."""
-    registered = mill.catalog.channel(name)
-    declared = (c for c in status(mill.catalog).channels if c.registered.channel.name == name)
-    return next(declared, ChannelStatus(registered, reflected(registered.head.reached), ()))
+    registered = mill.catalog.read_channel(name)
+    declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
+    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))

@@ -8,53 +8,56 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.runtime.inspect.metrics import exposition
-from tidemill.runtime.inspect.statistics import statistics as figures
-from tidemill.runtime.inspect.status import status
+from tidemill.runtime.inspect.metrics import render_metrics
+from tidemill.runtime.inspect.statistics import compute_statistics as figures
+from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
-from tidemill.server.dependencies import Mill, Wake, needs
-from tidemill.server.error_handlers import answers
+from tidemill.server.dependencies import Mill, Wake, require_role
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["dispatching"])
-_VIEWER = [needs(Role.VIEWER)]
+_VIEWER = [require_role(UserRole.VIEWER)]
 
 
-@router.get("/statistics", response_model=server_schemas.Statistics, dependencies=_VIEWER)
-def statistics(mill: Mill) -> Json:
+@router.get("/statistics", response_model=server_schemas.StatisticsDocument, dependencies=_VIEWER)
+def get_statistics(mill: Mill) -> Json:
     """Show for each task what a run costs, how much it makes of what it reads, its rates, and what waits for it."""
-    return {"tasks": [asdict(s) for s in figures(mill.catalog, status(mill.catalog))]}
+    return {"tasks": [asdict(s) for s in figures(mill.catalog, read_status(mill.catalog))]}
 
 
-@router.get("/dispatching", response_model=server_schemas.Dispatching, dependencies=_VIEWER)
-def dispatching(mill: Mill) -> Json:
+@router.get("/dispatching", response_model=server_schemas.DispatchConfigDocument, dependencies=_VIEWER)
+def get_dispatching(mill: Mill) -> Json:
     """Show how servers choose what runs first."""
-    return _way(mill)
+    return _serialize_config(mill)
 
 
 @router.put(
-    "/dispatching", response_model=server_schemas.Dispatching, responses=answers(422), dependencies=[needs(Role.ADMIN)]
+    "/dispatching",
+    response_model=server_schemas.DispatchConfigDocument,
+    responses=build_responses(422),
+    dependencies=[require_role(UserRole.ADMIN)],
 )
-def dispatch(mill: Mill, wake: Wake, wish: server_schemas.DispatchingWish) -> Json:
+def change_dispatching(mill: Mill, wake: Wake, wish: server_schemas.DispatchOverrideDocument) -> Json:
     """Change how all servers choose; what is left out, or null, goes back to each server's settings."""
     wanted = wish.model_dump()
-    mill.way.wishing({name: value for name, value in wanted.items() if value is not None})
-    mill.catalog.wish(wanted)
+    mill.way.apply_overrides({name: value for name, value in wanted.items() if value is not None})
+    mill.catalog.override_settings(wanted)
     wake()
-    return _way(mill)
+    return _serialize_config(mill)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, dependencies=_VIEWER)
-def metrics(mill: Mill) -> Response:
+def get_metrics(mill: Mill) -> Response:
     """The figures of tasks, tables and runs, in the text format that Prometheus reads."""
-    found = status(mill.catalog)
+    found = read_status(mill.catalog)
     paused = is_paused(mill.catalog)
-    text = exposition(found, figures(mill.catalog, found), mill.history(), mill.catalog.now(), paused=paused)
+    text = render_metrics(found, figures(mill.catalog, found), mill.history(), mill.catalog.read_time(), paused=paused)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-def _way(mill: Tidemill) -> Json:
-    wished = mill.way.concerned(mill.catalog.wished())
-    return asdict(mill.way.wishing(wished)) | {"wished": wished}
+def _serialize_config(mill: Tidemill) -> Json:
+    wished = mill.way.select_overrides(mill.catalog.read_setting_overrides())
+    return asdict(mill.way.apply_overrides(wished)) | {"wished": wished}

@@ -12,16 +12,16 @@ from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.app import serialization
-from tidemill.catalog.pagination import last_event, newest_events
-from tidemill.model.access import Role
+from tidemill.catalog.pagination import list_newest_events, read_last_event_id
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import After, Limit, Mill, TheFeed, TheOptions, needs
+from tidemill.server.dependencies import After, Limit, Mill, TheFeed, TheOptions, require_role
 from tidemill.server.error_handlers import Responses
-from tidemill.server.feed import Feed
+from tidemill.server.feed import EventFeed
 from tidemill.wire import schemas
 
-router = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
-streams = APIRouter(tags=["events"], dependencies=[needs(Role.VIEWER)])
+router = APIRouter(tags=["events"], dependencies=[require_role(UserRole.VIEWER)])
+streams = APIRouter(tags=["events"], dependencies=[require_role(UserRole.VIEWER)])
 
 _MEDIA = "text/event-stream"
 _TEXT: Json = {"type": "string"}
@@ -33,8 +33,8 @@ _STREAM: Responses = {200: {"description": "Each event, as JSON in `data`", "con
 _RETRY = 1000  # milliseconds after which a browser comes back
 
 
-@router.get("/events", response_model=schemas.Events)
-def events(
+@router.get("/events", response_model=schemas.EventListDocument)
+def list_events(
     mill: Mill,
     after: After = None,
     run: Annotated[int | None, Query(description="Only of this run.", ge=1, le=2**63 - 1)] = None,
@@ -42,14 +42,14 @@ def events(
 ) -> Json:
     """List what happened after an event, in its order; else the newest."""
     if after is None and run is None:
-        found = newest_events(mill.catalog, limit)
+        found = list_newest_events(mill.catalog, limit)
     else:
-        found = mill.catalog.events(after=after or 0, run=run, limit=limit)
-    return {"events": [serialization.event(e) for e in found]}
+        found = mill.catalog.list_events(after=after or 0, run=run, limit=limit)
+    return {"events": [serialization.serialize_event(e) for e in found]}
 
 
 @streams.get("/events/stream", response_class=StreamingResponse, responses=_STREAM)
-async def stream(
+async def stream_events(
     request: Request,
     mill: Mill,
     options: TheOptions,
@@ -62,17 +62,17 @@ async def stream(
     The stream ends after some minutes; whoever wants more comes back with the last number seen and misses nothing.
     """
     last = seen if seen is not None else after
-    at = await run_in_threadpool(last_event, mill.catalog) if last is None else last
+    at = await run_in_threadpool(read_last_event_id, mill.catalog) if last is None else last
     until = time.monotonic() + options.listen
-    return StreamingResponse(_told(feed, at, lambda: _over(request, until)), media_type=_MEDIA)
+    return StreamingResponse(_format_stream(feed, at, lambda: _is_over(request, until)), media_type=_MEDIA)
 
 
-async def _told(feed: Feed, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def _format_stream(feed: EventFeed, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
     yield format_sse_event(comment="from here on", id=str(at), retry=_RETRY)
-    async for events in feed.follow(at, over):
+    async for events in feed.stream_events(at, over):
         yield events
 
 
-def _over(request: Request, until: float) -> bool:
+def _is_over(request: Request, until: float) -> bool:
     """Time is up, or the server is about to end."""
     return bool(request.app.state.ending) or time.monotonic() >= until

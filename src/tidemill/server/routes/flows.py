@@ -9,55 +9,57 @@ from fastapi import APIRouter
 from tidemill.app import serialization
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import NotFound
-from tidemill.model.access import Role
-from tidemill.model.channel import Role as ChannelRole
+from tidemill.model.access import UserRole
+from tidemill.model.channel import ChannelRole as ChannelRole
 from tidemill.model.codec import Json
-from tidemill.runtime.inspect.status import FlowStatus, status
-from tidemill.runtime.runs.requests import ask
-from tidemill.server.dependencies import FlowName, Mill, Wake, flows_workflow, needs
-from tidemill.server.error_handlers import answers
+from tidemill.runtime.inspect.status import FlowStatus, read_status
+from tidemill.runtime.runs.requests import request_flow_run
+from tidemill.server.dependencies import FlowName, Mill, Wake, require_role, resolve_flow_workflow
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
 
-router = APIRouter(tags=["flows"], responses=answers(404))
-_VIEWER = [needs(Role.VIEWER)]
+router = APIRouter(tags=["flows"], responses=build_responses(404))
+_VIEWER = [require_role(UserRole.VIEWER)]
 
 
-@router.get("/flows", response_model=schemas.Flows, dependencies=_VIEWER)
-def flows(mill: Mill) -> Json:
+@router.get("/flows", response_model=schemas.FlowListDocument, dependencies=_VIEWER)
+def list_flows(mill: Mill) -> Json:
     """List the bound flows with their tasks, what these read and write, and their last runs."""
-    return {"flows": [serialization.flow(f) for f in status(mill.catalog).flows]}
+    return {"flows": [serialization.serialize_flow(f) for f in read_status(mill.catalog).flows]}
 
 
-@router.get("/flows/{name}", response_model=schemas.OneFlow, dependencies=_VIEWER)
-def flow(mill: Mill, name: FlowName) -> Json:
+@router.get("/flows/{name}", response_model=schemas.FlowDetailsDocument, dependencies=_VIEWER)
+def get_flow(mill: Mill, name: FlowName) -> Json:
     """Show one bound flow."""
-    return {"flow": serialization.flow(_status(mill, name))}
+    return {"flow": serialization.serialize_flow(_find_flow_status(mill, name))}
 
 
-@router.get("/flows/{name}/explain", response_model=explain_schemas.Explanations, dependencies=_VIEWER)
-def explain(mill: Mill, name: FlowName) -> Json:
+@router.get("/flows/{name}/explain", response_model=explain_schemas.ExplanationListDocument, dependencies=_VIEWER)
+def explain_flow(mill: Mill, name: FlowName) -> Json:
     """Show how each table that a flow writes is kept fresh, and what a run would do now."""
-    states = {c.channel.name for c in mill.catalog.channels() if c.channel.role is ChannelRole.STATE}
-    written = dict.fromkeys(c for task in _status(mill, name).tasks for c, _ in task.writes if c not in states)
+    states = {c.channel.name for c in mill.catalog.list_channels() if c.channel.role is ChannelRole.STATE}
+    written = dict.fromkeys(
+        c for task in _find_flow_status(mill, name).tasks for c, _ in task.writes if c not in states
+    )
     return {"flow": name, "tables": [asdict(mill.explain(table)) for table in written]}
 
 
 @router.post(
     "/flows/{name}/runs",
     status_code=202,
-    response_model=schemas.Run,
-    responses=answers(409),
-    dependencies=[needs(Role.OPERATOR, of=flows_workflow)],
+    response_model=schemas.RunDocument,
+    responses=build_responses(409),
+    dependencies=[require_role(UserRole.OPERATOR, of=resolve_flow_workflow)],
 )
 def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) -> Json:
     """Ask for a run of a flow; a server executes it as soon as it can, a backfill on a track of its own."""
-    asked = ask(mill.catalog, name, backfill=backfill)
+    asked = request_flow_run(mill.catalog, name, backfill=backfill)
     wake()
-    return serialization.run(asked)
+    return serialization.serialize_run(asked)
 
 
-def _status(mill: Tidemill, name: str) -> FlowStatus:
-    known = status(mill.catalog).flows
+def _find_flow_status(mill: Tidemill, name: str) -> FlowStatus:
+    known = read_status(mill.catalog).flows
     found = next((f for f in known if f.name == name), None)
     if found is None:
         listed = ", ".join(f.name for f in known)

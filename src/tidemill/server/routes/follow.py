@@ -10,17 +10,17 @@ from fastapi import APIRouter, Query, WebSocket
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
-from tidemill.encoding.block_rows import Selection
-from tidemill.model.access import Role
-from tidemill.server.dependencies import Mill, Name, TheOptions, needs
-from tidemill.server.subscriber_socket import Following
+from tidemill.encoding.block_rows import RowSelection
+from tidemill.model.access import UserRole
+from tidemill.server.dependencies import Mill, Name, TheOptions, require_role
+from tidemill.server.subscriber_socket import SubscriberSocket
 from tidemill.wire.push_messages import COME_BACK, FAULT
 
-router = APIRouter(tags=["channels"], dependencies=[needs(Role.VIEWER)])
+router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)])
 
 
 @router.websocket("/channels/{name}/follow")
-async def follow(
+async def subscribe_channel(
     socket: WebSocket,
     mill: Mill,
     options: TheOptions,
@@ -30,17 +30,17 @@ async def follow(
     where: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> None:
     """Tell the rows of each new block: those after a position, or from now on."""
-    selection = Selection.parse(columns, where or ())
-    known = await run_in_threadpool(mill.catalog.channel, name)
+    selection = RowSelection.from_texts(columns, where or ())
+    known = await run_in_threadpool(mill.catalog.read_channel, name)
     if known.channel.schema is not None:
-        selection.check(name, known.channel.schema)
+        selection.check_columns(name, known.channel.schema)
     at = known.head.seq if after is None else after
     await socket.accept()
     await socket.send_json({"channel": name, "after": at}, mode="text")
     state = socket.app.state
     with suppress(WebSocketDisconnect):
         try:
-            await Following(socket, mill, name, selection, options, state.heads).serve(at)
+            await SubscriberSocket(socket, mill, name, selection, options, state.heads).serve(at)
             await socket.close(COME_BACK)
         except WebSocketDisconnect:
             raise

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tidemill.app import serialization
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.model.timestamps import moment
-from tidemill.model.usage import Period
-from tidemill.retention.usage_history import Resolution, Split
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_handlers import answers
+from tidemill.model.timestamps import parse_moment
+from tidemill.model.usage import UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, UsageSplit
+from tidemill.server.dependencies import Mill, require_role
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["history"])
@@ -29,19 +29,22 @@ OfTask = Annotated[
 
 
 @router.get(
-    "/history", response_model=oneshot_schemas.History, responses=answers(400), dependencies=[needs(Role.VIEWER)]
+    "/history",
+    response_model=oneshot_schemas.UsageHistoryDocument,
+    responses=build_responses(400),
+    dependencies=[require_role(UserRole.VIEWER)],
 )
-def history(
+def get_history(
     mill: Mill,
     since: Moment = "7 days",
     until: Moment = "0s",
-    by: Annotated[Resolution, Query(description="One entry for each.")] = Resolution.DAY,
-    per: Annotated[Split | None, Query(description="And each of these apart.")] = None,
+    by: Annotated[TimeResolution, Query(description="One entry for each.")] = TimeResolution.DAY,
+    per: Annotated[UsageSplit | None, Query(description="And each of these apart.")] = None,
     user: OfUser = None,
     workflow: OfWorkflow = None,
     task: OfTask = None,
 ) -> Json:
     """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
-    now = mill.catalog.now()
-    period = Period(moment(since, now), moment(until, now), user, workflow, task)
-    return serialization.figures(mill.workshop.past(period, by, per), by, per)
+    now = mill.catalog.read_time()
+    period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
+    return serialization.serialize_usage_history(mill.workshop.compute_usage(period, by, per), by, per)

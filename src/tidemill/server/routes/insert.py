@@ -12,17 +12,17 @@ from starlette.concurrency import run_in_threadpool
 from tidemill.app import serialization
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import InsertUnderWay
-from tidemill.model.access import Role
-from tidemill.model.block import Kind
+from tidemill.model.access import UserRole
+from tidemill.model.block import BlockKind
 from tidemill.model.codec import Json
-from tidemill.runtime.runs.insert import LOOK, Inserted
-from tidemill.runtime.runs.insert_batcher import Small, Taken, Wanted
+from tidemill.runtime.runs.insert import LOOK, InsertResult
+from tidemill.runtime.runs.insert_batcher import SmallInsert, Taken, Wanted
 from tidemill.server import upload, upload_loading
-from tidemill.server.batching import Batches
-from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, Wake, channels_workflow, needs
-from tidemill.server.error_handlers import Responses, answers
-from tidemill.server.options import Options
-from tidemill.server.upload import Format
+from tidemill.server.batching import RequestBatcher
+from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, Wake, require_role, resolve_channel_workflow
+from tidemill.server.error_handlers import Responses, build_responses
+from tidemill.server.options import ApiOptions
+from tidemill.server.upload import UploadFormat
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["channels"])
@@ -44,18 +44,18 @@ _BODY: dict[str, Any] = {
     }
 }
 
-_REPEATED: Responses = {200: {"model": schemas.Inserted, "description": "Inserted before under this key"}}
+_REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "Inserted before under this key"}}
 
 
 @router.post(
     "/channels/{name}/blocks",
     status_code=201,
-    response_model=schemas.Inserted,
-    responses=_REPEATED | answers(400, 404, 409, 413, 415),
+    response_model=schemas.InsertDocument,
+    responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[needs(Role.OPERATOR, of=channels_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)],
 )
-async def insert(
+async def insert_file(
     request: Request,
     response: Response,
     mill: Mill,
@@ -63,42 +63,48 @@ async def insert(
     wake: Wake,
     small: Smalls,
     name: Name,
-    format: Annotated[Format | None, Query(description="Else as the media type says.")] = None,
-    kind: Annotated[Kind, Query(description="base: the whole content, not a change to it.")] = Kind.DELTA,
+    format: Annotated[UploadFormat | None, Query(description="Else as the media type says.")] = None,
+    kind: Annotated[BlockKind, Query(description="base: the whole content, not a change to it.")] = BlockKind.DELTA,
     key: Key = None,
 ) -> Json:
     """Insert a file into an input channel: all of its rows, or none."""
-    chosen = upload.format_of(request, format)
-    async with upload.received(request, small=options.small, limit=options.upload) as sent:
-        if isinstance(sent, bytes) and upload_loading.may_share(chosen, kind):
-            done = await _add(mill, small, Small(name, sent, chosen, key))
-            assert isinstance(done, Inserted)  # a message may be known without its block, an insert is not
+    chosen = upload.find_format(request, format)
+    async with upload.receive_upload(request, small=options.small, limit=options.upload) as sent:
+        if isinstance(sent, bytes) and upload_loading.can_share_block(chosen, kind):
+            done = await _insert_small(mill, small, SmallInsert(name, sent, chosen, key))
+            assert isinstance(done, InsertResult)  # a message may be known without its block, an insert is not
         else:
-            done = await run_in_threadpool(_load, mill, options, name, sent, chosen, kind, key)
+            done = await run_in_threadpool(_load_upload, mill, options, name, sent, chosen, kind, key)
             wake()
     if done.repeated:
         response.status_code = 200
-    return {"block": serialization.block(done.block), "repeated": done.repeated}
+    return {"block": serialization.serialize_block(done.block), "repeated": done.repeated}
 
 
-async def _add(mill: Tidemill, small: Batches[Wanted, Taken], wanted: Small) -> Taken:
+async def _insert_small(mill: Tidemill, small: RequestBatcher[Wanted, Taken], wanted: SmallInsert) -> Taken:
     """Insert with others. While another process inserts under the same key, wait for what becomes of that."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + mill.executor.busy
     while True:
         try:
-            return await small.add(wanted)
+            return await small.process_item(wanted)
         except InsertUnderWay:
             if clock() > deadline:
                 raise
             await asyncio.sleep(LOOK)
-            await run_in_threadpool(mill.catalog.reclaim)  # the other process may have died
+            await run_in_threadpool(mill.catalog.reclaim_expired_runs)  # the other process may have died
 
 
-def _load(
-    mill: Tidemill, options: Options, channel: str, sent: bytes | Path, format: Format, kind: Kind, key: str | None
-) -> Inserted:
-    with upload_loading.as_file(sent) as path:
-        if format is Format.ARROW:
-            path, format = upload_loading.as_parquet(path, options.upload), Format.PARQUET
-        return upload_loading.insert(mill, channel, path, format, kind=kind, key=key)
+def _load_upload(
+    mill: Tidemill,
+    options: ApiOptions,
+    channel: str,
+    sent: bytes | Path,
+    format: UploadFormat,
+    kind: BlockKind,
+    key: str | None,
+) -> InsertResult:
+    with upload_loading.to_file(sent) as path:
+        if format is UploadFormat.ARROW:
+            path, format = upload_loading.to_parquet(path, options.upload), UploadFormat.PARQUET
+        return upload_loading.insert_upload(mill, channel, path, format, kind=kind, key=key)

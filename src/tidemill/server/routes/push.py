@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response, WebSocket
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.runtime.runs.push import Message, Repeated
+from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
-from tidemill.server.batching import Size
-from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, channels_workflow, needs
-from tidemill.server.error_handlers import Responses, answers
-from tidemill.server.producer_socket import Pushing
-from tidemill.server.upload import Format
-from tidemill.wire.push_messages import Pushed
+from tidemill.server.batching import BatchSize
+from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, require_role, resolve_channel_workflow
+from tidemill.server.error_handlers import Responses, build_responses
+from tidemill.server.producer_socket import ProducerSocket
+from tidemill.server.upload import UploadFormat
+from tidemill.wire.push_messages import PushDocument
 from tidemill.wire.refusals import UnknownFormat
 
 router = APIRouter(tags=["channels"])
@@ -41,18 +41,18 @@ _BODY: dict[str, Any] = {
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_REPEATED: Responses = {200: {"model": Pushed, "description": "It was in the channel already"}}
+_REPEATED: Responses = {200: {"model": PushDocument, "description": "It was in the channel already"}}
 
 
 @router.post(
     "/channels/{name}/events",
     status_code=201,
-    response_model=Pushed,
-    responses=_REPEATED | answers(400, 404, 409, 413, 415),
+    response_model=PushDocument,
+    responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[needs(Role.OPERATOR, of=channels_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)],
 )
-async def push(
+async def push_message(
     request: Request,
     response: Response,
     options: TheOptions,
@@ -62,20 +62,20 @@ async def push(
     number: Number,
 ) -> Json:
     """Push a message of a producer's into an input channel: answered once it is durable. One at a time."""
-    if upload.format_of(request, None) is not Format.JSON_LINES:
+    if upload.find_format(request, None) is not UploadFormat.JSON_LINES:
         raise UnknownFormat("events are pushed as JSON lines; send them as application/x-ndjson")
-    async with upload.received(request, small=options.message, limit=options.message) as sent:
+    async with upload.receive_upload(request, small=options.message, limit=options.message) as sent:
         assert isinstance(sent, bytes)  # what is larger is refused
-        size = Size(sent.count(b"\n") + 1, len(sent))
-        done = await small.add(Message(name, producer, number, sent), patience=options.patience, size=size)
-    repeated = isinstance(done, Repeated)
+        size = BatchSize(sent.count(b"\n") + 1, len(sent))
+        done = await small.process_item(PushMessage(name, producer, number, sent), patience=options.patience, size=size)
+    repeated = isinstance(done, DuplicateMessage)
     if repeated:
         response.status_code = 200
     return {"acknowledged": number, "repeated": repeated}
 
 
-@router.websocket("/channels/{name}/push", dependencies=[needs(Role.OPERATOR, of=channels_workflow)])
-async def pushing(
+@router.websocket("/channels/{name}/push", dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)])
+async def serve_producer(
     socket: WebSocket,
     mill: Mill,
     options: TheOptions,
@@ -84,9 +84,9 @@ async def pushing(
     producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:
     """Take a producer's messages, and acknowledge those that are durable."""
-    await run_in_threadpool(mill.gatherer.inserter.fed, name)
-    known = await run_in_threadpool(mill.catalog.producers, name, [producer])
+    await run_in_threadpool(mill.gatherer.inserter.get_input_channel, name)
+    known = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
     await socket.accept()
     await socket.send_json({"producer": producer, "last": known[producer]}, mode="text")
     state = socket.app.state
-    await Pushing(socket, (name, producer), small, options, state.room, state.answers).serve()
+    await ProducerSocket(socket, (name, producer), small, options, state.room, state.answers).serve()

@@ -7,22 +7,31 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tidemill.app import serialization
-from tidemill.catalog.pagination import page_of_runs
-from tidemill.model.access import Role
+from tidemill.catalog.pagination import list_run_page
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.runtime.runs.requests import ask_again
-from tidemill.server.dependencies import Before, Limit, Mill, Number, OfSubject, Wake, needs, runs_workflow
-from tidemill.server.error_handlers import answers
+from tidemill.runtime.runs.requests import request_retry
+from tidemill.server.dependencies import (
+    Before,
+    Limit,
+    Mill,
+    Number,
+    OfSubject,
+    Wake,
+    require_role,
+    resolve_run_workflow,
+)
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["runs"])
-_VIEWER = [needs(Role.VIEWER)]
-_OPERATOR = [needs(Role.OPERATOR, of=runs_workflow)]
+_VIEWER = [require_role(UserRole.VIEWER)]
+_OPERATOR = [require_role(UserRole.OPERATOR, of=resolve_run_workflow)]
 
 
-@router.get("/runs", response_model=schemas.Runs, dependencies=_VIEWER)
-def runs(
+@router.get("/runs", response_model=schemas.RunListDocument, dependencies=_VIEWER)
+def list_runs(
     mill: Mill,
     state: Annotated[RunState | None, Query(description="Only in this state.")] = None,
     kind: Annotated[RunKind | None, Query(description="Only of this kind.")] = None,
@@ -31,43 +40,49 @@ def runs(
     limit: Limit = 20,
 ) -> Json:
     """List runs, the newest first. The next page begins `before` the last of this one."""
-    found = page_of_runs(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
-    return {"runs": [serialization.run(r) for r in found]}
+    found = list_run_page(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
+    return {"runs": [serialization.serialize_run(r) for r in found]}
 
 
-@router.get("/runs/{run}", response_model=schemas.RunDetails, responses=answers(404), dependencies=_VIEWER)
-def run(mill: Mill, run: Number) -> Json:
+@router.get(
+    "/runs/{run}", response_model=schemas.RunDetailsDocument, responses=build_responses(404), dependencies=_VIEWER
+)
+def get_run(mill: Mill, run: Number) -> Json:
     """Show one run: what it read and wrote, and its log."""
     catalog = mill.catalog
     return {
-        "run": serialization.run(catalog.run(run)),
-        "reads": [serialization.reading(r) for r in catalog.readings(run)],
-        "blocks": [serialization.block(b) for b in catalog.written(run)],
-        "log": catalog.log(run),
+        "run": serialization.serialize_run(catalog.read_run(run)),
+        "reads": [serialization.serialize_reading(r) for r in catalog.list_run_reads(run)],
+        "blocks": [serialization.serialize_block(b) for b in catalog.list_written_blocks(run)],
+        "log": catalog.read_log(run),
     }
 
 
-@router.get("/runs/{run}/log", response_model=schemas.RunLog, responses=answers(404), dependencies=_VIEWER)
-def log(mill: Mill, run: Number) -> Json:
+@router.get(
+    "/runs/{run}/log", response_model=schemas.RunLogDocument, responses=build_responses(404), dependencies=_VIEWER
+)
+def get_log(mill: Mill, run: Number) -> Json:
     """Show what all attempts at a run said, in their order."""
-    return {"run": run, "log": mill.catalog.log(run)}
+    return {"run": run, "log": mill.catalog.read_log(run)}
 
 
-@router.post("/runs/{run}/kill", response_model=schemas.Run, responses=answers(404, 409), dependencies=_OPERATOR)
-def kill(mill: Mill, run: Number) -> Json:
+@router.post(
+    "/runs/{run}/kill", response_model=schemas.RunDocument, responses=build_responses(404, 409), dependencies=_OPERATOR
+)
+def kill_run(mill: Mill, run: Number) -> Json:
     """Stop a run that is ready or running; nothing of it becomes visible."""
-    return serialization.run(mill.kill(run))
+    return serialization.serialize_run(mill.kill(run))
 
 
 @router.post(
     "/runs/{run}/retry",
     status_code=202,
-    response_model=schemas.Run,
-    responses=answers(404, 409),
+    response_model=schemas.RunDocument,
+    responses=build_responses(404, 409),
     dependencies=_OPERATOR,
 )
-def retry(mill: Mill, wake: Wake, run: Number) -> Json:
+def retry_run(mill: Mill, wake: Wake, run: Number) -> Json:
     """Ask for a new run in place of one that failed or was killed."""
-    asked = ask_again(mill.catalog, run)
+    asked = request_retry(mill.catalog, run)
     wake()
-    return serialization.run(asked)
+    return serialization.serialize_run(asked)

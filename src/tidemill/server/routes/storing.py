@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from tidemill.app import serialization
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, needs
-from tidemill.server.error_handlers import answers
+from tidemill.server.dependencies import Mill, require_role
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["datasets"])
-_ADMIN = [needs(Role.ADMIN)]
+_ADMIN = [require_role(UserRole.ADMIN)]
 """As for whoever submits: what one workflow keeps, others do without."""
 
 Wanted = Annotated[
@@ -22,26 +22,29 @@ Wanted = Annotated[
 ]
 
 
-@router.get("/storage", response_model=oneshot_schemas.Storage, dependencies=[needs(Role.VIEWER)])
-def storage(mill: Mill) -> Json:
+@router.get("/storage", response_model=oneshot_schemas.StorageDocument, dependencies=[require_role(UserRole.VIEWER)])
+def get_storage(mill: Mill) -> Json:
     """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
-    return serialization.storage(mill.workshop.storage(), evicted=False)
+    return serialization.serialize_storage(mill.workshop.report_storage(), evicted=False)
 
 
 @router.post(
-    "/datasets/{dataset}/pin", response_model=oneshot_schemas.Dataset, responses=answers(404, 409), dependencies=_ADMIN
+    "/datasets/{dataset}/pin",
+    response_model=oneshot_schemas.DatasetDocument,
+    responses=build_responses(404, 409),
+    dependencies=_ADMIN,
 )
-def pin(mill: Mill, dataset: Wanted) -> Json:
+def pin_dataset(mill: Mill, dataset: Wanted) -> Json:
     """Keep a dataset from being evicted."""
-    return serialization.dataset(mill.workshop.pin(dataset))
+    return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset))
 
 
 @router.post(
     "/datasets/{dataset}/unpin",
-    response_model=oneshot_schemas.Dataset,
-    responses=answers(404, 409),
+    response_model=oneshot_schemas.DatasetDocument,
+    responses=build_responses(404, 409),
     dependencies=_ADMIN,
 )
-def unpin(mill: Mill, dataset: Wanted) -> Json:
+def unpin_dataset(mill: Mill, dataset: Wanted) -> Json:
     """Let a dataset that was pinned be evicted when space is short."""
-    return serialization.dataset(mill.workshop.pin(dataset, pinned=False))
+    return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset, pinned=False))

@@ -11,15 +11,15 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Path
 
 from tidemill.app import serialization
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Before, Limit, Mill, Number, TheCaller, Wake, needs
-from tidemill.server.error_handlers import answers
+from tidemill.server.dependencies import Before, Limit, Mill, Number, TheCaller, Wake, require_role
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["one-shot workflows"])
-_VIEWER = [needs(Role.VIEWER)]
-_ADMIN = [needs(Role.ADMIN)]
+_VIEWER = [require_role(UserRole.VIEWER)]
+_ADMIN = [require_role(UserRole.ADMIN)]
 
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
@@ -28,38 +28,43 @@ Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_
 @router.post(
     "/submissions",
     status_code=201,
-    response_model=oneshot_schemas.Submission,
-    responses=answers(400, 409, 413),
+    response_model=oneshot_schemas.SubmissionDocument,
+    responses=build_responses(400, 409, 413),
     dependencies=_ADMIN,
 )
-def submit(mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]) -> Json:
+def submit_workflow(
+    mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
+) -> Json:
     """Submit a one-shot workflow. What was computed before is reused; servers run the rest."""
-    made = mill.workshop.submit(json.dumps(workflow), caller.name)
+    made = mill.workshop.submit_workflow(json.dumps(workflow), caller.name)
     wake()
-    return serialization.submission(made)
+    return serialization.serialize_submission(made)
 
 
-@router.get("/submissions", response_model=oneshot_schemas.Submissions, dependencies=_VIEWER)
-def submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
+@router.get("/submissions", response_model=oneshot_schemas.SubmissionListDocument, dependencies=_VIEWER)
+def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
-    found = mill.workshop.ledger.submissions(before=before, limit=limit)
-    return {"submissions": [serialization.submission(s) for s in found]}
+    found = mill.workshop.ledger.list_submissions(before=before, limit=limit)
+    return {"submissions": [serialization.serialize_submission(s) for s in found]}
 
 
 @router.get(
-    "/submissions/{number}", response_model=oneshot_schemas.Submission, responses=answers(404), dependencies=_VIEWER
+    "/submissions/{number}",
+    response_model=oneshot_schemas.SubmissionDocument,
+    responses=build_responses(404),
+    dependencies=_VIEWER,
 )
-def submission(mill: Mill, number: Number) -> Json:
+def get_submission(mill: Mill, number: Number) -> Json:
     """Show a submission with its actions."""
-    return serialization.submission(mill.workshop.ledger.submission(number))
+    return serialization.serialize_submission(mill.workshop.ledger.read_submission(number))
 
 
 @router.get(
     "/submissions/{number}/actions/{key}",
-    response_model=oneshot_schemas.Action,
-    responses=answers(404),
+    response_model=oneshot_schemas.ActionDocument,
+    responses=build_responses(404),
     dependencies=_VIEWER,
 )
-def action(mill: Mill, number: Number, key: Key) -> Json:
+def get_action(mill: Mill, number: Number, key: Key) -> Json:
     """Show an action of a submission, and why it was or was not reused."""
-    return serialization.submitted_action(mill.workshop.action(number, key))
+    return serialization.serialize_submitted_action(mill.workshop.find_action(number, key))

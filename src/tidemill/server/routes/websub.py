@@ -11,11 +11,11 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.app.sources import lease_name
+from tidemill.app.sources import format_lease_name
 from tidemill.errors import NotFound
-from tidemill.intake.sources import Subscription, lines_of, renewal
+from tidemill.intake.sources import WebSubSource, compute_renewal, to_json_lines
 from tidemill.intake.sources.websub import PREFIX
-from tidemill.runtime.runs.insert_batcher import Small
+from tidemill.runtime.runs.insert_batcher import SmallInsert
 from tidemill.server.dependencies import Mill, Smalls
 
 log = logging.getLogger("tidemill.sources")
@@ -25,8 +25,8 @@ router = APIRouter(prefix=PREFIX.rstrip("/"), include_in_schema=False)
 _HUB = "hub"  # who grants the lease
 
 
-def _subscription(request: Request) -> Subscription:
-    known: Mapping[str, Subscription] = request.app.state.subscriptions
+def _find_subscription(request: Request) -> WebSubSource:
+    known: Mapping[str, WebSubSource] = request.app.state.subscriptions
     found = known.get(request.url.path)
     if found is None:
         raise NotFound("there is no such subscription")
@@ -34,7 +34,7 @@ def _subscription(request: Request) -> Subscription:
 
 
 @router.get("/{name}/{code}")
-async def verify(
+async def verify_subscription(
     request: Request,
     mill: Mill,
     mode: Annotated[str, Query(alias="hub.mode")],
@@ -44,30 +44,30 @@ async def verify(
     reason: Annotated[str, Query(alias="hub.reason", max_length=1000)] = "",
 ) -> Response:
     """The hub asks whether it was we who asked, or says that it will not send."""
-    asked = _subscription(request)
+    asked = _find_subscription(request)
     if mode == "denied":
         log.error("source %s: the hub will not send: %r", asked.name, reason)
         return Response(status_code=200)
-    if not asked.intended(mode, topic):
+    if not asked.is_intended(mode, topic):
         raise NotFound("nobody here asked for that")
-    await run_in_threadpool(mill.catalog.hold, lease_name(asked), _HUB, lease=renewal(granted))
+    await run_in_threadpool(mill.catalog.acquire_lease, format_lease_name(asked), _HUB, lease=compute_renewal(granted))
     log.info("source %s: the hub sends for %d s", asked.name, granted)
     return PlainTextResponse(challenge)
 
 
 @router.post("/{name}/{code}")
-async def take(
+async def receive_content(
     request: Request,
     small: Smalls,
     media: Annotated[str, Header(alias="Content-Type")] = "",
     signature: Annotated[str | None, Header(alias="X-Hub-Signature")] = None,
 ) -> Response:
     """Take what was published, once it is durable. Unsigned, it is answered alike and left out: so says WebSub."""
-    asked = _subscription(request)
+    asked = _find_subscription(request)
     body = await request.body()
     if not asked.is_signed(body, signature):
         log.warning("source %s: what came was not signed by the hub, and was left out", asked.name)
         return Response(status_code=202)
     key = f"websub:{hashlib.sha256(body).hexdigest()}"
-    await small.add(Small(asked.channel, lines_of(body, media), "jsonl", key))
+    await small.process_item(SmallInsert(asked.channel, to_json_lines(body, media), "jsonl", key))
     return Response(status_code=204)

@@ -5,90 +5,108 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from tidemill.app import serialization
-from tidemill.app.registry import WorkflowDocument
+from tidemill.app.registry import WorkflowDefinition
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import Role
+from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import Mill, Wake, WorkflowName, documents_workflow, itself, needs
-from tidemill.server.error_handlers import answers
+from tidemill.server.dependencies import (
+    Mill,
+    Wake,
+    WorkflowName,
+    require_role,
+    resolve_document_workflow,
+    resolve_named_workflow,
+)
+from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["workflows"])
-_VIEWER = [needs(Role.VIEWER)]
-_OPERATOR = [needs(Role.OPERATOR, of=itself)]
-_ADMIN = [needs(Role.ADMIN)]
+_VIEWER = [require_role(UserRole.VIEWER)]
+_OPERATOR = [require_role(UserRole.OPERATOR, of=resolve_named_workflow)]
+_ADMIN = [require_role(UserRole.ADMIN)]
 
 
-@router.get("/workflows", response_model=server_schemas.Workflows, dependencies=_VIEWER)
-def workflows(mill: Mill) -> Json:
+@router.get("/workflows", response_model=server_schemas.WorkflowListDocument, dependencies=_VIEWER)
+def list_workflows(mill: Mill) -> Json:
     """List the workflows that are registered."""
-    return {"workflows": [serialization.workflow(w) for w in mill.catalog.workflows()]}
+    return {"workflows": [serialization.serialize_workflow(w) for w in mill.catalog.list_workflows()]}
 
 
 @router.post(
     "/workflows",
-    response_model=server_schemas.Steps,
-    responses=answers(400, 409, 413),
-    dependencies=[needs(Role.OPERATOR, of=documents_workflow)],
+    response_model=server_schemas.RegistrationStepsDocument,
+    responses=build_responses(400, 409, 413),
+    dependencies=[require_role(UserRole.OPERATOR, of=resolve_document_workflow)],
 )
-def register(mill: Mill, wake: Wake, document: WorkflowDocument) -> Json:
+def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> Json:
     """Register a workflow of SQL tables that comes as a document; the answer says what changed."""
     steps = mill.register(document.model_dump(mode="json"))
     wake()
-    return {"steps": [serialization.step(s) for s in steps]}
+    return {"steps": [serialization.serialize_step(s) for s in steps]}
 
 
-@router.delete("/workflows/{name}", status_code=204, responses=answers(404, 409), dependencies=_OPERATOR)
-def remove(mill: Mill, name: WorkflowName) -> Response:
+@router.delete("/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=_OPERATOR)
+def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
     """Take a workflow that came as a document out of use; its data stay."""
     mill.remove(name)
     return Response(status_code=204)
 
 
-@router.get("/plan", response_model=server_schemas.Plan, dependencies=_VIEWER)
-def plan(mill: Mill) -> Json:
+@router.get("/plan", response_model=server_schemas.RegistrationPlanDocument, dependencies=_VIEWER)
+def plan_changes(mill: Mill) -> Json:
     """Show what `apply` would change, and promises that history says cannot be kept."""
-    return {"steps": [serialization.step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
+    return {"steps": [serialization.serialize_step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
 
 
-@router.post("/apply", response_model=server_schemas.Plan, responses=answers(409), dependencies=_ADMIN)
-def apply(mill: Mill, wake: Wake) -> Json:
+@router.post(
+    "/apply",
+    response_model=server_schemas.RegistrationPlanDocument,
+    responses=build_responses(409),
+    dependencies=_ADMIN,
+)
+def apply_changes(mill: Mill, wake: Wake) -> Json:
     """Register what the project's workflow files declare; the answer says what changed, and what is doubtful."""
     steps = mill.apply()
     wake()
-    return {"steps": [serialization.step(s) for s in steps], "doubts": list(mill.doubts())}
+    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(mill.doubts())}
 
 
 @router.post(
-    "/workflows/{name}/pause", response_model=server_schemas.Workflow, responses=answers(404), dependencies=_OPERATOR
+    "/workflows/{name}/pause",
+    response_model=server_schemas.WorkflowDocument,
+    responses=build_responses(404),
+    dependencies=_OPERATOR,
 )
-def pause(mill: Mill, name: WorkflowName) -> Json:
+def pause_workflow(mill: Mill, name: WorkflowName) -> Json:
     """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
-    mill.catalog.pause(name, paused=True)
-    return _one(mill, name)
+    mill.catalog.set_workflow_paused(name, paused=True)
+    return _serialize_workflow(mill, name)
 
 
 @router.post(
-    "/workflows/{name}/resume", response_model=server_schemas.Workflow, responses=answers(404), dependencies=_OPERATOR
+    "/workflows/{name}/resume",
+    response_model=server_schemas.WorkflowDocument,
+    responses=build_responses(404),
+    dependencies=_OPERATOR,
 )
-def resume(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
+def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
     """Let a paused workflow go on."""
-    mill.catalog.pause(name, paused=False)
+    mill.catalog.set_workflow_paused(name, paused=False)
     wake()
-    return _one(mill, name)
+    return _serialize_workflow(mill, name)
 
 
 @router.put(
     "/workflows/{name}/priority",
-    response_model=server_schemas.Workflow,
-    responses=answers(400, 404, 413),
+    response_model=server_schemas.WorkflowDocument,
+    responses=build_responses(400, 404, 413),
     dependencies=_ADMIN,
 )
-def prioritise(mill: Mill, name: WorkflowName, wish: server_schemas.Priority) -> Json:
+def prioritise_workflow(mill: Mill, name: WorkflowName, wish: server_schemas.PriorityDocument) -> Json:
     """Say which workflow's runs go first where not all can run at once."""
-    mill.catalog.prioritise(name, wish.priority)
-    return _one(mill, name)
+    mill.catalog.set_workflow_priority(name, wish.priority)
+    return _serialize_workflow(mill, name)
 
 
-def _one(mill: Tidemill, name: str) -> Json:
-    return next(serialization.workflow(w) for w in mill.catalog.workflows() if w.name == name)
+def _serialize_workflow(mill: Tidemill, name: str) -> Json:
+    return next(serialization.serialize_workflow(w) for w in mill.catalog.list_workflows() if w.name == name)

@@ -9,9 +9,9 @@ from math import inf
 from random import Random
 
 from tidemill.scheduler.dispatcher import Dispatcher
-from tidemill.scheduler.hierarchy import children, jobs_of
-from tidemill.scheduler.job import Batch, Job, by_name
-from tidemill.sim.staleness.workload import Way, Workload
+from tidemill.scheduler.hierarchy import build_jobs, index_children
+from tidemill.scheduler.job import Batch, Job, index_by_name
+from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 Feed = Iterator[Batch]
 """What arrives for a table, in order."""
@@ -21,7 +21,7 @@ Took = Callable[[Job, int, float], float]
 
 
 @dataclass(slots=True, eq=False)
-class _Table:
+class _SimulatedTable:
     """A job with what the simulation keeps of it."""
 
     number: int
@@ -29,17 +29,17 @@ class _Table:
     feed: Feed
     coming: Batch | None = None  # what arrives next
     parents: Sequence[Job] = ()
-    children: Sequence[_Table] = ()
+    children: Sequence[_SimulatedTable] = ()
     runs: int = 0
 
 
-Event = tuple[float, int, _Table, int, float]
+Event = tuple[float, int, _SimulatedTable, int, float]
 """When; a number that no other event of that instant has; whose; batches that end being loaded, none if one arrives;
 and how long that took."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """What came of a simulation."""
 
     events: int
@@ -55,7 +55,7 @@ class Simulation:
 
     def __init__(self, jobs: Sequence[Job], dispatcher: Dispatcher, feeds: Mapping[str, Feed], took: Took) -> None:
         self._dispatcher, self._took = dispatcher, took
-        self._tables = _tables(jobs, feeds)
+        self._tables = _build_tables(jobs, feeds)
         self._heap: list[Event] = []
         for table in self._tables.values():
             table.coming = next(table.feed, None)
@@ -70,7 +70,12 @@ class Simulation:
         Simulations spend their time here, so it is one loop that calls little.
         """
         heap, dispatcher, tables, times = self._heap, self._dispatcher, self._tables, self._took
-        dispatch, done, arrive, pass_on = dispatcher.dispatch, dispatcher.done, self._arrive, self._pass_on
+        dispatch, done, arrive, pass_on = (
+            dispatcher.dispatch_jobs,
+            dispatcher.mark_finished,
+            self._handle_arrival,
+            self._notify_child,
+        )
         seen, limit, count = 0, inf if events is None else events, len(tables)
         while heap and seen < limit and heap[0][0] <= until:
             now = heap[0][0]
@@ -79,7 +84,7 @@ class Simulation:
                 if grain:
                     heappop(heap)
                     job = table.job
-                    job.load(grain, now)
+                    job.load_batches(grain, now)
                     done(job, now, grain, took, job.profile.selectivity)
                     for child in table.children:
                         pass_on(child, now)
@@ -95,22 +100,22 @@ class Simulation:
             self.now = now
         return seen
 
-    def behind(self, at: float) -> dict[str, float]:
+    def compute_staleness(self, at: float) -> dict[str, float]:
         """The integral of each table's staleness until a moment that has come, and after which nothing has happened."""
-        return {name: table.job.behind(at) for name, table in self._tables.items()}
+        return {name: table.job.compute_staleness(at) for name, table in self._tables.items()}
 
-    def outcome(self, events: int, tracks: int) -> Outcome:
+    def build_outcome(self, events: int, tracks: int) -> SimulationOutcome:
         now, tables = self.now, self._tables
-        return Outcome(
+        return SimulationOutcome(
             events,
             now,
-            sum(table.job.weighted(now) for table in tables.values()) / now,
-            {name: table.job.behind(now) / now for name, table in tables.items()},
+            sum(table.job.compute_weighted_staleness(now) for table in tables.values()) / now,
+            {name: table.job.compute_staleness(now) / now for name, table in tables.items()},
             {name: table.runs for name, table in tables.items()},
             self._busy / (now * tracks),
         )
 
-    def _arrive(self, table: _Table, now: float) -> None:
+    def _handle_arrival(self, table: _SimulatedTable, now: float) -> None:
         batch, job = table.coming, table.job
         table.coming = later = next(table.feed, None)
         if later is None:
@@ -118,69 +123,73 @@ class Simulation:
         else:
             heapreplace(self._heap, (later[0], table.number, table, 0, 0.0))
         if batch is not None:
-            job.arrive(batch)
-            self._dispatcher.ready(job, now)
+            job.add_batch(batch)
+            self._dispatcher.mark_ready(job, now)
 
-    def _pass_on(self, child: _Table, now: float) -> None:
+    def _notify_child(self, child: _SimulatedTable, now: float) -> None:
         """A derived table can be brought up to where the least fresh of its parents is."""
         job = child.job
         edge = min(parent.fresh for parent in child.parents)
         if edge > (job.batches[-1][1] if job.batches else job.fresh):
-            job.arrive((now, edge))
-            self._dispatcher.ready(job, now)
+            job.add_batch((now, edge))
+            self._dispatcher.mark_ready(job, now)
 
 
-def simulated(workload: Workload, way: Way, events: int, seed: int = 1) -> Outcome:
+def simulate_workload(workload: Workload, way: SimulationConfig, events: int, seed: int = 1) -> SimulationOutcome:
     """Tables whose batches come with their periods, from moments that are left to chance."""
     phases, noise = Random(seed), Random(seed + 1)
-    jobs = jobs_of(workload.tables, way.inheritance)
+    jobs = build_jobs(workload.tables, way.inheritance)
     feeds = {}
     for job in jobs:
         if not job.profile.parents:
             first = phases.uniform(0.0, job.profile.period)
             job.fresh = first - job.profile.period
-            feeds[job.name] = _periodic(first, job.profile.period)
-    settle(jobs)
-    simulation = Simulation(jobs, way.dispatcher(jobs, workload.tracks), feeds, _times(workload, noise))
-    return simulation.outcome(simulation.run(events), workload.tracks)
+            feeds[job.name] = _generate_batches(first, job.profile.period)
+    align_derived_tables(jobs)
+    simulation = Simulation(jobs, way.build_dispatcher(jobs, workload.tracks), feeds, _build_run_times(workload, noise))
+    return simulation.build_outcome(simulation.run(events), workload.tracks)
 
 
-def uncontended(workload: Workload, events: int, seed: int = 1) -> Outcome:
+def simulate_uncontended(workload: Workload, events: int, seed: int = 1) -> SimulationOutcome:
     """The same if there were a track for everybody: as good as it gets."""
-    return simulated(replace(workload, tracks=len(workload.tables)), Way(policy="first-come"), events, seed)
+    return simulate_workload(
+        replace(workload, tracks=len(workload.tables)), SimulationConfig(policy="first-come"), events, seed
+    )
 
 
-def _periodic(first: float, period: float) -> Feed:
+def _generate_batches(first: float, period: float) -> Feed:
     at = first
     while True:
         yield at, at
         at += period
 
 
-def _times(workload: Workload, random: Random) -> Took:
+def _build_run_times(workload: Workload, random: Random) -> Took:
     least, slowdown, chance = workload.noise, workload.slowdown, random.random
 
-    def steady(job: Job, grain: int, _: float) -> float:
+    def compute_steady_time(job: Job, grain: int, _: float) -> float:
         cost = job.profile.cost  # called for every run, so not by way of the methods
         return (least + chance()) * (cost.start + cost.rate * (job.batches[grain - 1][1] - job.fresh))
 
     if slowdown is None:
-        return steady
-    return lambda job, grain, now: slowdown.at(now) / slowdown.mean * steady(job, grain, now)
+        return compute_steady_time
+    return lambda job, grain, now: (
+        slowdown.find_factor(now) / slowdown.mean_factor * compute_steady_time(job, grain, now)
+    )
 
 
-def _tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _Table]:
-    made = {job.name: _Table(number, job, feeds.get(job.name, iter(()))) for number, job in enumerate(jobs)}
-    below = children([job.profile for job in jobs])
+def _build_tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _SimulatedTable]:
+    made = {job.name: _SimulatedTable(number, job, feeds.get(job.name, iter(()))) for number, job in enumerate(jobs)}
+    below = index_children([job.profile for job in jobs])
     for name, table in made.items():
         table.parents = [made[p].job for p in table.job.profile.parents]
         table.children = [made[c] for c in below[name]]
     return made
 
 
-def settle(jobs: Sequence[Job]) -> None:
+def align_derived_tables(jobs: Sequence[Job]) -> None:
     """In the beginning derived tables are as fresh as their parents."""
-    known = by_name(jobs)
+    known = index_by_name(jobs)
     for job in jobs:
         if job.profile.parents:
             job.fresh = min(known[parent].fresh for parent in job.profile.parents)

@@ -8,33 +8,33 @@ from statistics import fmean
 from typing import Any
 
 from tidemill.errors import Infeasible
-from tidemill.sim.staleness.run import Outcome, simulated, uncontended
-from tidemill.sim.staleness.workload_file import Described
+from tidemill.sim.staleness.run import SimulationOutcome, simulate_uncontended, simulate_workload
+from tidemill.sim.staleness.workload_file import WorkloadFile
 
 
 @dataclass(frozen=True, slots=True)
-class Sizing:
+class TrackSizing:
     """What would come of it, the best that could, and what would come of it on other numbers of tracks."""
 
-    described: Described
-    found: Sequence[Outcome]  # one for each seed
-    best: Sequence[Outcome]
+    described: WorkloadFile
+    found: Sequence[SimulationOutcome]  # one for each seed
+    best: Sequence[SimulationOutcome]
     lateness: Mapping[int, float]  # by tracks; none where the placement does not fit
 
     @property
-    def busy(self) -> float:
+    def busy_share(self) -> float:
         return fmean(outcome.busy for outcome in self.found)
 
     def to_json(self) -> dict[str, Any]:
         workload = self.described.workload
         return {
-            "tracks": workload.tracks, "load": workload.load, "busy": self.busy,
-            "tables": [self._table(table.name) for table in workload.tables],
+            "tracks": workload.tracks, "load": workload.load, "busy": self.busy_share,
+            "tables": [self._table_to_json(table.name) for table in workload.tables],
             "by_tracks": [{"tracks": n, "lateness": lateness} for n, lateness in self.lateness.items()],
             "events": self.found[0].events, "seeds": len(self.found),
         }  # fmt: skip
 
-    def _table(self, name: str) -> dict[str, Any]:
+    def _table_to_json(self, name: str) -> dict[str, Any]:
         return {
             "table": name,
             "staleness": fmean(outcome.tables[name] for outcome in self.found),
@@ -43,27 +43,27 @@ class Sizing:
         }
 
 
-def sized(asked: Described, events: int, seeds: Sequence[int] = (1,)) -> Sizing:
-    best = [uncontended(asked.workload, events, seed) for seed in seeds]
-    found = _on(asked, asked.workload.tracks, events, seeds)
-    lateness = {asked.workload.tracks: _late(found, best)}
-    for tracks in _others(asked.workload.tracks):
+def size_tracks(asked: WorkloadFile, events: int, seeds: Sequence[int] = (1,)) -> TrackSizing:
+    best = [simulate_uncontended(asked.workload, events, seed) for seed in seeds]
+    found = _simulate_tracks(asked, asked.workload.tracks, events, seeds)
+    lateness = {asked.workload.tracks: _compute_lateness(found, best)}
+    for tracks in _list_alternatives(asked.workload.tracks):
         try:
-            lateness[tracks] = _late(_on(asked, tracks, events, seeds), best)
+            lateness[tracks] = _compute_lateness(_simulate_tracks(asked, tracks, events, seeds), best)
         except Infeasible:
             continue
-    return Sizing(asked, found, best, dict(sorted(lateness.items())))
+    return TrackSizing(asked, found, best, dict(sorted(lateness.items())))
 
 
-def _on(asked: Described, tracks: int, events: int, seeds: Sequence[int]) -> list[Outcome]:
+def _simulate_tracks(asked: WorkloadFile, tracks: int, events: int, seeds: Sequence[int]) -> list[SimulationOutcome]:
     workload = replace(asked.workload, tracks=tracks)
-    return [simulated(workload, asked.way, events, seed) for seed in seeds]
+    return [simulate_workload(workload, asked.way, events, seed) for seed in seeds]
 
 
-def _late(found: Sequence[Outcome], best: Sequence[Outcome]) -> float:
+def _compute_lateness(found: Sequence[SimulationOutcome], best: Sequence[SimulationOutcome]) -> float:
     return fmean(one.staleness / other.staleness for one, other in zip(found, best, strict=True))
 
 
-def _others(tracks: int) -> set[int]:
+def _list_alternatives(tracks: int) -> set[int]:
     """Half, one less, one more and twice as many."""
     return {n for n in (tracks // 2, tracks - 1, tracks + 1, 2 * tracks) if n >= 1} - {tracks}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from tidemill.scheduler.dispatcher import Dispatcher, Limits
-from tidemill.scheduler.hierarchy import Inheritance
-from tidemill.scheduler.job import Cost, Job, Profile
+from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
+from tidemill.scheduler.hierarchy import PriorityInheritance
+from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
 from tidemill.scheduler.tracks import PLACEMENTS
 
@@ -25,10 +25,10 @@ class Slowdown:
     length: float = 503.3  # of a slow time; with it cycles share no factor with any period
 
     @property
-    def mean(self) -> float:
+    def mean_factor(self) -> float:
         return 2.0
 
-    def at(self, now: float) -> float:
+    def find_factor(self, now: float) -> float:
         return self.factor if now % (self.length * (self.factor - 1)) < self.length else 1.0
 
 
@@ -36,7 +36,7 @@ class Slowdown:
 class Workload:
     """Costs of tables are averages over slow and normal times: what a dispatcher would have learnt."""
 
-    tables: tuple[Profile, ...]  # parents first
+    tables: tuple[JobProfile, ...]  # parents first
     tracks: int
     slowdown: Slowdown | None = None
     noise: float = 0.5  # a run takes between this and one and this times what is estimated
@@ -46,26 +46,26 @@ class Workload:
         """The share of the tracks that is needed if nothing is ever late."""
         return fsum(table.load for table in self.tables) / self.tracks
 
-    def at(self, load: float) -> Workload:
+    def scale_to_load(self, load: float) -> Workload:
         """The same with updates that take so much longer or shorter that the load is this."""
         factor = load / self.load
-        return replace(self, tables=tuple(_slower(table, factor) for table in self.tables))
+        return replace(self, tables=tuple(_scale_cost(table, factor) for table in self.tables))
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SimulationConfig:
     """How jobs are dispatched, in words of settings. Without patience, as the papers know no guard."""
 
     policy: str = "max-benefit"
     placement: str = "single"
-    inheritance: Inheritance = Inheritance.MAX
+    inheritance: PriorityInheritance = PriorityInheritance.MAX
     chop: float | None = None
     patience: float | None = None
 
-    def dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
-        limits = Limits(self.chop, self.patience)
+    def build_dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
+        limits = DispatchLimits(self.chop, self.patience)
         return Dispatcher(jobs, POLICIES[self.policy](), PLACEMENTS[self.placement], tracks, limits)
 
 
-def _slower(table: Profile, factor: float) -> Profile:
-    return replace(table, cost=Cost(factor * table.cost.start, factor * table.cost.rate))
+def _scale_cost(table: JobProfile, factor: float) -> JobProfile:
+    return replace(table, cost=UpdateCost(factor * table.cost.start, factor * table.cost.rate))

@@ -33,35 +33,35 @@ _EXACT = Context(prec=100)
 _WHOLE: dict[DataType, DecimalType] = {IntegerType(): DecimalType(10, 0), LongType(): DecimalType(20, 0)}
 
 
-class ForSpark(Exception):
+class Unsupported(Exception):
     """This is for Spark to compute."""
 
 
-def decimal_of(kind: DataType) -> DecimalType:
+def to_decimal_type(kind: DataType) -> DecimalType:
     """The type in which a number is computed with beside decimals."""
     found = kind if isinstance(kind, DecimalType) else _WHOLE.get(kind)
     if found is None:
-        raise ForSpark(kind.simpleString())
+        raise Unsupported(kind.simpleString())
     return found
 
 
-def literal(kind: str) -> pa.DataType | None:
+def parse_literal_type(kind: str) -> pa.DataType | None:
     """The type of a literal that is written with a point, from its name; None if it is none."""
     found = _NAMED.fullmatch(kind)
     return pa.decimal128(int(found[1]), int(found[2])) if found else None
 
 
-def wide_enough(kinds: Iterable[DataType]) -> DecimalType:
+def find_common_type(kinds: Iterable[DataType]) -> DecimalType:
     """The type that holds all numbers of these."""
-    shapes = [decimal_of(kind) for kind in kinds]
+    shapes = [to_decimal_type(kind) for kind in kinds]
     scale = max(s.scale for s in shapes)
     precision = max(s.precision - s.scale for s in shapes) + scale
     if precision > _MOST:
-        raise ForSpark(f"{precision} digits")
+        raise Unsupported(f"{precision} digits")
     return DecimalType(precision, scale)
 
 
-def cast(data: Column, kind: DecimalType) -> Column:
+def cast_decimal(data: Column, kind: DecimalType) -> Column:
     """Whole numbers and decimals in a type, rounded to its digits behind the point."""
     if not pa.types.is_decimal(data.type):
         data = data.cast(pa.decimal128(20, 0))
@@ -71,88 +71,90 @@ def cast(data: Column, kind: DecimalType) -> Column:
     return data.cast(pa.decimal128(kind.precision, kind.scale))
 
 
-def plus(a: DecimalType, b: DecimalType) -> DecimalType:
+def infer_sum_type(a: DecimalType, b: DecimalType) -> DecimalType:
     scale = max(a.scale, b.scale)
-    return _fitted(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return _fit_type(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
 
 
-def times(a: DecimalType, b: DecimalType) -> DecimalType:
-    return _fitted(a.precision + b.precision + 1, a.scale + b.scale)
+def infer_product_type(a: DecimalType, b: DecimalType) -> DecimalType:
+    return _fit_type(a.precision + b.precision + 1, a.scale + b.scale)
 
 
-def by(a: DecimalType, b: DecimalType) -> DecimalType:
+def infer_quotient_type(a: DecimalType, b: DecimalType) -> DecimalType:
     scale = max(_KEPT, a.scale + b.precision + 1)
-    return _fitted(a.precision - a.scale + b.scale + scale, scale)
+    return _fit_type(a.precision - a.scale + b.scale + scale, scale)
 
 
-def left_over(a: DecimalType, b: DecimalType) -> DecimalType:
+def infer_remainder_type(a: DecimalType, b: DecimalType) -> DecimalType:
     scale = max(a.scale, b.scale)
-    return _fitted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return _fit_type(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
-def sum_of(kind: DecimalType) -> DecimalType:
+def infer_total_type(kind: DecimalType) -> DecimalType:
     return DecimalType(min(_MOST, kind.precision + 10), kind.scale)
 
 
-def _fitted(precision: int, scale: int) -> DecimalType:
+def _fit_type(precision: int, scale: int) -> DecimalType:
     if precision > _MOST:
         precision, scale = _MOST, max(_MOST - (precision - scale), min(scale, _KEPT))
     return DecimalType(precision, scale)
 
 
-def computed(function: Callable[..., Column], a: Column, b: Column, kind: DecimalType) -> Column:
+def compute_exact(function: Callable[..., Column], a: Column, b: Column, kind: DecimalType) -> Column:
     """Sums, differences and products."""
-    return cast(function(wide(a), wide(b)), kind)
+    return cast_decimal(function(widen_column(a), widen_column(b)), kind)
 
 
-def divided(a: Column, b: Column, kind: DecimalType) -> Column:
+def divide_exact(a: Column, b: Column, kind: DecimalType) -> Column:
     """Cut off after many digits, then rounded to the type."""
 
-    def of(x: int, y: int) -> int:
-        return _rounded(_cut(x * 10 ** (_QUOTIENT - a.type.scale + b.type.scale), y), _QUOTIENT - kind.scale)
+    def divide_unscaled(x: int, y: int) -> int:
+        return _round_digits(
+            _truncate_quotient(x * 10 ** (_QUOTIENT - a.type.scale + b.type.scale), y), _QUOTIENT - kind.scale
+        )
 
-    return _one_by_one(of, a, b, kind)
+    return _compute_by_row(divide_unscaled, a, b, kind)
 
 
-def remainder(a: Column, b: Column, kind: DecimalType) -> Column:
+def compute_remainder(a: Column, b: Column, kind: DecimalType) -> Column:
     """What is left over has the sign of what is divided."""
 
-    def of(x: int, y: int) -> int:
+    def subtract_multiples(x: int, y: int) -> int:
         x, y = x * 10 ** (kind.scale - a.type.scale), y * 10 ** (kind.scale - b.type.scale)
-        often = _cut(x, y)
+        often = _truncate_quotient(x, y)
         if abs(often) >= 10**_MOST:
-            raise ForSpark("a quotient of very many digits")
+            raise Unsupported("a quotient of very many digits")
         return x - y * often
 
-    return _one_by_one(of, a, b, kind)
+    return _compute_by_row(subtract_multiples, a, b, kind)
 
 
-def wide(data: Column) -> Column:
+def widen_column(data: Column) -> Column:
     return data.cast(pa.decimal256(data.type.precision, data.type.scale))
 
 
-def _one_by_one(of: Callable[[int, int], int], a: Column, b: Column, kind: DecimalType) -> Column:
+def _compute_by_row(of: Callable[[int, int], int], a: Column, b: Column, kind: DecimalType) -> Column:
     if len(a) > _FEW:
-        raise ForSpark("many quotients")
-    pairs = zip(_unscaled(a), _unscaled(b), strict=True)
+        raise Unsupported("many quotients")
+    pairs = zip(_to_unscaled(a), _to_unscaled(b), strict=True)
     try:
         found = [None if x is None or y is None else of(x, y) for x, y in pairs]
     except ZeroDivisionError as error:
-        raise ForSpark("by zero") from error
+        raise Unsupported("by zero") from error
     values = [None if v is None else Decimal(v).scaleb(-kind.scale, _EXACT) for v in found]
     return pa.array(values, pa.decimal128(kind.precision, kind.scale))
 
 
-def _unscaled(data: Column) -> list[int | None]:
+def _to_unscaled(data: Column) -> list[int | None]:
     return [None if v is None else int(v.scaleb(data.type.scale, _EXACT)) for v in data.to_pylist()]
 
 
-def _cut(x: int, y: int) -> int:
+def _truncate_quotient(x: int, y: int) -> int:
     """A quotient without what follows the point."""
     return x // y if (x < 0) == (y < 0) else -(-x // y)
 
 
-def _rounded(x: int, digits: int) -> int:
+def _round_digits(x: int, digits: int) -> int:
     """Without so many digits, halves away from zero."""
     unit = 10**digits
-    return _cut(2 * x + (unit if x >= 0 else -unit), 2 * unit)
+    return _truncate_quotient(2 * x + (unit if x >= 0 else -unit), 2 * unit)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from tidemill.model.block import Block
-from tidemill.spark.local.batches import arrow_schema
+from tidemill.spark.local.batches import build_arrow_schema
 
 SEARCHED = 256 << 20
 """Bytes of files up to which keys are looked up here: more is for all of Spark's executors."""
@@ -46,20 +46,20 @@ _EXACT = (
 """Types whose values Arrow holds for equal exactly where Spark does: not floats, whose -0.0 it tells from 0.0."""
 
 
-def searchable(blocks: Iterable[Block]) -> bool:
+def is_searchable(blocks: Iterable[Block]) -> bool:
     """Are there rows, and few enough bytes of them that the driver had better look through them itself?"""
     return 0 < sum(b.bytes for b in blocks) <= SEARCHED
 
 
-def files(paths: Sequence[str], wanted: StructType) -> ds.Dataset | None:
+def open_files(paths: Sequence[str], wanted: StructType) -> ds.Dataset | None:
     """The rows of files, to be looked through; None if they are remote."""
     if not all(path.startswith("/") for path in paths):
         return None
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return ds.dataset(paths, arrow_schema(wanted), ds.ParquetFileFormat(default_fragment_scan_options=checked))
+    return ds.dataset(paths, build_arrow_schema(wanted), ds.ParquetFileFormat(default_fragment_scan_options=checked))
 
 
-def found(content: ds.Dataset, keys: pa.Table, on: Sequence[tuple[str, str]]) -> pa.Table | None:
+def find_rows(content: ds.Dataset, keys: pa.Table, on: Sequence[tuple[str, str]]) -> pa.Table | None:
     """The rows that agree with some of the keys; None if that is for Spark to say.
 
     So it is where values may be equal that are not the same, or are kept in another type, and where NULL is looked
@@ -67,23 +67,23 @@ def found(content: ds.Dataset, keys: pa.Table, on: Sequence[tuple[str, str]]) ->
     """
     mine = [column for column, _ in on]
     few = pa.table([keys.column(key) for _, key in on], names=mine)
-    if not all(_comparable(content.schema.field(c).type, few.column(c).type) for c in mine):
+    if not all(_is_comparable(content.schema.field(c).type, few.column(c).type) for c in mine):
         return None
     try:
-        if _holds_null(content, [c for c in mine if few.column(c).null_count]):
+        if _has_null(content, [c for c in mine if few.column(c).null_count]):
             return None
         few = few.drop_null()
-        return _near(content, few).join(few, mine, mine, "left semi").to_table()
+        return _find_candidates(content, few).join(few, mine, mine, "left semi").to_table()
     except (pa.ArrowException, OSError):  # Spark will say what is wrong with the files, if anything
         return None
 
 
-def _holds_null(content: ds.Dataset, columns: Sequence[str]) -> bool:
+def _has_null(content: ds.Dataset, columns: Sequence[str]) -> bool:
     unknown = [pc.field(c).is_null() for c in columns]
     return bool(unknown) and content.count_rows(filter=reduce(pc.Expression.__or__, unknown)) > 0
 
 
-def _near(content: ds.Dataset, few: pa.Table) -> ds.Dataset:
+def _find_candidates(content: ds.Dataset, few: pa.Table) -> ds.Dataset:
     """All rows that may agree with some of the keys, and others."""
     whole = next((c for c in few.column_names if pa.types.is_integer(few.column(c).type)), None)
     if whole is None or not isinstance(content, ds.FileSystemDataset):
@@ -92,14 +92,18 @@ def _near(content: ds.Dataset, few: pa.Table) -> ds.Dataset:
     everywhere = all({*content.schema.names} <= {*m.schema.to_arrow_schema().names} for m in known.values())
     if few.num_rows * SIEVED > sum(m.num_rows for m in known.values()) or not everywhere:
         return content
-    sieve = _Sieve.of(few.column(whole), whole, content.schema)
-    work = [(path, group, _coded(m, group)) for path, m in known.items() for group in range(m.num_row_groups)]
+    sieve = _HashFilter.from_values(few.column(whole), whole, content.schema)
+    work = [
+        (path, group, _list_dictionary_columns(m, group))
+        for path, m in known.items()
+        for group in range(m.num_row_groups)
+    ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return ds.dataset(pa.concat_tables(pool.map(lambda at: sieve.kept(*at), work)))
+        return ds.dataset(pa.concat_tables(pool.map(lambda at: sieve.filter_row_group(*at), work)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sieve:
+class _HashFilter:
     """Lets every row through that has one of some whole numbers in a column, and hardly any other."""
 
     column: str
@@ -107,32 +111,32 @@ class _Sieve:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, values: pa.ChunkedArray, column: str, schema: pa.Schema) -> _Sieve:
+    def from_values(cls, values: pa.ChunkedArray, column: str, schema: pa.Schema) -> _HashFilter:
         holes = np.zeros(1 << _BITS, dtype=np.bool_)
-        holes[_hashes(values)] = True
+        holes[_compute_hashes(values)] = True
         return cls(column, holes, schema)
 
-    def kept(self, path: str, group: int, coded: list[str]) -> pa.Table:
+    def filter_row_group(self, path: str, group: int, coded: list[str]) -> pa.Table:
         """What it lets through of a file's group of rows."""
         with pq.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True) as file:
             rows = file.read_row_group(group, columns=self.schema.names, use_threads=False)
-        through = np.flatnonzero(self.holes[_hashes(rows.column(self.column))])
+        through = np.flatnonzero(self.holes[_compute_hashes(rows.column(self.column))])
         return rows.take(pa.array(through)).select(self.schema.names).cast(self.schema)
 
 
-def _hashes(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+def _compute_hashes(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     """NULL, which nobody looks for, has some hash or other."""
     numbers: npt.NDArray[np.uint64] = pc.fill_null(values, 0).to_numpy().astype(np.int64).view(np.uint64)
     spread: npt.NDArray[np.uint64] = np.right_shift(numbers * _SPREAD, np.uint64(64 - _BITS))
     return spread
 
 
-def _coded(known: pq.FileMetaData, group: int) -> list[str]:
+def _list_dictionary_columns(known: pq.FileMetaData, group: int) -> list[str]:
     """The texts that a file holds as codes of a dictionary: nothing else takes less than its length does."""
     chunks = [known.row_group(group).column(i) for i in range(known.num_columns)]
     texts = [c for c in chunks if c.physical_type == "BYTE_ARRAY" and "." not in c.path_in_schema]
     return [c.path_in_schema for c in texts if c.total_uncompressed_size < _LENGTH * c.num_values]
 
 
-def _comparable(mine: pa.DataType, theirs: pa.DataType) -> bool:
+def _is_comparable(mine: pa.DataType, theirs: pa.DataType) -> bool:
     return mine == theirs and any(exact(mine) for exact in _EXACT)

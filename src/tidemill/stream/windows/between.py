@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemill.model.window import Between, Window
-from tidemill.stream.windows.former import Entry, Former, Out, leave
+from tidemill.stream.windows.former import FormerOutput, QueueEntry, WindowFormer, expire_entries
 
 
-class BetweenMarks(Former):
+class BetweenMarks(WindowFormer):
     """What comes while no window is open is in none."""
 
     NUMBERS = ("formed", "opened")
@@ -19,25 +19,25 @@ class BetweenMarks(Former):
         self.formed = 0
         self._marks = window.size
         self.opened = int(window.size.opens is None)
-        self._queue: list[Entry] = []
+        self._queue: list[QueueEntry] = []
 
-    def arrive(self, entry: Entry, out: Out) -> None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         self.opened = int(self.opened or entry.opens)
         if not self.opened:
-            leave([entry], out)
+            expire_entries([entry], out)
             return
         if entry.closes and self._marks.punctuation:
             out.left.append(entry)
         else:
             self._queue.append(entry)
         if entry.closes:
-            self._close(entry.arrived, out)
+            self._close_window(entry.arrived, out)
 
-    def _close(self, at: int, out: Out) -> None:
-        self.form(self._queue, None, at, out)
-        leave(self._queue, out)
+    def _close_window(self, at: int, out: FormerOutput) -> None:
+        self.form_window(self._queue, None, at, out)
+        expire_entries(self._queue, out)
         self._queue = []
         self.opened = int(self._marks.opens is None)
 
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         self._queue = list(entries)

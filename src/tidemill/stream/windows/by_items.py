@@ -6,43 +6,43 @@ from bisect import insort
 from collections.abc import Iterable, Sequence
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.counting import Counting
-from tidemill.stream.windows.former import NEVER, Entry, Out, leave, too_late
-from tidemill.stream.windows.items import Item, Source
+from tidemill.stream.windows.counting import CountingFormer
+from tidemill.stream.windows.former import NEVER, FormerOutput, QueueEntry, drop_late_entries, expire_entries
+from tidemill.stream.windows.items import Item, ItemSource
 
 
-class _ByItems(Counting):
-    def first(self, bounds: tuple[int, int] | None, at: int, out: Out) -> None:
+class _ItemFormer(CountingFormer):
+    def form_first_window(self, bounds: tuple[int, int] | None, at: int, out: FormerOutput) -> None:
         """Form a window of the first items; those used up go."""
         taken = self._items.list[: self.size]
-        if self.form(_flat(taken), bounds, at, out):
+        if self.form_window(_flatten_items(taken), bounds, at, out):
             del self._items.list[: self.size]
-            leave(_flat(taken), out)
+            expire_entries(_flatten_items(taken), out)
 
 
-class CountByCount(_ByItems):
+class CountByCount(_ItemFormer):
     """Every x items, a window of y; where the step is larger than the size, what lies between is in no window."""
 
     NUMBERS = ("formed", "ranked", "skip")
 
-    def __init__(self, window: Window, source: Source) -> None:
+    def __init__(self, window: Window, source: ItemSource) -> None:
         super().__init__(window, source)
         self.skip = 0  # items still to step over
 
-    def take(self, item: Item, at: int, out: Out) -> None:
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         if self.skip:
             self.skip -= 1
-            leave(item, out)
+            expire_entries(item, out)
             return
         self._items.list.append(item)
         if len(self._items.list) == self.size:
-            self.first(None, at, out)
-            leave(_flat(self._items.list[: self.step]), out)
+            self.form_first_window(None, at, out)
+            expire_entries(_flatten_items(self._items.list[: self.step]), out)
             del self._items.list[: self.step]
             self.skip = max(0, self.step - self.size)
 
 
-class TimeByCount(_ByItems):
+class TimeByCount(_ItemFormer):
     """Every x seconds, a window of the first y items from there on, as soon as there are so many.
 
     Windows begin at multiples of the step, where something happened within the step. The time of a wave is that of its
@@ -51,56 +51,56 @@ class TimeByCount(_ByItems):
 
     NUMBERS = ("formed", "ranked", "floor")
 
-    def __init__(self, window: Window, source: Source) -> None:
+    def __init__(self, window: Window, source: ItemSource) -> None:
         super().__init__(window, source)
         self.floor = NEVER
-        patience = window.patience
+        patience = window.timeout_delay
         self._timeout = None if patience is None else self.step + patience
 
-    def take(self, item: Item, at: int, out: Out) -> None:
-        if _time(item) < self.floor:
-            too_late(item, out)
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
+        if _find_item_time(item) < self.floor:
+            drop_late_entries(item, out)
             return
-        insort(self._items.list, item, key=_time_and_rank)
+        insort(self._items.list, item, key=_build_sort_key)
         while len(self._items.list) >= self.size:
-            self._next(at, out)
+            self._form_next_window(at, out)
 
-    def pass_time(self, clock: int, out: Out) -> None:
+    def pass_time(self, clock: int, out: FormerOutput) -> None:
         if self._timeout is None:
             return
-        while self._items.list and self._start() + self._timeout <= clock:
-            self._next(self._start() + self._timeout, out)
-        self._pass(((clock - self._timeout) // self.step + 1) * self.step, out)
+        while self._items.list and self._find_start() + self._timeout <= clock:
+            self._form_next_window(self._find_start() + self._timeout, out)
+        self._advance_floor(((clock - self._timeout) // self.step + 1) * self.step, out)
 
-    def due(self) -> int | None:
-        return self._start() + self._timeout if self._items.list and self._timeout is not None else None
+    def find_due_time(self) -> int | None:
+        return self._find_start() + self._timeout if self._items.list and self._timeout is not None else None
 
-    def restore(self, entries: Sequence[Entry]) -> None:
-        super().restore(entries)
-        self._items.list.sort(key=_time_and_rank)
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
+        super().restore_entries(entries)
+        self._items.list.sort(key=_build_sort_key)
 
-    def _start(self) -> int:
-        return _time(self._items.list[0]) // self.step * self.step
+    def _find_start(self) -> int:
+        return _find_item_time(self._items.list[0]) // self.step * self.step
 
-    def _next(self, at: int, out: Out) -> None:
-        start = self._start()
-        self.first(None, at, out)
-        self._pass(start + self.step, out)
+    def _form_next_window(self, at: int, out: FormerOutput) -> None:
+        start = self._find_start()
+        self.form_first_window(None, at, out)
+        self._advance_floor(start + self.step, out)
 
-    def _pass(self, floor: int, out: Out) -> None:
+    def _advance_floor(self, floor: int, out: FormerOutput) -> None:
         self.floor = max(self.floor, floor)
         items = self._items.list
-        while items and _time(items[0]) < self.floor:
-            leave(items.pop(0), out)
+        while items and _find_item_time(items[0]) < self.floor:
+            expire_entries(items.pop(0), out)
 
 
-def _time(item: Item) -> int:
+def _find_item_time(item: Item) -> int:
     return max(e.time for e in item)
 
 
-def _time_and_rank(item: Item) -> tuple[int, int]:
-    return _time(item), item[0].rank
+def _build_sort_key(item: Item) -> tuple[int, int]:
+    return _find_item_time(item), item[0].rank
 
 
-def _flat(items: Iterable[Item]) -> list[Entry]:
+def _flatten_items(items: Iterable[Item]) -> list[QueueEntry]:
     return [e for item in items for e in item]

@@ -9,40 +9,40 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.counting import Counting
-from tidemill.stream.windows.former import Entry, Out, leave, present
-from tidemill.stream.windows.items import Item, Waves
+from tidemill.stream.windows.counting import CountingFormer
+from tidemill.stream.windows.former import FormerOutput, QueueEntry, expire_entries, list_present
+from tidemill.stream.windows.items import Item, WaveSource
 
 
-class _ByWaves(Counting):
+class _WaveFormer(CountingFormer):
     def __init__(self, window: Window) -> None:
-        super().__init__(window, Waves())
+        super().__init__(window, WaveSource())
 
-    def take(self, item: Item, at: int, out: Out) -> None:
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         waves = self._items.list
         waves.append(item)
-        while len(waves) >= self.step and (members := self.filled(waves)) is not None:
-            self.form(members, None, at, out)
-            leave([e for wave in waves[: self.step] for e in wave], out)
+        while len(waves) >= self.step and (members := self.find_filled_window(waves)) is not None:
+            self.form_window(members, None, at, out)
+            expire_entries([e for wave in waves[: self.step] for e in wave], out)
             del waves[: self.step]
 
     @abstractmethod
-    def filled(self, waves: list[list[Entry]]) -> list[Entry] | None:
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
         """The events of the window that begins with these waves; None: it is not filled yet."""
 
 
-class WavesOverTokens(_ByWaves):
-    def filled(self, waves: list[list[Entry]]) -> list[Entry] | None:
-        tokens = present(e for wave in waves for e in wave)
+class WavesOverTokens(_WaveFormer):
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
+        tokens = list_present(e for wave in waves for e in wave)
         return tokens[: self.size] if len(tokens) >= self.size else None
 
 
-class WavesOverTime(_ByWaves):
+class WavesOverTime(_WaveFormer):
     """The time begins with the first wave's earliest event, and is over with an event behind its end."""
 
-    def filled(self, waves: list[list[Entry]]) -> list[Entry] | None:
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
         start = min(e.time for e in waves[0])
         end = start + self.size
         if all(e.time < end for wave in waves for e in wave):
             return None
-        return present(e for wave in waves for e in wave if start <= e.time < end)
+        return list_present(e for wave in waves for e in wave if start <= e.time < end)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import Entry, Former, Out
-from tidemill.stream.windows.items import Item, Items, Source
+from tidemill.stream.windows.former import FormerOutput, QueueEntry, WindowFormer
+from tidemill.stream.windows.items import Item, ItemQueue, ItemSource
 
 
-class Counting(Former):
+class CountingFormer(WindowFormer):
     NUMBERS: ClassVar[tuple[str, ...]] = ("formed", "ranked")
 
-    def __init__(self, window: Window, source: Source) -> None:
+    def __init__(self, window: Window, source: ItemSource) -> None:
         super().__init__(window)
-        self._items = Items(source)
+        self._items = ItemQueue(source)
 
     @property
     def ranked(self) -> int:
@@ -26,22 +26,22 @@ class Counting(Former):
     def ranked(self, number: int) -> None:
         self._items.ranked = number
 
-    def arrive(self, entry: Entry, out: Out) -> None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         self.pass_time(entry.arrived, out)
-        item = self._items.put(entry, out)
+        item = self._items.add_entry(entry, out)
         if item is not None:
-            self.take(item, entry.arrived, out)
+            self.add_item(item, entry.arrived, out)
 
-    def waits_for(self, wave: int) -> bool:
-        return self._items.waits_for(wave)
+    def is_waiting_for(self, wave: int) -> bool:
+        return self._items.is_waiting_for(wave)
 
-    def complete(self, wave: int, at: int, out: Out) -> None:
+    def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:
         self.pass_time(at, out)
-        self.take(self._items.complete(wave, out), at, out)
+        self.add_item(self._items.complete_wave(wave, out), at, out)
 
     @abstractmethod
-    def take(self, item: Item, at: int, out: Out) -> None:
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         """Another item, made at this moment: it is not in the list yet."""
 
-    def restore(self, entries: Sequence[Entry]) -> None:
-        self._items.restore(entries)
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
+        self._items.restore_entries(entries)

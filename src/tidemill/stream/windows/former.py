@@ -15,7 +15,7 @@ NEVER = -(2**62)
 
 
 @dataclass(slots=True)
-class Entry:
+class QueueEntry:
     """An event in a queue, without its content."""
 
     event: int  # its number, in order of arrival over all groups
@@ -30,7 +30,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class FormedWindow:
     """A window."""
 
     number: int  # in its group, from 0
@@ -41,20 +41,20 @@ class Formed:
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class FormerOutput:
     """What comes out of a queue. Every event ends in a window, here, or both, unless it still waits."""
 
-    windows: list[Formed] = field(default_factory=list)
-    expired: list[Entry] = field(default_factory=list)  # stepped over; `used` says whether a window had them
-    late: list[Entry] = field(default_factory=list)  # came after their time: part of no window
-    left: list[Entry] = field(default_factory=list)  # no longer in the queue, for whatever reason
-    changed: list[Entry] = field(default_factory=list)  # used, deleted or ranked
+    windows: list[FormedWindow] = field(default_factory=list)
+    expired: list[QueueEntry] = field(default_factory=list)  # stepped over; `used` says whether a window had them
+    late: list[QueueEntry] = field(default_factory=list)  # came after their time: part of no window
+    left: list[QueueEntry] = field(default_factory=list)  # no longer in the queue, for whatever reason
+    changed: list[QueueEntry] = field(default_factory=list)  # used, deleted or ranked
 
 
 by_time = attrgetter("time", "event")
 
 
-class Former(ABC):
+class WindowFormer(ABC):
     """Forms the windows of one group. Everything it knows is in its entries and numbers."""
 
     NUMBERS: ClassVar[tuple[str, ...]] = ("formed",)
@@ -67,33 +67,35 @@ class Former(ABC):
         self.formed = 0
 
     @abstractmethod
-    def arrive(self, entry: Entry, out: Out) -> None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         """Take an event in; it came after all that were taken in before."""
 
-    def waits_for(self, wave: int) -> bool:
+    def is_waiting_for(self, wave: int) -> bool:
         """Are there events of a wave that wait until it is complete?"""
         return False
 
-    def complete(self, wave: int, at: int, out: Out) -> None:  # noqa: B027
+    def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:  # noqa: B027
         """A wave that it waits for is complete, though no event of it says so: the rest of it ended on the way."""
 
-    def pass_time(self, clock: int, out: Out) -> None:  # noqa: B027
+    def pass_time(self, clock: int, out: FormerOutput) -> None:  # noqa: B027
         """Form what is due by now although no event says so."""
 
-    def due(self) -> int | None:
+    def find_due_time(self) -> int | None:
         """When `pass_time` has something to form, if no event comes before; None: never."""
         return None
 
     @abstractmethod
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         """Put events back into the empty queue; they come in the order of their ranks, then of their arrival."""
 
-    def form(self, members: Sequence[Entry], bounds: tuple[int, int] | None, at: int, out: Out) -> bool:
+    def form_window(
+        self, members: Sequence[QueueEntry], bounds: tuple[int, int] | None, at: int, out: FormerOutput
+    ) -> bool:
         """Form a window if there are enough events; were they used up?"""
         if len(members) < self.window.at_least:
             return False
         start, end = bounds or (min(e.time for e in members), max(e.time for e in members))
-        out.windows.append(Formed(self.formed, start, end, at, tuple(e.event for e in members)))
+        out.windows.append(FormedWindow(self.formed, start, end, at, tuple(e.event for e in members)))
         self.formed += 1
         for entry in members:
             entry.used = True
@@ -102,7 +104,7 @@ class Former(ABC):
         return self.window.delete_used
 
 
-def leave(entries: Iterable[Entry], out: Out) -> None:
+def expire_entries(entries: Iterable[QueueEntry], out: FormerOutput) -> None:
     """Let events go that no window will have any more."""
     for entry in entries:
         out.left.append(entry)
@@ -110,11 +112,11 @@ def leave(entries: Iterable[Entry], out: Out) -> None:
             out.expired.append(entry)
 
 
-def too_late(entries: Iterable[Entry], out: Out) -> None:
+def drop_late_entries(entries: Iterable[QueueEntry], out: FormerOutput) -> None:
     for entry in entries:
         out.left.append(entry)
         out.late.append(entry)
 
 
-def present(entries: Iterable[Entry]) -> list[Entry]:
+def list_present(entries: Iterable[QueueEntry]) -> list[QueueEntry]:
     return [e for e in entries if not e.gone]

@@ -6,87 +6,87 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from tidemill.stream.windows.former import Entry, Out
+from tidemill.stream.windows.former import FormerOutput, QueueEntry
 
-Item = list[Entry]
+Item = list[QueueEntry]
 
 
-class Source(Protocol):
+class ItemSource(Protocol):
     """Makes items of events."""
 
-    def put(self, entry: Entry) -> Item | None: ...
-    def waits_for(self, wave: int) -> bool: ...
-    def complete(self, wave: int) -> Item: ...
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def add_entry(self, entry: QueueEntry) -> Item | None: ...
+    def is_waiting_for(self, wave: int) -> bool: ...
+    def complete_wave(self, wave: int) -> Item: ...
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
         """Let events wait again."""
 
 
-class Tokens:
+class TokenSource:
     """Each event is an item."""
 
-    def put(self, entry: Entry) -> Item | None:
+    def add_entry(self, entry: QueueEntry) -> Item | None:
         return [entry]
 
-    def waits_for(self, wave: int) -> bool:
+    def is_waiting_for(self, wave: int) -> bool:
         return False
 
-    def complete(self, wave: int) -> Item:
+    def complete_wave(self, wave: int) -> Item:
         raise AssertionError("tokens never wait")
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
         """Tokens never wait."""
 
 
-class Waves:
+class WaveSource:
     """A wave is an item once it is complete; until then its events wait."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Item] = {}
 
-    def put(self, entry: Entry) -> Item | None:
-        self.restore([entry])
-        return self.complete(entry.wave) if entry.closes else None
+    def add_entry(self, entry: QueueEntry) -> Item | None:
+        self.restore_entries([entry])
+        return self.complete_wave(entry.wave) if entry.closes else None
 
-    def waits_for(self, wave: int) -> bool:
+    def is_waiting_for(self, wave: int) -> bool:
         return wave in self._waiting
 
-    def complete(self, wave: int) -> Item:
+    def complete_wave(self, wave: int) -> Item:
         return self._waiting.pop(wave)
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
         for entry in entries:
             self._waiting.setdefault(entry.wave, []).append(entry)
 
 
-class Items:
+class ItemQueue:
     """Items in the order in which they were made, and the events that wait to become one."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ItemSource) -> None:
         self._source = source
         self.list: list[Item] = []
         self.ranked = 0
 
-    def put(self, entry: Entry, out: Out) -> Item | None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> Item | None:
         """The item that is made by this event, if any; it is not in the list yet."""
-        item = self._source.put(entry)
-        return None if item is None else self._ranked(item, out)
+        item = self._source.add_entry(entry)
+        return None if item is None else self._rank_item(item, out)
 
-    def waits_for(self, wave: int) -> bool:
-        return self._source.waits_for(wave)
+    def is_waiting_for(self, wave: int) -> bool:
+        return self._source.is_waiting_for(wave)
 
-    def complete(self, wave: int, out: Out) -> Item:
+    def complete_wave(self, wave: int, out: FormerOutput) -> Item:
         """The item that a wave makes by the word that no more comes of it."""
-        return self._ranked(self._source.complete(wave), out)
+        return self._rank_item(self._source.complete_wave(wave), out)
 
-    def _ranked(self, item: Item, out: Out) -> Item:
+    def _rank_item(self, item: Item, out: FormerOutput) -> Item:
         for member in item:
             member.rank = self.ranked
         self.ranked += 1
         out.changed.extend(item)
         return item
 
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         """Entries come in the order of their ranks: the parts of an item side by side, those that wait first."""
-        self._source.restore(e for e in entries if e.rank < 0)
+        self._source.restore_entries(e for e in entries if e.rank < 0)
         ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
         self.list = [list(item) for _, item in ranked]

@@ -6,10 +6,19 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import NEVER, Entry, Former, Out, by_time, leave, present, too_late
+from tidemill.stream.windows.former import (
+    NEVER,
+    FormerOutput,
+    QueueEntry,
+    WindowFormer,
+    by_time,
+    drop_late_entries,
+    expire_entries,
+    list_present,
+)
 
 
-class _LookingBack(Former):
+class _LookBackFormer(WindowFormer):
     NUMBERS = ("formed", "count", "newest")
 
     def __init__(self, window: Window) -> None:
@@ -17,37 +26,39 @@ class _LookingBack(Former):
         self.count = 0  # events since the last window
         self.newest = NEVER
 
-    def counted(self) -> bool:
+    def count_event(self) -> bool:
         """Another event: is it one that a window ends with?"""
         self.count = (self.count + 1) % self.step
         return self.count == 0
 
 
-class TokensOverTime(_LookingBack):
+class TokensOverTime(_LookBackFormer):
     """`newest` is the latest time; the window is all that is less than its size older."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._queue: list[Entry] = []  # by time
+        self._queue: list[QueueEntry] = []  # by time
 
-    def arrive(self, entry: Entry, out: Out) -> None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         if entry.time <= self.newest - self.size:
-            too_late([entry], out)
+            drop_late_entries([entry], out)
             return
         self.newest = max(self.newest, entry.time)
         insort(self._queue, entry, key=by_time)
         behind = bisect_right(self._queue, self.newest - self.size, key=lambda e: e.time)
-        leave(self._queue[:behind], out)
+        expire_entries(self._queue[:behind], out)
         del self._queue[:behind]
-        if self.counted() and self.form(self._queue, (self.newest - self.size, self.newest), entry.arrived, out):
-            leave(self._queue, out)
+        if self.count_event() and self.form_window(
+            self._queue, (self.newest - self.size, self.newest), entry.arrived, out
+        ):
+            expire_entries(self._queue, out)
             self._queue = []
 
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         self._queue = sorted(entries, key=by_time)
 
 
-class TokensOverWaves(_LookingBack):
+class TokensOverWaves(_LookBackFormer):
     """`newest` is the newest wave that has left; events of waves that are not newer and not here come too late.
 
     Waves are in the order in which they began. A wave stays until so many have begun after it, though all of its
@@ -56,20 +67,20 @@ class TokensOverWaves(_LookingBack):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._waves: dict[int, list[Entry]] = {}
+        self._waves: dict[int, list[QueueEntry]] = {}
 
-    def arrive(self, entry: Entry, out: Out) -> None:
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         if entry.wave not in self._waves and entry.wave <= self.newest:
-            too_late([entry], out)
+            drop_late_entries([entry], out)
             return
-        self.restore([entry])
+        self.restore_entries([entry])
         if len(self._waves) > self.size:
             oldest = next(iter(self._waves))
             self.newest = max(self.newest, oldest)
-            leave(self._waves.pop(oldest), out)
-        if self.counted():
-            self.form(present(e for wave in self._waves.values() for e in wave), None, entry.arrived, out)
+            expire_entries(self._waves.pop(oldest), out)
+        if self.count_event():
+            self.form_window(list_present(e for wave in self._waves.values() for e in wave), None, entry.arrived, out)
 
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         for entry in entries:
             self._waves.setdefault(entry.wave, []).append(entry)

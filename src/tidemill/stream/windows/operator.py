@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 
 from tidemill.model.window import Window
-from tidemill.stream.waves import End
-from tidemill.stream.windows.former import Entry, Formed, Former, Out
+from tidemill.stream.waves import WaveEnd
+from tidemill.stream.windows.former import FormedWindow, FormerOutput, QueueEntry, WindowFormer
 from tidemill.stream.windows.forms import FORMS
 
 Group = Hashable
@@ -22,98 +22,102 @@ Group = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class WindowDelta:
     """How a batch changed the state."""
 
     numbers: Mapping[Group, tuple[int, ...]]  # of the groups that changed
-    entries: Mapping[int, tuple[Group, Entry]]  # by event: new in a queue, or changed
+    entries: Mapping[int, tuple[Group, QueueEntry]]  # by event: new in a queue, or changed
     left: frozenset[int]  # events that are in no queue any more
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WindowResult:
     """What a batch came to. The windows of a group are in order."""
 
-    windows: list[tuple[Group, Formed]] = field(default_factory=list)
-    expired: list[tuple[Group, Entry]] = field(default_factory=list)
-    late: list[tuple[Group, Entry]] = field(default_factory=list)
+    windows: list[tuple[Group, FormedWindow]] = field(default_factory=list)
+    expired: list[tuple[Group, QueueEntry]] = field(default_factory=list)
+    late: list[tuple[Group, QueueEntry]] = field(default_factory=list)
 
 
-class Windows:
+class WindowQueues:
     """The queues of a partition: all groups of events that belong there."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._groups: dict[Group, Former] = {}
+        self._groups: dict[Group, WindowFormer] = {}
         self._due: list[tuple[int, int, Group]] = []
         self._order = count()  # groups need not be comparable
 
-    def restore(self, numbers: Mapping[Group, tuple[int, ...]], entries: Iterable[tuple[Group, Entry]]) -> None:
+    def restore_queues(
+        self, numbers: Mapping[Group, tuple[int, ...]], entries: Iterable[tuple[Group, QueueEntry]]
+    ) -> None:
         """Go on from a state: that of all deltas since the beginning, applied one after the other."""
-        queues: dict[Group, list[Entry]] = defaultdict(list)
+        queues: dict[Group, list[QueueEntry]] = defaultdict(list)
         for group, entry in entries:
             queues[group].append(entry)
         for group, known in numbers.items():
-            former = self._former(group)
+            former = self._get_former(group)
             for name, number in zip(former.NUMBERS, known, strict=True):
                 setattr(former, name, number)
-            former.restore(sorted(queues[group], key=lambda e: (e.rank, e.event)))
-            self._remember(group, former)
+            former.restore_entries(sorted(queues[group], key=lambda e: (e.rank, e.event)))
+            self._schedule_group(group, former)
 
-    def run(self, events: Iterable[tuple[Group, Entry]], now: int, ends: Sequence[End] = ()) -> tuple[Result, Delta]:
+    def run(
+        self, events: Iterable[tuple[Group, QueueEntry]], now: int, ends: Sequence[WaveEnd] = ()
+    ) -> tuple[WindowResult, WindowDelta]:
         """Take events in, in their order of arrival, and form what is due at `now`, when all of them have arrived."""
-        outs: dict[Group, Out] = defaultdict(Out)
-        new: dict[int, tuple[Group, Entry]] = {}
+        outs: dict[Group, FormerOutput] = defaultdict(FormerOutput)
+        new: dict[int, tuple[Group, QueueEntry]] = {}
         words = deque(ends)
         for place, (group, entry) in enumerate(events):
-            self._end(words, place, outs)
-            self._former(group).arrive(entry, outs[group])
+            self._complete_waves(words, place, outs)
+            self._get_former(group).add_entry(entry, outs[group])
             new[entry.event] = (group, entry)
-        self._end(words, len(new), outs)
+        self._complete_waves(words, len(new), outs)
         for group in outs:
-            self._remember(group, self._groups[group])
+            self._schedule_group(group, self._groups[group])
         self._pass_time(now, outs)
-        return _result(outs), self._delta(outs, new)
+        return _build_result(outs), self._build_delta(outs, new)
 
-    def _end(self, words: deque[End], place: int, outs: dict[Group, Out]) -> None:
+    def _complete_waves(self, words: deque[WaveEnd], place: int, outs: dict[Group, FormerOutput]) -> None:
         """Complete the waves of which it is said before the event in this place."""
         while words and words[0].before <= place:
             word = words.popleft()
             for group, former in self._groups.items():
-                if former.waits_for(word.wave):
-                    former.complete(word.wave, word.arrived, outs[group])
+                if former.is_waiting_for(word.wave):
+                    former.complete_wave(word.wave, word.arrived, outs[group])
 
-    def _pass_time(self, now: int, outs: dict[Group, Out]) -> None:
+    def _pass_time(self, now: int, outs: dict[Group, FormerOutput]) -> None:
         while self._due and self._due[0][0] <= now:
             group = heappop(self._due)[2]
             former = self._groups[group]
             former.pass_time(now, outs[group])
-            self._remember(group, former)
+            self._schedule_group(group, former)
 
-    def _remember(self, group: Group, former: Former) -> None:
+    def _schedule_group(self, group: Group, former: WindowFormer) -> None:
         """Moments that have changed since are remembered as well: looking in vain does no harm."""
-        due = former.due()
+        due = former.find_due_time()
         if due is not None:
             heappush(self._due, (due, next(self._order), group))
 
-    def _former(self, group: Group) -> Former:
+    def _get_former(self, group: Group) -> WindowFormer:
         former = self._groups.get(group)
         if former is None:
-            former = self._groups[group] = FORMS[self._window.form](self._window)
+            former = self._groups[group] = FORMS[self._window.unit_pair](self._window)
         return former
 
-    def _delta(self, outs: Mapping[Group, Out], new: dict[int, tuple[Group, Entry]]) -> Delta:
+    def _build_delta(self, outs: Mapping[Group, FormerOutput], new: dict[int, tuple[Group, QueueEntry]]) -> WindowDelta:
         left = {e.event for out in outs.values() for e in out.left}
         changed = {e.event: (group, e) for group, out in outs.items() for e in out.changed}
         entries = {event: kept for event, kept in (new | changed).items() if event not in left}
         numbers = {g: tuple(getattr(self._groups[g], n) for n in self._groups[g].NUMBERS) for g in outs}
-        return Delta(numbers, entries, frozenset(left - new.keys()))
+        return WindowDelta(numbers, entries, frozenset(left - new.keys()))
 
 
-def _result(outs: Mapping[Group, Out]) -> Result:
+def _build_result(outs: Mapping[Group, FormerOutput]) -> WindowResult:
     """Windows in the order in which they were formed, over all groups."""
     windows = [(group, w) for group, out in outs.items() for w in out.windows]
     windows.sort(key=lambda w: w[1].at)
     expired = [(group, e) for group, out in outs.items() for e in out.expired]
     late = [(group, e) for group, out in outs.items() for e in out.late]
-    return Result(windows, expired, late)
+    return WindowResult(windows, expired, late)

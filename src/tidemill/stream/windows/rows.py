@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from tidemill.errors import BadInput
 from tidemill.model.stateful import END, EVENT, EVENTS, FORMED, GROUP, NUMBERS, START, USED, WINDOW
 from tidemill.model.window import Window
-from tidemill.stream.waves import End
-from tidemill.stream.windows.former import Entry, Formed
-from tidemill.stream.windows.operator import Delta, Group, Windows
-from tidemill.stream.windows.totals import Totals, Values
+from tidemill.stream.waves import WaveEnd
+from tidemill.stream.windows.former import FormedWindow, QueueEntry
+from tidemill.stream.windows.operator import Group, WindowDelta, WindowQueues
+from tidemill.stream.windows.totals import Values, WindowTotals
 
 MOMENT = pa.timestamp("us", "UTC")
 _ENTRY = {
@@ -37,7 +37,7 @@ Marks = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Events in order of arrival. Their numbers follow those of the batch before."""
 
     content: pa.Table
@@ -46,11 +46,11 @@ class Batch:
     waves: Numbers | None = None
     closes: Marks | None = None  # with it its wave is complete, or its window closed
     opens: Marks | None = None
-    ends: Sequence[End] = ()  # waves that are complete by a word, not by an event
+    ends: Sequence[WaveEnd] = ()  # waves that are complete by a word, not by an event
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WindowState:
     """Blocks of a state, a base or a delta."""
 
     groups: pa.Table  # by group, what its former knows besides the queue
@@ -59,13 +59,13 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class WindowedRows:
     """What a batch came to, as rows."""
 
     windows: pa.Table  # the content of every event of a window, with the window's number, bounds and moment
     expired: pa.Table  # stepped over; `_used`: after having been part of a window
     late: pa.Table  # came after their time
-    state: State
+    state: WindowState
 
 
 class WindowedInput:
@@ -74,64 +74,68 @@ class WindowedInput:
     def __init__(self, window: Window, schema: pa.Schema, sums: Sequence[str] | None = None) -> None:
         """`sums`: instead of rows, windows come summed up, with what these columns come to."""
         self._window = window
-        self._windows = Windows(window)
+        self._windows = WindowQueues(window)
         self._content = schema.empty_table()
         self._events = np.empty(0, np.int64)
         self._sums = sums
-        self._totals = Totals()
+        self._totals = WindowTotals()
 
     @property
-    def nothing(self) -> pa.Table:
+    def empty_queue(self) -> pa.Table:
         """An empty queue, as a block has it."""
-        return self._changed(Delta({}, {}, frozenset())).queue
+        return self._build_state(WindowDelta({}, {}, frozenset())).queue
 
-    def restore(self, blocks: Iterable[State]) -> None:
+    def restore_state(self, blocks: Iterable[WindowState]) -> None:
         """Go on from the state that a base and the deltas after it make."""
         known = list(blocks)
         if not known:
             return
         groups = pa.concat_tables([block.groups for block in known]).to_pydict()
         numbers = {group: tuple(n) for group, n in zip(groups[GROUP], groups[NUMBERS], strict=True)}
-        queue = _newest(pa.concat_tables([b.queue for b in known]), frozenset().union(*(b.left for b in known)))
+        queue = _find_newest_rows(
+            pa.concat_tables([b.queue for b in known]), frozenset().union(*(b.left for b in known))
+        )
         self._content = queue.select(self._content.column_names)
         self._events = queue[EVENT].to_numpy()
-        self._windows.restore(numbers, _entries(queue))
+        self._windows.restore_queues(numbers, _read_entries(queue))
 
-    def run(self, batch: Batch, now: int) -> Windowed:
+    def run(self, batch: EventBatch, now: int) -> WindowedRows:
         """Take a batch in, and form what is due at `now` (microseconds)."""
         new = np.arange(batch.first, batch.first + batch.content.num_rows)
-        events = zip(self._groups(batch.content), self._new(batch, new), strict=True)
+        events = zip(self._format_groups(batch.content), self._build_entries(batch, new), strict=True)
         result, delta = self._windows.run(events, now, batch.ends)
         self._content = pa.concat_tables([self._content, batch.content])
         self._events = np.concatenate([self._events, new])
-        made = Windowed(
-            windows=self._formed(result.windows) if self._sums is None else self._summed(result.windows, self._sums),
-            expired=self._some([e.event for _, e in result.expired]).append_column(
+        made = WindowedRows(
+            windows=self._build_window_rows(result.windows)
+            if self._sums is None
+            else self._build_window_sums(result.windows, self._sums),
+            expired=self._take_events([e.event for _, e in result.expired]).append_column(
                 USED, pa.array([e.used for _, e in result.expired], pa.bool_())
             ),
-            late=self._some([e.event for _, e in result.late]),
-            state=self._changed(delta),
+            late=self._take_events([e.event for _, e in result.late]),
+            state=self._build_state(delta),
         )
-        self._keep(delta, batch.first)
+        self._retain_events(delta, batch.first)
         return made
 
-    def _groups(self, content: pa.Table) -> list[str]:
+    def _format_groups(self, content: pa.Table) -> list[str]:
         """Groups by their text, which a block can hold, and which is as different as the values are."""
-        columns = [[key.of(v) for v in content[key.column].to_pylist()] for key in self._window.by]
+        columns = [[key.extract_value(v) for v in content[key.column_name].to_pylist()] for key in self._window.by]
         return [repr(values) for values in zip(*columns, strict=True)] if columns else ["()"] * content.num_rows
 
-    def _new(self, batch: Batch, numbers: Numbers) -> list[Entry]:
+    def _build_entries(self, batch: EventBatch, numbers: Numbers) -> list[QueueEntry]:
         none = np.zeros(len(numbers), np.int64)
         marks = [none if m is None else m for m in (batch.waves, batch.closes, batch.opens)]
-        times = batch.arrived if self._window.time is None else _times(batch.content, self._window.time)
+        times = batch.arrived if self._window.time is None else _read_times(batch.content, self._window.time)
         waves, closes, opens = marks[0].tolist(), marks[1].astype(bool).tolist(), marks[2].astype(bool).tolist()
-        return list(map(Entry, numbers.tolist(), times.tolist(), batch.arrived.tolist(), waves, closes, opens))
+        return list(map(QueueEntry, numbers.tolist(), times.tolist(), batch.arrived.tolist(), waves, closes, opens))
 
-    def _some(self, events: Sequence[int]) -> pa.Table:
+    def _take_events(self, events: Sequence[int]) -> pa.Table:
         return self._content.take(pa.array(np.searchsorted(self._events, np.array(events, np.int64))))
 
-    def _formed(self, windows: Sequence[tuple[Group, Formed]]) -> pa.Table:
-        rows = self._some([event for _, w in windows for event in w.events])
+    def _build_window_rows(self, windows: Sequence[tuple[Group, FormedWindow]]) -> pa.Table:
+        rows = self._take_events([event for _, w in windows for event in w.events])
         sizes = [len(w.events) for _, w in windows]
         rows = rows.append_column(
             GROUP, pa.array(np.repeat(np.array([g for g, _ in windows], object), sizes), pa.string())
@@ -145,10 +149,10 @@ class WindowedInput:
             rows = rows.append_column(name, pa.array(np.repeat(moments, sizes), pa.int64()).cast(MOMENT))
         return rows
 
-    def _summed(self, windows: Sequence[tuple[Group, Formed]], names: Sequence[str]) -> pa.Table:
+    def _build_window_sums(self, windows: Sequence[tuple[Group, FormedWindow]], names: Sequence[str]) -> pa.Table:
         """A row for each window: what entered since the one before is added, what left is taken out."""
-        values = _Values(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
-        sums = [self._totals.over(group, window, values) for group, window in windows]
+        values = _EventValues(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
+        sums = [self._totals.update_sums(group, window, values) for group, window in windows]
         columns = {
             GROUP: pa.array([g for g, _ in windows], pa.string()),
             WINDOW: pa.array([w.number for _, w in windows], pa.int64()),
@@ -158,16 +162,16 @@ class WindowedInput:
         named = enumerate([EVENTS, *names])
         return pa.table(columns | {name: pa.array([s[n] for s in sums], pa.int64()) for n, name in named})
 
-    def _changed(self, delta: Delta) -> State:
+    def _build_state(self, delta: WindowDelta) -> WindowState:
         groups = {GROUP: list(delta.numbers), NUMBERS: list(map(list, delta.numbers.values()))}
         kept = sorted(delta.entries)
-        queue = self._some(kept).append_column(EVENT, pa.array(kept, pa.int64()))
+        queue = self._take_events(kept).append_column(EVENT, pa.array(kept, pa.int64()))
         queue = queue.append_column(GROUP, pa.array([delta.entries[n][0] for n in kept], pa.string()))
         for name, kind in _ENTRY.items():
             queue = queue.append_column(f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in kept], kind))
-        return State(pa.table(groups, _GROUPS), queue, delta.left)
+        return WindowState(pa.table(groups, _GROUPS), queue, delta.left)
 
-    def _keep(self, delta: Delta, first: int) -> None:
+    def _retain_events(self, delta: WindowDelta, first: int) -> None:
         """Of what came before, all that has not left; of the batch, what is in a queue."""
         left = np.isin(self._events, np.fromiter(delta.left, np.int64, len(delta.left)))
         queued = np.isin(self._events, np.fromiter(delta.entries, np.int64, len(delta.entries)))
@@ -176,7 +180,7 @@ class WindowedInput:
         self._events = self._events[stays]
 
 
-class _Values(Mapping[int, Values]):
+class _EventValues(Mapping[int, Values]):
     """What an event adds, by its number: one, and its columns."""
 
     def __init__(self, events: Numbers, columns: Sequence[npt.NDArray[Any]]) -> None:
@@ -194,20 +198,20 @@ class _Values(Mapping[int, Values]):
         return len(self._events)
 
 
-def _newest(queue: pa.Table, left: frozenset[int]) -> pa.Table:
+def _find_newest_rows(queue: pa.Table, left: frozenset[int]) -> pa.Table:
     """The last row of each event that has not left, by event; who has left never comes back."""
     events, backwards = np.unique(queue[EVENT].to_numpy()[::-1], return_index=True)
     stays = ~np.isin(events, np.fromiter(left, np.int64, len(left)))
     return queue.take(pa.array(queue.num_rows - 1 - backwards[stays]))
 
 
-def _entries(queue: pa.Table) -> list[tuple[Group, Entry]]:
+def _read_entries(queue: pa.Table) -> list[tuple[Group, QueueEntry]]:
     columns: Mapping[str, list[Any]] = queue.select([EVENT, GROUP, *(f"_{name}" for name in _ENTRY)]).to_pydict()
-    entries = map(Entry, columns[EVENT], *(columns[f"_{name}"] for name in _ENTRY))
+    entries = map(QueueEntry, columns[EVENT], *(columns[f"_{name}"] for name in _ENTRY))
     return list(zip(columns[GROUP], entries, strict=True))
 
 
-def _times(content: pa.Table, name: str) -> Numbers:
+def _read_times(content: pa.Table, name: str) -> Numbers:
     column = content[name]
     if column.null_count:
         raise BadInput(f"column {name!r} holds the time of events, but a row has NULL; give every event a time")
