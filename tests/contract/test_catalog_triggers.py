@@ -241,7 +241,7 @@ def test_many_servers_handle_each_firing_once(
         leaves = driver.catalog.list_due_triggers()
         work = [(catalog, leaf) for leaf in leaves for catalog in servers]
         with ThreadPoolExecutor(4) as pool:
-            done = [run for run in pool.map(lambda w: w[0].fire(w[1]), work) if run is not None]
+            done = [run for run in pool.map(lambda w: w[0].fire_trigger(w[1]), work) if run is not None]
         assert len(done) == 2
         for run in {*done}:
             finish(driver, run)

@@ -125,7 +125,7 @@ def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: 
             ServerLoop(
                 each.catalog,
                 Server(name, "work", 2),
-                lambda run, _, each=each: each.shop.attempt(run),
+                lambda run, _, each=each: each.shop.attempt_run(run),
                 [],
                 ServerIntervals(0.01),
             )

@@ -32,4 +32,4 @@ def test_the_guide_shows_it_and_its_code_runs() -> None:
     assert code[code.index("class ShortestFirst") : code.index("\n\n\ndef test_it_works")] in shown
     namespace: dict[str, Any] = {}
     exec(shown, namespace)
-    assert namespace["mill"].states(100.0) == dict.fromkeys(["orders", "catalogue"], JobState.RUNNING)
+    assert namespace["mill"].list_states(100.0) == dict.fromkeys(["orders", "catalogue"], JobState.RUNNING)

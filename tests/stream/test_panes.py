@@ -29,7 +29,7 @@ def newest(parts: list[Rows], panes: PaneAggregator, table: str) -> Rows:
     """The rows that deltas make: the last of each key."""
     layout = getattr(panes, table).layout
     rows = {tuple(r[k] for k in layout.key): r for part in parts for r in part}
-    return np.array(list(rows.values()), layout.dtype) if rows else layout.blank(0)
+    return np.array(list(rows.values()), layout.dtype) if rows else layout.build_blank_rows(0)
 
 
 def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tuple[Found, set[int]]:

@@ -161,7 +161,8 @@ def _find_query_text(task: Task) -> QueryText | None:
 
 def list_state_channels(task: Task, query: DeclaredQuery) -> tuple[Channel, ...]:
     return tuple(
-        Channel(s.channel, ChannelRole.STATE, updates=Signed(), location=task.location) for s in query.build_states().values()
+        Channel(s.channel, ChannelRole.STATE, updates=Signed(), location=task.location)
+        for s in query.build_states().values()
     )  # fmt: skip
 
 

@@ -175,7 +175,10 @@ class Derivation:
         before = Filter(both, to_expression(f"{build_presence_condition(OLD)} AND {build_change_condition(state)}"))
         after = Filter(both, to_expression(f"{build_presence_condition(NEW)} AND {build_change_condition(state)}"))
         return Union(
-            (Projection(before, (*state.build_result_items(OLD), _MINUS)), Projection(after, (*state.build_result_items(NEW), _PLUS)))
+            (
+                Projection(before, (*state.build_result_items(OLD), _MINUS)),
+                Projection(after, (*state.build_result_items(NEW), _PLUS)),
+            )
         )  # fmt: skip
 
     def _diff_result(self, state: ResultState) -> Operator:

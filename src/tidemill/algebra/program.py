@@ -196,7 +196,12 @@ def _pick_by_key(change: Operator, key: Key) -> Operator:
     names = tuple(c for c in change.columns if c != COUNT)
     row = to_expression(f"STRUCT({', '.join(map(quote_name, names))})")
     latest = Aggregation(
-        change, key, (AggregateCall("_row", "max_by", (row, build_column(COUNT))), AggregateCall(COUNT, "max", (build_column(COUNT),)))
+        change,
+        key,
+        (
+            AggregateCall("_row", "max_by", (row, build_column(COUNT))),
+            AggregateCall(COUNT, "max", (build_column(COUNT),)),
+        ),
     )  # fmt: skip
     field = {n: Expression(f"`_row`.{quote_name(n)}", frozenset(["_row"])) for n in names}
     made = tuple(NamedExpression(n, build_column(n) if n in key else field[n]) for n in names)

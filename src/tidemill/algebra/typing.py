@@ -76,8 +76,8 @@ def _infer_common(branches: list[exp.Expr | None], types: Types) -> str:
 def find_common_type(kinds: Set[str]) -> str:
     """The type of numbers to which Spark casts numbers of these types; "" if not known.
 
-    >>> find_common_type({"INT", "DOUBLE"}), find_common_type({"INT", "DECIMAL(5, 2)"}), find_common_type({"INT", "STRING"})
-    ('DOUBLE', 'DECIMAL(12, 2)', '')
+    >>> [find_common_type({"INT", other}) for other in ("DOUBLE", "DECIMAL(5, 2)", "STRING")]
+    ['DOUBLE', 'DECIMAL(12, 2)', '']
     """
     if len(kinds) == 1:
         return next(iter(kinds))

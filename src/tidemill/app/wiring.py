@@ -598,7 +598,8 @@ class Tidemill:
             raise BadInput(f"{error}, or the sequence number of a block") from error
         if version > to_microseconds(now):
             raise BadInput(
-                f"{as_of} has not come yet: it is {format_version(to_microseconds(now))}, and the head of channel {channel} is at "
+                f"{as_of} has not come yet: it is {format_version(to_microseconds(now))}, "
+                f"and the head of channel {channel} is at "
                 f"{head}; leave the time out to read what is there now"
             )
         return self.catalog.read_position(channel, version=version)

@@ -80,8 +80,9 @@ def _advance_head(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: in
         placed.append(_build_placement(block, visible))
     tx.connection.execute(_PLACE, placed)
     schema = _choose_schema(channel, slots[-1].schema)
-    if channel.head_seq and channel.schema is not None and schema is not None and not channel.schema.same_shape(schema):
-        tx.record_event(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.difference(schema))
+    known = channel.head_seq and channel.schema is not None and schema is not None
+    if known and not channel.schema.has_same_shape(schema):
+        tx.record_event(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.describe_difference(schema))
     values = to_head_values(position) | {"schema": schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
     telling = [slot for slot in slots if slot.rows or slot.kind == BlockKind.BASE]

@@ -142,7 +142,8 @@ def translate_errors(engine: Engine) -> Iterator[None]:
         ) from error
     except SQLAlchemyError as error:
         raise CatalogError(
-            f"the catalog {format_url(engine.url)} cannot be used: {_format_reason(error)}; check that the address is right, "
+            f"the catalog {format_url(engine.url)} cannot be used: {_format_reason(error)}; "
+            "check that the address is right, "
             "that the database is there and sound, and that no other program keeps it locked"
         ) from error
 

@@ -146,6 +146,7 @@ def _render_block(value: Block, now: float) -> RenderableType:
 
 def _format_versions(provenance: Provenance, now: float) -> list[str]:
     return [
-        f"{' > '.join(r.pathway)}: {', '.join(f'{format_iso(to_timestamp(v))} ({format_age(to_timestamp(v), now)})' for v in r.versions)}"
+        f"{' > '.join(r.pathway)}: "
+        + ", ".join(f"{format_iso(to_timestamp(v))} ({format_age(to_timestamp(v), now)})" for v in r.versions)
         for r in list_reflected_versions(provenance)
     ]

@@ -77,7 +77,8 @@ def gc(
         found = mill.scan() if scan else None
         gone = mill.collect(keep, grace)
     lines = [
-        f"collected {format_plural(gone.blocks, 'block')}, marked {format_plural(gone.marked, 'file')}, removed {gone.files}"
+        f"collected {format_plural(gone.blocks, 'block')}, "
+        f"marked {format_plural(gone.marked, 'file')}, removed {gone.files}"
     ]
     if gone.reclaimed:
         lines.append(f"gave up {format_plural(gone.reclaimed, 'run')} whose process had died")
@@ -87,7 +88,8 @@ def gc(
 
 
 def _format_scan(found: ScanResult) -> str:
-    looked = f"scanned {format_plural(found.attempts, 'attempt')}, marked {format_plural(found.marked, 'file')} that nothing names"
+    marked = format_plural(found.marked, "file")
+    looked = f"scanned {format_plural(found.attempts, 'attempt')}, marked {marked} that nothing names"
     return looked + (f"; left {format_plural(found.unknown, 'unknown attempt')} alone" if found.unknown else "")
 
 

@@ -54,6 +54,17 @@ def _raise_unloaded(_first: Rows, _second: Rows) -> Rows:
     raise LookupError("a custom merge needs its workflow file; none was loaded")
 
 
+CODE_WORDS = {
+    "KeyedTaskSpec": "keyed",
+    "OperatorTaskSpec": "operator",
+    "WindowTaskSpec": "window",
+    "WaveStartSpec": "wave start",
+    "WaveEndSpec": "wave end",
+    "WaveBarrierSpec": "barrier",
+}
+"""What a task with state is called in `status`, `plan` and on the page; other code goes by its class's name."""
+
+
 def target_to_json(promise: FreshnessTarget) -> Json:
     data: Json = {"lag": dict(sorted(promise.lag.items()))} if promise.lag else {}
     if promise.consistency is not None:
@@ -71,7 +82,7 @@ def task_to_json(task: Task) -> Json:
     return {
         "name": task.name,
         "identity": task.compute_identity(),
-        "code": type(task.variant.code).__name__.lower(),
+        "code": CODE_WORDS.get(type(task.variant.code).__name__, type(task.variant.code).__name__.lower()),
         "reads": _dedupe_items(
             {"channel": r.port, "mode": ReadMode(r.mode).value} for v in task.variants for r in v.reads
         ),

@@ -50,7 +50,8 @@ class FreshnessTarget:
 def is_routed_via(pathway: Pathway, way: str) -> bool:
     """Does a pathway go by way of these channels, in this order?
 
-    >>> [is_routed_via(("fetched", "successful", "top"), way) for way in ("fetched", "successful > top", "top > successful")]
+    >>> pathway = ("fetched", "successful", "top")
+    >>> [is_routed_via(pathway, way) for way in ("fetched", "successful > top", "top > successful")]
     [True, True, False]
     """
     rest = iter(pathway)

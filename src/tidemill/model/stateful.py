@@ -167,7 +167,8 @@ class WindowTaskSpec:
             if name not in self.schema:
                 yield f"its events have no column {name!r} (they have {', '.join(self.schema.names)})"
             elif name in (self.sums or ()) and self.schema.get_field(name).type not in _WHOLE:
-                yield f"column {name!r} is {self.schema.get_field(name).type}; only whole numbers can be taken out again"
+                kind = self.schema.get_field(name).type
+                yield f"column {name!r} is {kind}; only whole numbers can be taken out again"
         for name in sorted(
             {*widen_schema(Schema(()), _ENTRY).names, *widen_schema(Schema(()), _WINDOW).names} & {*self.schema.names}
         ):

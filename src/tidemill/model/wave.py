@@ -81,8 +81,9 @@ def merge_tags(tags: Iterable[LineageTag]) -> LineageTag:
 
     If they are of several waves, the result belongs to the newest event: that is the one that made it due.
 
-    >>> str(merge_tags(map(LineageTag.from_text, ["17.2.1", "17.2.3!"]))), str(merge_tags(map(LineageTag.from_text, ["17.2", "18.1", "18"])))
-    ('17.2', '18.1')
+    >>> tags = (["17.2.1", "17.2.3!"], ["17.2", "18.1", "18"])
+    >>> [str(merge_tags(map(LineageTag.from_text, texts))) for texts in tags]
+    ['17.2', '18.1']
     """
     ordered = sorted(tags)
     first, last = ordered[0], ordered[-1]

@@ -257,7 +257,8 @@ def find_dangling_triggers(wf: WorkflowSpec, channels: Iterable[str], flows: Ite
                 if wanted not in names:
                     yield (
                         f"{binding.location}: flow {binding.name!r} waits for {what} {wanted!r}, which no workflow "
-                        f"declares, and would never run{_suggest_similar(wanted, names, what)}; if another workflow is to "
+                        f"declares, and would never run{_suggest_similar(wanted, names, what)}; "
+                        "if another workflow is to "
                         "declare it, apply that one first"
                     )
 

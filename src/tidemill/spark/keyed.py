@@ -121,7 +121,11 @@ def _run_partition(
 
 
 def _run_batch(
-    state: KeyedStateLocation, part: StatePartition, function: Function, events: pa.Table, blocks: Callable[[], Iterable[pa.Table]]
+    state: KeyedStateLocation,
+    part: StatePartition,
+    function: Function,
+    events: pa.Table,
+    blocks: Callable[[], Iterable[pa.Table]],
 ) -> OperatorResult:  # fmt: skip
     _extract_keys(events, state.layout.key)
     outcome = run_cached(

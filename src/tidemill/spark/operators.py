@@ -174,7 +174,8 @@ class _SqlStatement:
             case Join():
                 return self._format_join(op)
             case Aggregation():
-                return f"SELECT {_format_group(op)} FROM {self._coalesce_small(op.child)} GROUP BY {_format_names(op.keys)}"
+                groups, rows = _format_group(op), self._coalesce_small(op.child)
+                return f"SELECT {groups} FROM {rows} GROUP BY {_format_names(op.keys)}"
             case WindowFunction():
                 made = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
                 return made if op.keep is None else f"SELECT * FROM ({made}) WHERE {op.keep}"

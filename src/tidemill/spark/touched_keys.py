@@ -57,7 +57,8 @@ def merge_patches(updates: Patch, content: DataFrame, rows: DataFrame) -> DataFr
     few = f"(SELECT {_format_keys(updates.by)}, {values}, {_format_true(DELETED)} AS {_GONE} FROM {patches}) p"
     made = {c: f"IF(p.{_GONE} IS NULL, c.{_quote_name(c)}, p.{_VALUE}{i})" for i, c in enumerate(updates.columns)}
     shown = ", ".join(f"{made.get(n, f'c.{_quote_name(n)}')} AS {_quote_name(n)}" for n in content.columns)
-    kept = f"{_format_anti_join(content, updates.key, upserts)} LEFT JOIN {few} ON {_format_match(content, updates.by, 'p')}"
+    untouched = _format_anti_join(content, updates.key, upserts)
+    kept = f"{untouched} LEFT JOIN {few} ON {_format_match(content, updates.by, 'p')}"
     new = f"SELECT {_format_names(content.columns)} FROM {upserts} WHERE {_format_false(DELETED)}"
     text = f"SELECT {_format_hint('k, p')} {shown} {kept} WHERE NOT coalesce(p.{_GONE}, false) UNION ALL {new}"
     return _run_statement(text, content=content, rows=rows)

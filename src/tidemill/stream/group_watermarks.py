@@ -34,7 +34,8 @@ def compute_watermarks_before(groups: Numbers, time: Numbers, marks: Numbers) ->
 def build_place_lookup(groups: Numbers, times: Numbers) -> Callable[[Numbers, Numbers], Numbers]:
     """Where a time has its place among the times of a group; both arrays are sorted by group, then time.
 
-    >>> build_place_lookup(np.array([0, 0, 2]), np.array([10, 20, 10]))(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()
+    >>> find_places = build_place_lookup(np.array([0, 0, 2]), np.array([10, 20, 10]))
+    >>> find_places(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()
     [1, 2, 2]
     """
     low = int(times.min()) if len(times) else 0

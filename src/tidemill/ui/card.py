@@ -94,7 +94,8 @@ def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: Diagram
     yield f"{known}{age}"
     flow = snapshot.find_flow(node.flow) if node.flow is not None else None
     if flow is None:
-        yield f"{format_plural(channel.registered.blocks, 'block')}, read by {format_plural(len(channel.consumers), 'task')}"
+        readers = format_plural(len(channel.consumers), "task")
+        yield f"{format_plural(channel.registered.blocks, 'block')}, read by {readers}"
     else:
         yield _format_last_run(flow.last, now)
 

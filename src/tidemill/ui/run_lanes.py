@@ -15,7 +15,7 @@ WINDOWS = (4 * 60.0, 20 * 60.0, 3600.0)
 def choose_window(first: float | None, now: float) -> float:
     """The length of time to draw, given when the first of what there is began.
 
-    >>> choose_window(first=100.0, now=200.0), choose_window(first=0.0, now=10_000.0), choose_window(first=None, now=0.0)
+    >>> choose_window(first=100.0, now=200.0), choose_window(first=0.0, now=10_000.0), choose_window(None, 0.0)
     (240.0, 3600.0, 240.0)
     """
     needed = 0.0 if first is None else now - first

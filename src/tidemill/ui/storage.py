@@ -50,7 +50,8 @@ class _StoragePage:
         self._problems.set_visibility(bool(found.problems))
         self._going.show_rows([_build_candidate_row(g) for g in found.going[:SHOWN]])
         self._told.set_text(
-            f"{format_size(found.freed_bytes)} would be freed; to bring all of it back takes {format_span(found.seconds)}."
+            f"{format_size(found.freed_bytes)} would be freed; "
+            f"to bring all of it back takes {format_span(found.seconds)}."
         )
         self._told.set_visibility(bool(found.going))
         self._kept.show_rows([self._build_retained_row(k, now) for k in found.kept[:SHOWN]])

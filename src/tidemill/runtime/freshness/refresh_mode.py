@@ -66,7 +66,7 @@ def compare_modes(
             c.channel: c.position.seq for c in catalog.read_cursors() if (c.binding, c.task) == (flow, task.name)
         }
         readings = list(_build_readings(views, code.query, cursors, anew or set()))
-        states = [s.channel for s in code.query.states().values()]
+        states = [s.channel for s in code.query.build_states().values()]
     choice = choose_mode(
         readings,
         {variant: known for (name, variant), known in costs.items() if name == task.name},

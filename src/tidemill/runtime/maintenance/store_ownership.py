@@ -83,7 +83,8 @@ def _check_marker(store: BlockStore, marker: StoreMarker, known: CatalogIdentity
     if known.clock < marker.clock:
         raise ForeignStore(
             f"the catalog is older than its block store {store.name}: expected one that has come to "
-            f"{format_version(marker.clock)} at least, found one that has come to {format_version(known.clock)}. It was probably "
+            f"{format_version(marker.clock)} at least, found one that has come to {format_version(known.clock)}. "
+            "It was probably "
             f"restored from a copy; what runs wrote since is still in the store. Restore a newer copy; {_ADOPT}"
         )
     return marker
