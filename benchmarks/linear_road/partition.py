@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.linear_road.conditions import Conditions
+from benchmarks.linear_road.distinct import DistinctKeys
 from benchmarks.linear_road.rows import SEGMENTS, Column, Columns
 from benchmarks.linear_road.vehicles import LAYOUT, Driven
 from tidemill.model.window import MICROSECONDS, Window
-from tidemill.stream.distinct import DistinctKeys
 from tidemill.stream.keyed import run_batch
 from tidemill.stream.panes import END, EVENTS, PaneAggregator, PaneResult
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table

@@ -24,7 +24,7 @@ from tidemill.model.provenance import apply_delta
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner, is_too_stale
-from tidemill.planner.search import ALL, NONE, SearchRules
+from tidemill.planner.search_rules import ALL, NONE, SearchRules
 from tidemill.planner.steps import Plan
 from tidemill.planner.vector import unpack_vector
 

@@ -8,7 +8,7 @@ from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import PARTS, BlockInventory, chain_blocks
 from tidemill.planner.graph import BlockNode, BlockShape, ChannelBounds, ChannelNode, DataSize, PlanningGraph, TaskNode
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.search import SearchRules
+from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.vector import PlanningClock, Vector
 
 ACCEPTED = frozenset([B, D])

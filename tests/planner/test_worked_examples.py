@@ -23,7 +23,7 @@ from tidemill.planner.graph import (
 )
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.search import ALL, SearchRules
+from tidemill.planner.search_rules import ALL, SearchRules
 from tidemill.planner.steps import CostEstimate, Plan
 from tidemill.planner.vector import PlanningClock, Vector, find_end, find_start
 

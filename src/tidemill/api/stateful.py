@@ -11,7 +11,8 @@ from tidemill.model.block import BlockKind
 from tidemill.model.change import Upsert
 from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, StateSchema, WindowTaskSpec
+from tidemill.model.state_schema import StateSchema
+from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
 from tidemill.model.task import ReadMode, RetryPolicy, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel
 from tidemill.model.window import Between, Window

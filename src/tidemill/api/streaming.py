@@ -19,7 +19,8 @@ from tidemill.api.stateful import (
 from tidemill.model.freshness_target import NONE as NO_PROMISE
 from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
-from tidemill.model.stateful import StateSchema, WindowTaskSpec
+from tidemill.model.state_schema import StateSchema
+from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import Task, TaskInput
 from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window

@@ -12,33 +12,10 @@ from typing import Any
 
 from tidemill.model.change import RESERVED
 from tidemill.model.code import Json, trace_code
-from tidemill.model.schema import Field, Schema
+from tidemill.model.schema import Schema
+from tidemill.model.state_schema import StateSchema, widen_schema
 from tidemill.model.wave_steps import WAVE, Waved
 from tidemill.model.window import Unit, Window
-
-
-@dataclass(frozen=True, slots=True)
-class StateSchema:
-    """Rows of state: their columns, and the key by which a later row takes the place of an earlier one."""
-
-    schema: Schema
-    key: tuple[str, ...]
-
-    @classmethod
-    def from_ddl(cls, ddl: str, key: str | tuple[str, ...]) -> StateSchema:
-        return cls(Schema.from_ddl(ddl), (key,) if isinstance(key, str) else key)
-
-    def find_problems(self) -> Iterator[str]:
-        for name in self.key:
-            if name not in self.schema:
-                yield f"its key {name!r} is not a column of it (it has {', '.join(self.schema.names)})"
-
-
-def widen_schema(schema: Schema, ddl: str) -> Schema:
-    """Columns, and others after them. Any may be NULL: of what left a queue nothing is kept but its number."""
-    own = tuple(Field(f.name, f.type) for f in schema)
-    return Schema((*own, *Schema.from_ddl(ddl)))
-
 
 EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"
 WINDOW, START, END, FORMED, EVENTS = "_window", "_window_start", "_window_end", "_window_formed", "_events"

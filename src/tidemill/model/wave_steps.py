@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tidemill.model.change import RESERVED
 from tidemill.model.code import Json
 from tidemill.model.schema import Schema
-from tidemill.model.stateful import StateSchema, widen_schema
+from tidemill.model.state_schema import StateSchema, widen_schema
 
 WAVE = "wave"
 """The column in which events have their tags."""

@@ -8,7 +8,7 @@ from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import ScopeCache
-from tidemill.planner.search import SearchRules
+from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanResult
 
 RULES = SearchRules(overkill=False, long_term=False, loose_ends=False)

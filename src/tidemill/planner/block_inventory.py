@@ -18,7 +18,7 @@ from operator import ge
 
 from tidemill.planner.graph import BlockNode, BlockShape
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.search import ALL, SearchRules
+from tidemill.planner.search_rules import ALL, SearchRules
 from tidemill.planner.vector import NEVER, Ends, PlanningClock, Vector, apply_delta, merge_later
 
 Shelf = dict[BlockNode, BlockNode]

@@ -9,7 +9,7 @@ from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import ChannelLimit, compute_inconsistency
 from tidemill.planner.candidates import Candidate
 from tidemill.planner.graph import BlockNode, BlockShape
-from tidemill.planner.search import SearchRules
+from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import RejectionReason
 from tidemill.planner.vector import Ends, PlanningClock, Vector, apply_delta, can_advance, is_before, is_legal_delta
 

@@ -1,7 +1,5 @@
 """The dynamic program: Dijkstra's algorithm with blocks for vertices and steps for edges.
 
-Two act on what exists, before any search: `old_blocks` and `chains` (`stock`). The others act on what could be made.
-
 The cheapest block that can be had is taken from a queue; everything that can be made of it, together with blocks that
 were taken before, is put into the queue; the first block that would do as the goal is the cheapest. A block that is
 polled can no longer be had for less, because no step has a negative cost.
@@ -13,8 +11,7 @@ and the best if every use were paid for, and is the best where no two needs shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from heapq import heappop, heappush
 
 from tidemill.planner.block_inventory import BlockInventory
@@ -24,33 +21,9 @@ from tidemill.planner.expansion import CandidateExpansion, Offer, Uses
 from tidemill.planner.graph import BlockNode
 from tidemill.planner.graph_index import BlockProducer
 from tidemill.planner.pruning import BlockPruner
+from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanStep, RejectedBlock, RejectionReason
 from tidemill.planner.vector import Ends, PlanningClock
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRules:
-    """Which rules are in force."""
-
-    old_blocks: bool = True  # what lies before the last base that everybody has passed is let go
-    chains: bool = True  # deltas that nobody tells apart any more are one
-    propagation: bool = True  # bounds downstream hold upstream, as far as they concern what is there
-    overkill: bool = True  # nothing newer is made where something new enough exists
-    long_term: bool = True  # of two blocks that could be made, the later one: it lasts longer
-    loose_ends: bool = True  # no delta is made that starts where nothing ends and nobody stands
-
-
-ALL = SearchRules()
-NONE = SearchRules(False, False, False, False, False, False)
-
-
-def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:
-    """The rules, then fewer and fewer of those that can hide a plan that exists."""
-    yield rules
-    for name in ("overkill", "long_term", "propagation", "loose_ends", "chains"):
-        if getattr(rules, name):
-            rules = replace(rules, **{name: False})
-            yield rules
 
 
 class PlanSearch:

@@ -14,8 +14,8 @@ from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.maintenance import pins
 from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow, request_flow_run
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import ActionButton, HtmlText, add_box
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, run_off_loop
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import FactList, PageHeading, add_box, add_section
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.formatting import NONE, format_age, format_count, format_size, format_utc, to_timestamp
 from tidemill.ui.health import judge_health

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
-from nicegui import run, ui
+from nicegui import ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.ui.elements import HtmlText, add_link
+from tidemill.ui.elements import HtmlText, add_link, run_off_loop
 from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.viewer import Viewer, Who
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-async def run_off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do something that blocks, in a thread. Cancelled, like everything else, when the server stops."""
-    done = await run.io_bound(lambda: (work(*args, **kwargs),))
-    if done is None:  # so NiceGUI says, until its version 4, that it is stopping
-        raise asyncio.CancelledError
-    return done[0]
-
 
 PATIENCE = 5.0
 """Seconds after which a page is shown anew though nothing happened: ages grow, and triggers become overdue."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
-from nicegui import ui
+from nicegui import run, ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from tidemill.model.run import Run, RunKind
@@ -145,3 +147,15 @@ class LogView:
 
     def show_text(self, text: str) -> None:
         self._text.set_text(text.rstrip("\n") or self._nothing)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def run_off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do something that blocks, in a thread. Cancelled, like everything else, when the server stops."""
+    done = await run.io_bound(lambda: (work(*args, **kwargs),))
+    if done is None:  # so NiceGUI says, until its version 4, that it is stopping
+        raise asyncio.CancelledError
+    return done[0]

@@ -8,8 +8,8 @@ from nicegui import ui
 
 from tidemill.ports.records import Event
 from tidemill.ui import rows
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_section
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tidemill.errors import TidemillError
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, WriterExplanation
 from tidemill.ui import rows
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_flow_url
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_flow_url, run_off_loop
 from tidemill.ui.table import LiveTable
 
 

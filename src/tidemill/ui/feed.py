@@ -14,7 +14,7 @@ from nicegui import background_tasks
 from tidemill.errors import TidemillError
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Event
-from tidemill.ui.context import run_off_loop
+from tidemill.ui.elements import run_off_loop
 from tidemill.ui.snapshot import ProjectSnapshot, take_snapshot
 
 log = logging.getLogger("tidemill.ui")

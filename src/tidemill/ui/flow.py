@@ -11,8 +11,8 @@ from tidemill.ports.records import TriggerFiring
 from tidemill.runtime.inspect.status import FlowStatus
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import ActionButton, LogView, PageHeading, add_section
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import ActionButton, LogView, PageHeading, add_section, run_off_loop
 from tidemill.ui.health import judge_health
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.snapshot import ProjectSnapshot

@@ -15,8 +15,8 @@ from tidemill.runtime.freshness.staleness import (
     sum_curves,
 )
 from tidemill.runtime.freshness.visibility import read_history
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_channel_url
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_channel_url, run_off_loop
 from tidemill.ui.formatting import NONE, format_span
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import choose_window

@@ -9,8 +9,8 @@ from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, fill_gaps
 from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.ui.bars import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, run_off_loop
 from tidemill.ui.formatting import format_count, format_size, format_span, format_utc
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable, Row

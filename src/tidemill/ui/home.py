@@ -7,8 +7,8 @@ from collections import Counter
 from nicegui import ui
 
 from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link, run_off_loop
 from tidemill.ui.graph import DiagramGraph, build_graph
 from tidemill.ui.health import HealthState, judge_health
 from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout

@@ -10,7 +10,7 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import ChannelRead
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
+from tidemill.ui.context import PageContext
 from tidemill.ui.elements import (
     ActionButton,
     FactList,
@@ -21,6 +21,7 @@ from tidemill.ui.elements import (
     add_link,
     add_section,
     format_subject_url,
+    run_off_loop,
 )
 from tidemill.ui.formatting import NONE, format_duration, format_utc
 from tidemill.ui.page_frame import open_frame

@@ -9,8 +9,8 @@ from nicegui import ui
 from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_run_url
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_run_url, run_off_loop
 from tidemill.ui.formatting import format_duration
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, choose_window, format_marks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import ActionButton, HtmlText, add_box
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, run_off_loop
 from tidemill.ui.formatting import format_cell
 from tidemill.ui.table import LiveTable
 

@@ -8,8 +8,8 @@ from functools import partial
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_section, format_run_url
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_section, format_run_url, run_off_loop
 from tidemill.ui.formatting import NONE, format_age, format_plural, format_size, format_span
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable, Row, TableCell

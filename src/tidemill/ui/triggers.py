@@ -9,8 +9,8 @@ from tidemill.model.run import UNDER_WAY
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext, run_off_loop
-from tidemill.ui.elements import HtmlText, add_section
+from tidemill.ui.context import PageContext
+from tidemill.ui.elements import HtmlText, add_section, run_off_loop
 from tidemill.ui.formatting import format_age
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable, Row, TableCell
