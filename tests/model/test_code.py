@@ -304,8 +304,9 @@ def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., CodeClo
 
 
 def test_an_identity_is_the_same_in_every_process() -> None:
-    program = "from tidemill.model.identity import identity; from tidemill.model.canonical_json import plain; "
-    program += "print(identity(plain({'x': {'a', 'b', 'c'}, 'y': (1, 2.5, None)})))"
+    program = "from tidemill.model.identity import compute_identity; "
+    program += "from tidemill.model.canonical_json import to_canonical_json; "
+    program += "print(compute_identity(to_canonical_json({'x': {'a', 'b', 'c'}, 'y': (1, 2.5, None)})))"
     said = {
         subprocess.run(
             [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True

@@ -46,8 +46,8 @@ class RowCondition:
     @classmethod
     def from_text(cls, text: str) -> RowCondition:
         """
-        >>> RowCondition.from_texts("price >= 10")
-        Condition(column='price', compares='>=', value='10')
+        >>> RowCondition.from_text("price >= 10")
+        RowCondition(column='price', compares='>=', value='10')
         """
         found = _CONDITION.fullmatch(text.strip())
         if found is None:

@@ -18,7 +18,7 @@ from tidemill.model.schema import Field
 def to_json(value: Any, kind: exp.DataType) -> Any:
     """A cell as JSON can hold it, without loss: what JSON has no word for becomes text.
 
-    >>> to_json([("k", Decimal("1.10"))], Field("m", "MAP<STRING, DECIMAL(9, 2)>").parsed)
+    >>> to_json([("k", Decimal("1.10"))], Field("m", "MAP<STRING, DECIMAL(9, 2)>").data_type)
     {'k': '1.10'}
     """
     if value is None:
@@ -38,7 +38,7 @@ def to_json(value: Any, kind: exp.DataType) -> Any:
 def to_text(value: Any, kind: exp.DataType) -> str:
     """A cell as one text.
 
-    >>> to_text(True, Field("b", "BOOLEAN").parsed), to_text([1, None], Field("a", "ARRAY<INT>").parsed)
+    >>> to_text(True, Field("b", "BOOLEAN").data_type), to_text([1, None], Field("a", "ARRAY<INT>").data_type)
     ('true', '[1, null]')
     """
     plain = to_json(value, kind)

@@ -27,7 +27,7 @@ class BlockKind(StrEnum):
 def parse_block_kind(name: str) -> BlockKind:
     """
     >>> parse_block_kind("base")
-    <Kind.BASE: 'base'>
+    <BlockKind.BASE: 'base'>
     """
     if name not in list(BlockKind):
         raise BadInput(f"a block is a 'base', the whole content, or a 'delta', a change to it; not {name!r}")

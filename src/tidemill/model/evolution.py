@@ -36,7 +36,7 @@ def can_read(have: Schema, want: Schema, key: Collection[str] = ()) -> bool:
 def find_unreadable_changes(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterator[str]:
     """What would have to change in rows that were written with the schema `have`, and cannot.
 
-    >>> list(find_unreadable_changes(Schema.parse("a string, b int"), Schema.parse("a int, b bigint, c date")))
+    >>> list(find_unreadable_changes(Schema.from_ddl("a string, b int"), Schema.from_ddl("a int, b bigint, c date")))
     ['column a from STRING to INT']
     """
     if have == want:

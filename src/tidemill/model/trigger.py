@@ -206,7 +206,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Trigger:
     """
     >>> from_json(to_json(AllOfTrigger((IntervalTrigger(5.0), DataTrigger("a", rows=3)))))
-    AllOf(parts=(Every(seconds=5.0), Data(channel='a', rows=3, bytes=None, age=None)))
+    AllOfTrigger(parts=(IntervalTrigger(seconds=5.0), DataTrigger(channel='a', rows=3, bytes=None, age=None)))
     """
     match data["kind"]:
         case "data":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _NAMES = {
     "millisecond": "ms",
     "second": "s",
@@ -35,12 +35,12 @@ def parse_duration(duration: str | float) -> float:
 
 def _find_unit(word: str, duration: str) -> float:
     unit = _NAMES.get(word.rstrip("s") if len(word) > 2 else word, word)
-    if unit not in _UNITS:
-        raise ValueError(f"not a duration: {duration!r}; its units are {', '.join(_UNITS)}")
-    return _UNITS[unit]
+    if unit not in _SECONDS:
+        raise ValueError(f"not a duration: {duration!r}; its units are {', '.join(_SECONDS)}")
+    return _SECONDS[unit]
 
 
-_UNITS = {
+_BYTES = {
     "": 1,
     "b": 1,
     "kb": 10**3,
@@ -62,6 +62,6 @@ def parse_size(size: str | int) -> int:
     (50000000000, 1536, 7)
     """
     found = _SIZE.fullmatch(str(size).strip().lower())
-    if found is None or found[2] not in _UNITS:
+    if found is None or found[2] not in _BYTES:
         raise ValueError(f"not a size: {size!r}; write it like '500 MB', '50 GB' or '2 TiB'")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(float(found[1]) * _BYTES[found[2]])

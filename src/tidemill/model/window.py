@@ -94,7 +94,7 @@ class GroupKey:
     def extract_value(self, value: Any) -> Any:
         """The value for an event whose column is this; None where the path leads nowhere.
 
-        >>> GroupKey.from_text("as-set(e/tags)").from_text({"tags": ["b", "a", "b"]})
+        >>> GroupKey.from_text("as-set(e/tags)").extract_value({"tags": ["b", "a", "b"]})
         ('a', 'b')
         """
         for step in self.path[1:]:

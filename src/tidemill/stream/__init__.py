@@ -4,3 +4,17 @@ from tidemill.stream.keyed import Columns, KeyedResult
 from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult, StatefulOperator
 
 __all__ = ["Columns", "InputBlock", "KeyedResult", "OperatorBatch", "OperatorResult", "StatefulOperator"]
+
+_RENAMED = {
+    "Step": "KeyedResult",
+    "Operator": "StatefulOperator",
+    "Batch": "OperatorBatch",
+    "Made": "OperatorResult",
+    "Piece": "InputBlock",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        raise ImportError(f"tidemill.stream.{name} is called {_RENAMED[name]} now")
+    raise AttributeError(f"module 'tidemill.stream' has no attribute {name!r}")

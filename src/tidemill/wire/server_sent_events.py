@@ -18,7 +18,7 @@ def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
     """The messages that are whole. What a broken stream ends in is dropped: it will come again.
 
     >>> list(parse_events(["id: 7", "event: run.finished", "data: {}", "", ": ping", "", "id: 8", "data: {"]))
-    [Message(id=7, data='{}')]
+    [ServerSentEvent(id=7, data='{}')]
     """
     number: int | None = None
     data: list[str] = []

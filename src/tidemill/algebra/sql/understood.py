@@ -105,9 +105,9 @@ def find_reasons(tree: exp.Expr) -> Iterator[str]:
 def describe_parse_error(query: str, error: SqlglotError) -> str:
     """Why a query that sqlglot does not parse cannot be incremental, with the place where its parser stopped.
 
-    >>> from tidemill.algebra.dialect import parse
+    >>> from tidemill.algebra.dialect import parse_query
     >>> try:
-    ...     parse("SELECT k >>> 1 FROM t")
+    ...     parse_query("SELECT k >>> 1 FROM t")
     ... except SqlglotError as error:
     ...     describe_parse_error("SELECT k >>> 1 FROM t", error)
     "it is parsed by Spark alone, because of what stands around '>' (line 1, column 12)"

@@ -49,7 +49,7 @@ def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, in
     >>> sent = [PushMessage("c", "p", number, b"") for number in (4, 5, 5, 7)]
     >>> found = classify_messages(dict(enumerate(sent)), {"p": 4})
     >>> list(found.fresh), found.twice, found.answers[0]
-    ([1], {2: 1}, Repeated(number=4))
+    ([1], {2: 1}, DuplicateMessage(number=4))
     >>> print(found.answers[3])
     message 7 came, but 6 was expected; send all from there on, in their order
     """
@@ -84,8 +84,9 @@ def join_messages(messages: Iterable[PushMessage]) -> bytes:
 def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, ...]:
     """How far producers come by messages that follow each other.
 
-    >>> compute_advances([PushMessage("c", "p", 5, b""), PushMessage("c", "q", 1, b""), PushMessage("c", "p", 6, b"")])
-    (Advance(channel='c', producer='p', since=4, upto=6), Advance(channel='c', producer='q', since=0, upto=1))
+    >>> messages = [PushMessage("c", "p", 5, b""), PushMessage("c", "q", 1, b""), PushMessage("c", "p", 6, b"")]
+    >>> [(a.producer, a.since, a.upto) for a in compute_advances(messages)]
+    [('p', 4, 6), ('q', 0, 1)]
     """
     return merge_advances(ProducerAdvance(m.channel, m.producer, m.number - 1, m.number) for m in messages)
 
