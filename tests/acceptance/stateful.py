@@ -71,7 +71,7 @@ def opened(root: Path, wf: WorkflowSpec, session: Session = no_session, clock: C
 
 def in_runs(mill: Mill, wire: Tripwire) -> None:
     """Every call of a task, and every return from one, is a step at which this process may die."""
-    wire.guard(mill.executor.engine, "invoke")
+    wire.guard(mill.executor.engine, "run_task")
 
 
 def guarded(mill: Mill, wire: Tripwire) -> None:
@@ -79,7 +79,7 @@ def guarded(mill: Mill, wire: Tripwire) -> None:
     in_runs(mill, wire)
     event.listen(Engine, "before_cursor_execute", wire.step)
     event.listen(Engine, "commit", wire.step)
-    wire.guard(mill.executor.store, "stage", "publish")
+    wire.guard(mill.executor.store, "stage_directory", "publish_files")
 
 
 def killed(work: Callable[[], None]) -> bool:

@@ -63,8 +63,8 @@ def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
             with opened(url, root, owner=f"doomed-{step}") as mill:
                 event.listen(Engine, "before_cursor_execute", wire.step)
                 event.listen(Engine, "commit", wire.step)
-                wire.guard(mill.store, "stage", "publish", "delete")
-                wire.guard(mill.executor.engine, "invoke", "write", "write_view")
+                wire.guard(mill.store, "stage_directory", "publish_files", "delete_files")
+                wire.guard(mill.executor.engine, "run_task", "write_frame", "write_view")
                 work(mill)
             os._exit(0)
         except BaseException:

@@ -82,9 +82,9 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
             with bench(url, root, owner=f"doomed-{step}") as mill:
                 event.listen(Engine, "before_cursor_execute", wire.step)
                 event.listen(Engine, "commit", wire.step)
-                wire.guard(mill.store, "stage", "publish", "delete")
-                wire.guard(mill.engine, "invoke")
-                wire.guard(local, "_removed")
+                wire.guard(mill.store, "stage_directory", "publish_files", "delete_files")
+                wire.guard(mill.engine, "run_task")
+                wire.guard(local, "_delete_file")
                 worked(mill, number)
             os._exit(0)
         except BaseException:

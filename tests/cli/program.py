@@ -93,7 +93,7 @@ class FakeEngine(NoAnalyser):
     locate: Callable[[str], str] = field(repr=False)
     start_seconds: float = 0.0
 
-    def invoke(
+    def run_task(
         self,
         task: Task,
         inputs: Mapping[str, View],
@@ -111,10 +111,10 @@ class FakeEngine(NoAnalyser):
     def start(self) -> None:
         pass
 
-    def health(self) -> EngineHealth:
+    def report_health(self) -> EngineHealth:
         return HEALTHY
 
-    def cancel(self, tag: str) -> None:
+    def cancel_jobs(self, tag: str) -> None:
         pass
 
     def stop(self) -> None:
@@ -122,7 +122,7 @@ class FakeEngine(NoAnalyser):
 
 
 class FailingEngine(FakeEngine):
-    def invoke(
+    def run_task(
         self,
         task: Task,
         inputs: Mapping[str, View],
@@ -137,7 +137,7 @@ class FailingEngine(FakeEngine):
 
 
 class InterruptedEngine(FakeEngine):
-    def invoke(
+    def run_task(
         self,
         task: Task,
         inputs: Mapping[str, View],

@@ -25,7 +25,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 class Reading(FakeEngine):
-    def rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
+    def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
         return ROWS[:limit]
 
 

@@ -163,7 +163,7 @@ def test_first_opens_at_the_same_time_all_succeed(empty_url: str) -> None:
 
 
 def test_first_opens_by_several_processes_all_succeed(empty_url: str) -> None:
-    program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).channels())"
+    program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).list_channels())"
     command = [sys.executable, "-c", program, empty_url]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[0].strip() for p in started] == ["[]"] * 2

@@ -135,7 +135,7 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None
 
 def test_concurrent_applies_agree(catalog: SqlCatalog, opened: Opened) -> None:
     others = [opened() for _ in range(4)]
-    assert at_once([lambda c=c: c.apply(WORKFLOW) for c in others]) == [None] * 4
+    assert at_once([lambda c=c: c.apply_workflow(WORKFLOW) for c in others]) == [None] * 4
     assert len(catalog.list_channels()) == 3
     assert len(catalog.list_events()) == 4
 

@@ -78,7 +78,7 @@ class DigestEngine:
     before: Callable[[str], None] = lambda _: None
     start_seconds: float = 0.0
 
-    def invoke(
+    def run_task(
         self,
         task: Task,
         inputs: Mapping[str, View],
@@ -115,7 +115,7 @@ class DigestEngine:
         (row,) = pq.read_table(path).to_pylist()
         return str(row["x"])
 
-    def cancel(self, tag: str) -> None:
+    def cancel_jobs(self, tag: str) -> None:
         """Nothing here runs long enough to be stopped."""
 
 

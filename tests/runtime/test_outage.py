@@ -75,7 +75,7 @@ def test_an_insert_whose_answer_was_lost_is_found_without_being_repeated(house: 
             raise CatalogError("server closed the connection unexpectedly")
         return made
 
-    object.__setattr__(house.catalog, "commit", commit)
+    object.__setattr__(house.catalog, "commit_run", commit)
     done = insert(house, file)
     assert isinstance(done, InsertResult)
     assert [done.block] == lost[0]

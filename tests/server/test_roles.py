@@ -187,4 +187,4 @@ def test_every_answer_that_can_be_given_is_declared(shop: Served) -> None:
             missing = {"401", "403", "421", "422", "500", "503"} - route["responses"].keys()
             assert not missing or path.endswith("/healthz"), (method, path, missing)
             schema = route["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            assert schema.get("$ref", "Failed").endswith("Failed")
+            assert schema.get("$ref", "ErrorDocument").endswith("ErrorDocument")

@@ -126,7 +126,7 @@ def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house:
             house.inserter.insert_file("events", files[3], key="f3.jsonl")  # the other server
         return found
 
-    object.__setattr__(house.catalog, "inserted", inserted)
+    object.__setattr__(house.catalog, "find_inserted_blocks", inserted)
     done = house.insert("events", *files, keyed=True)
     assert sorted(row["id"] for row in house.content("events")) == list(range(5))
     assert [one.repeated for one in done] == [False, False, False, True, False]

@@ -52,7 +52,7 @@ def test_a_content_holds_what_was_and_what_changed(driver: Driver, monkeypatch: 
     driver.compact("a", 4)
     views = ChannelViews(driver.catalog, {})
     asked(views, "all")
-    for name in ("base_and_after", "deltas", "channel"):
+    for name in ("read_base_and_deltas", "list_deltas", "read_channel"):
         monkeypatch.setattr(driver.catalog, name, None)
     assert asked(views, "old").base.seq == 4
     assert [d.seq for d in asked(views, "new").deltas] == [5, 6]
