@@ -131,7 +131,7 @@ class Failing:
 
     plan: list[str] = field(default_factory=list)
 
-    read = staticmethod(insert_batch.read_batch)
+    read_batch = staticmethod(insert_batch.read_batch)
 
     def write_batches(self, parcels: object, directory: Path) -> None:
         what = self.plan.pop(0) if self.plan else "well"
