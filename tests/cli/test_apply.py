@@ -80,7 +80,8 @@ def test_a_mistake_in_the_workflow_names_file_and_line(started: Program) -> None
 
 def test_apply_tells_what_plan_doubts(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     tidemill.well("init", tidemill.project)
-    monkeypatch.setattr("tidemill.app.wiring.explain_infeasible_targets", lambda _catalog, _workflow: iter(["it cannot be kept"]))
+    told = "tidemill.app.wiring.explain_infeasible_targets"
+    monkeypatch.setattr(told, lambda _catalog, _workflow: iter(["it cannot be kept"]))
     assert "doubtful: it cannot be kept" in tidemill.well("plan").out
     assert "doubtful: it cannot be kept" in tidemill.well("apply", "--yes").out
     assert tidemill.json("apply")["doubts"] == ["it cannot be kept"]
