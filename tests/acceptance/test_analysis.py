@@ -172,7 +172,7 @@ def test_what_was_analysed_is_known_without_spark(
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("tidemill.app.wiring.start", no_spark)
+    monkeypatch.setattr("tidemill.app.wiring.start_session", no_spark)
     with opened(tmp_path, wf) as mill:
         assert mill.plan() == ()
         assert [b.compute_identity() for w in mill.project.workflows for b in w.bindings] == [identity]

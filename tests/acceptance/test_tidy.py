@@ -184,7 +184,7 @@ def test_a_scan_leaves_attempts_that_are_under_way_alone(mill: Mill, tmp_path: P
 def test_the_store_is_not_listed_unless_somebody_asks(
     mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("listing", "list_runs", "list_attempts"):
+    for name in ("list_all_files", "list_runs", "list_attempts"):
         monkeypatch.setattr(type(mill.store), name, lambda *_: pytest.fail("the store was listed"))
     mill.store.write_marker(StoreMarker(mill.catalog.read_identity().id, 0, 0.0))
     refreshed(mill, tmp_path, range(4))

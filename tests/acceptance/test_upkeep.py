@@ -122,7 +122,7 @@ def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, mo
 def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "FILES", 1)
     stopped = upkeep(mill)
-    interposed(monkeypatch, mill.store, "delete", stopped.stopping.set)
+    interposed(monkeypatch, mill.store, "delete_files", stopped.stopping.set)
     stopped.run_maintenance()
     assert mill.leftovers(), "it was stopped after the first file"
     check(mill)

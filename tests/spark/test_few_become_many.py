@@ -14,7 +14,8 @@ from tidemill.algebra.operators import Join, JoinKind, Operator, Scan
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.spark.local.batches import LocalBatch, operators, parse_ddl
+from tidemill.spark.local import operators
+from tidemill.spark.local.batches import LocalBatch, parse_ddl
 from tidemill.spark.local.operators import LocalExecutor
 
 LIMIT = "spark.driver.maxResultSize"
@@ -44,6 +45,7 @@ def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.
         assert mill.read("pairs").count() == 200 * 200
 
 
+@pytest.mark.usefixtures("spark")  # reads types as Spark does
 def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_MANY", 20)
     rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
