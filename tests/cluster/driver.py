@@ -11,7 +11,8 @@ from typing import Any
 import tidemill as tm
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
-from tidemill.app.wiring import Tidemill, wiring
+from tidemill.app import wiring
+from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 
 ROWS = 200_000

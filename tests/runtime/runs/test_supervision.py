@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tidemill.errors import RunKilled, TimeLimitExceeded
+from tidemill.errors import RunFailed, RunKilled, TimeLimitExceeded
 from tidemill.runtime.runs.supervision import run_supervised
 
 
@@ -37,3 +37,15 @@ def test_work_is_given_up_when_the_run_is_lost() -> None:
     lost.set()
     with pytest.raises(RunKilled):
         run_supervised(lambda: stopped.wait(60), limit=None, lost=lost, stop=stopped.set)
+
+
+def test_work_whose_jobs_were_cancelled_with_the_run_was_killed() -> None:
+    """The lease cancels jobs as soon as it is lost; the work may then fail before anything looks at the lease."""
+    lost = threading.Event()
+
+    def cancelled() -> None:
+        lost.set()
+        raise RunFailed("job 310 was cancelled")
+
+    with pytest.raises(RunKilled):
+        run_supervised(cancelled, limit=None, lost=lost, stop=lambda: None)

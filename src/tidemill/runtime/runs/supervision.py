@@ -35,6 +35,8 @@ T = TypeVar("T")
 _LOOK = 0.05
 """Seconds between looks at whether the work should be given up; the work's end is noticed at once."""
 
+_KILLED = "the run was killed, or another process took it over"
+
 _GRACE = 10.0
 """Seconds that stopped work gets to end before its thread is left behind."""
 
@@ -44,19 +46,19 @@ class _SupervisedWork(Generic[T]):
         self._function = function
         self.ended = threading.Event()
         self._result: list[T] = []
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             self._result.append(self._function())
         except BaseException as error:
-            self._error = error
+            self.error = error
         finally:
             self.ended.set()
 
     def get_result(self) -> T:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._result[0]
 
 
@@ -73,12 +75,14 @@ def run_supervised(
     try:
         while not work.ended.wait(_LOOK):
             if lost.is_set():
-                raise RunKilled("the run was killed, or another process took it over")
+                raise RunKilled(_KILLED)
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeLimitExceeded(f"it ran longer than its time limit of {limit:g} s")
     except BaseException:
         _stop_work(work, stop)
         raise
+    if work.error is not None and lost.is_set():  # its jobs were cancelled before the loop looked
+        raise RunKilled(_KILLED) from work.error
     return work.get_result()
 
 
