@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
+from tidemill.app import wiring
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
-from tidemill.app import wiring
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 
