@@ -13,7 +13,7 @@ HELD = "x = b'x' * 2**26; input()"
 
 def test_children_that_ended_are_counted() -> None:
     cost = measured(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
-    assert 0.3 <= cost.cpu_seconds < 3
+    assert 0.28 < cost.cpu_seconds < 3  # the system counts in hundredths
     assert cost.seconds >= 0.3
 
 
