@@ -147,7 +147,7 @@ def choices(
 
 
 def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
-    """What planning itself costs: a call as channels and arrivals grow (`sim workflows` has ten weeks of calls)."""
+    """What planning itself costs: a call as channels and arrivals grow (`workflows` has ten weeks of calls)."""
     document = measure_planner(rounds=rounds, tell=print_message)
     if as_json:
         write_output(json.dumps(document) + "\n")

@@ -84,14 +84,14 @@ def test_without_the_texts_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(texts, "_PACKAGE", package)
     texts.text_of.cache_clear()
-    with pytest.raises(ConfigError, match=f"ibis-framework, which {said}; pip install 'tidemill\\[bench\\]'"):
+    with pytest.raises(ConfigError, match=f"ibis-framework, which {said}; run `make setup`"):
         texts.text_of(1)
 
 
 def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="pip install 'tidemill\\[bench\\]'"):
+    with pytest.raises(ConfigError, match="run `make setup`"):
         tpch.generate(tmp_path, 0.001)
 
 

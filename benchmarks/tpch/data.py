@@ -39,5 +39,5 @@ def _program() -> str:
     """The program that was installed with this Python, or else the one on the path."""
     found = shutil.which(_PROGRAM, path=str(Path(sys.executable).parent)) or shutil.which(_PROGRAM)
     if found is None:
-        raise ConfigError(f"{_PROGRAM} was not found, which makes the TPC-H tables; pip install 'tidemill[bench]'")
+        raise ConfigError(f"{_PROGRAM} was not found, which makes the TPC-H tables; run `make setup`")
     return found

@@ -58,6 +58,5 @@ def _file(number: int) -> Path:
             return path
     found = "is without them" if spec else "is not installed"
     raise ConfigError(
-        f"the queries of TPC-H were expected in the package ibis-framework, which {found}; "
-        "pip install 'tidemill[bench]'"
+        f"the queries of TPC-H were expected in the package ibis-framework, which {found}; run `make setup`"
     )

@@ -33,7 +33,7 @@ SEEDS_5, SEEDS_6 = 3, 10
 
 PARAMETERS = {
     "workflows": "those of sections 1.1, 4.1 and 4.2 with the bounds of section 5.1",
-    "rates": "not given in the paper: one table of round figures for all workflows (`sim/rates.py`)",
+    "rates": "not given in the paper: one table of round figures for all workflows (`benchmarks/workflows/rates.py`)",
     "arrivals": "every half hour, after four weeks of data (from the repairs that the costs of table 5 imply)",
     "noise": "Gaussian, half of the value on average (7), the same for the same step whichever planner runs it",
     "measure": "median lag and total cost in CPU hours, means over seeds (7.1)",

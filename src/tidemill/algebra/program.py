@@ -202,7 +202,7 @@ def _pick_by_key(change: Operator, key: Key) -> Operator:
             AggregateCall("_row", "max_by", (row, build_column(COUNT))),
             AggregateCall(COUNT, "max", (build_column(COUNT),)),
         ),
-    )  # fmt: skip
+    )
     field = {n: Expression(f"`_row`.{quote_name(n)}", frozenset(["_row"])) for n in names}
     made = tuple(NamedExpression(n, build_column(n) if n in key else field[n]) for n in names)
     return Projection(latest, (*made, NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))))

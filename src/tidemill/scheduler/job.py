@@ -14,6 +14,8 @@ from itertools import takewhile
 
 
 class JobState(StrEnum):
+    """The state of a job, as STAFiLOS has it."""
+
     ACTIVE = "active"  # data wait, and the policy lets it run as soon as there is a track
     WAITING = "waiting"  # data wait, and the policy lets it wait for another round
     INACTIVE = "inactive"  # no data wait

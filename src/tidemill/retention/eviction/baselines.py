@@ -1,7 +1,4 @@
-"""The algorithms that two-sided eviction is compared with: random, LRU, LFU, GreedyDual and rematerialisation.
-
-What is used gets the level of that moment, so what has not been used for long sinks below newcomers.
-"""
+"""The algorithms that two-sided eviction is compared with: random, LRU, LFU, GreedyDual and rematerialisation."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from tidemill.retention.eviction.store import DatasetStore, Figures, take_lowest
 
 
 class RandomEviction:
+    """Random eviction, the baseline that every other algorithm should beat."""
+
     def __init__(self) -> None:
         self._random = np.random.default_rng(1)
 
@@ -21,17 +20,26 @@ class RandomEviction:
 
 
 class LeastRecentlyUsed:
+    """Evicts the dataset that was made or read the longest time ago."""
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         return take_lowest(to_figures(history.used_at)[store.movable], store, amount)
 
 
 class LeastFrequentlyUsed:
+    """Evicts the dataset that was made or read the fewest times; of equals, the one used the longest time ago."""
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         recent = to_figures(history.used_at) / (history.now + 1)  # below one, so that it only breaks ties
         return take_lowest((to_figures(history.uses) + recent)[store.movable], store, amount)
 
 
 class GreedyDual:
+    """GreedyDual-Size-Frequency: uses times cost per byte, on top of a level that rises with each eviction.
+
+    A used dataset gets the level of that moment, so datasets that have not been used for long sink below newcomers.
+    """
+
     def __init__(self) -> None:
         self._moments = [-1.0]  # of decisions, in submissions
         self._levels = [0.0]  # from each of them on
@@ -52,6 +60,8 @@ class GreedyDual:
 
 
 class Rematerialisation:
+    """h-DTR (dynamic tensor rematerialisation): the cost of a dataset and its missing neighbours, per byte and age."""
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         greedy = GreedySelection(store)
         stale = history.now - to_figures(history.used_at) + 1

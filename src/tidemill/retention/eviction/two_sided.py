@@ -1,17 +1,7 @@
 """Two-sided eviction: the cost of bringing a dataset back times the rate of its demand, per byte.
 
-A dataset that was demanded often and lately will be again. One that is new is judged by its kind: how often datasets
-that such tasks made were demanded. And one that is no longer in the latest graph of its series counts as often as
-others of its kind, which stood as it does, came back.
-
-Both sides are unions over what is missing: bringing it back takes its missing ancestors too, and while its
-descendants are missing, whoever wants those wants it.
-
-The wait is counted in submissions of those who asked before (`series.py`), and they are expected as often as they came.
-
-A dataset is worth the demands that it will meet for the time for which it holds space until then; that is the idea of
-LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018). What waits tell is
-coarse where few were seen, so the plain rate has as much of a say: neither was better than their geometric mean.
+Both factors are unions over missing datasets: bringing one back includes its missing ancestors, and while its
+descendants are missing, a demand for one of them is a demand for it.
 """
 
 from __future__ import annotations
@@ -54,7 +44,12 @@ PRIOR = 3.0
 
 
 def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
-    """Expected demands a submission, up to a factor that is the same for all."""
+    """Expected demands a submission, up to a factor that is the same for all, learnt from the history.
+
+    A dataset that was demanded often and lately will be demanded again. A new one has the rate of its kind: of the
+    datasets that such tasks made. One that is no longer in the latest graph of its series has the share of its kind,
+    in the same recency class, that came back.
+    """
     kind = np.array(history.kind)
     age = history.now - to_figures(history.demanded_at)
     demands = to_figures(history.demands) * 0.5 ** (age / HALF_LIFE)
@@ -73,6 +68,8 @@ def _shrink_ratios(events: object, chances: object) -> Figures:
 
 
 class TwoSidedEviction:
+    """Evicts by recompute cost times demand rate per byte."""
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         return choose_cheapest(history, store, amount, estimate_reuse_rates(history))
 
@@ -91,6 +88,8 @@ def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: flo
 
 
 class ChainAwareEviction:
+    """Two-sided, with a dataset valued by the demands for itself alone."""
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         rates = estimate_reuse_rates(history)
         greedy = GreedySelection(store)
@@ -104,6 +103,14 @@ class ChainAwareEviction:
 
 
 class HitDensityEviction:
+    """Two-sided, with demand rates predicted from the waits of equally popular datasets of the same kind.
+
+    A wait is counted in submissions of the series that asked before (`series.py`), which are expected as often as they
+    came. A dataset is worth the demands that it will meet for the time for which it holds space until then: the idea of
+    LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018). Waits are coarse
+    where few were seen, so the score is the geometric mean with the plain rate; neither alone was better.
+    """
+
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         return choose_cheapest(history, store, amount, np.sqrt(estimate_reuse_rates(history) * predict_rates(history)))
 
@@ -119,7 +126,10 @@ def predict_rates(history: SubmissionHistory) -> Figures:
 
 
 class ClairvoyantEviction:
-    """`demands` has, for each dataset, the submissions that will demand it, in order."""
+    """Two-sided with the demands that will really come: a bound for measurements, not for use.
+
+    `demands` has, for each dataset, the submissions that will demand it, in order.
+    """
 
     def __init__(self, demands: Mapping[Identity, Sequence[int]]) -> None:
         self._demands = demands
