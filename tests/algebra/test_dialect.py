@@ -43,7 +43,7 @@ def test_functions_keep_their_arguments(value: str, caplog: pytest.LogCaptureFix
     ],
 )
 def test_what_would_be_read_as_another_query_is_not_parsed(query: str) -> None:
-    with pytest.raises(MisparsedQuery, match="only known in batch"):
+    with pytest.raises(MisparsedQuery, match="only supported in batch"):
         parse_query(query)
 
 

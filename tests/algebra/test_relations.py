@@ -298,7 +298,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: clicks.select(), "at least one column"),
     (lambda: clicks.select("a +"), "not an expression"),
     (lambda: clicks.select("(SELECT 1)"), "has a query in it"),
-    (lambda: clicks.select("count(*)"), "is of many rows"),
+    (lambda: clicks.select("count(*)"), "aggregates many rows"),
     (lambda: clicks.where("rank() OVER (ORDER BY n) = 1"), "with window() first"),
     (lambda: clicks.group_by("n + 1"), "the name of a column"),
     (lambda: clicks.group_by("site").agg(n="n"), "has no aggregate"),

@@ -1,1 +1,1 @@
-"""What operators mean."""
+"""Relational operators and the derivation of their changes."""

@@ -1,8 +1,8 @@
-"""How aggregates are kept: as accumulators that can be added to, or recomputed for a group.
+"""Aggregates as accumulators that can be added to, or that are recomputed for a group.
 
-*Exact sums* (of integers and decimals) can be taken back as well as added: what a deletion subtracts is what the
-insertion added. Extremes and sums of floats can only take more rows in: a float that is taken back need not leave
-what was there before. Any other aggregate is its own accumulator and is recomputed.
+*Exact sums* (of integers and decimals) can be retracted as well as added: a deletion subtracts exactly what the
+insertion added. Extremes and sums of floats can only take in more rows: subtracting a float need not restore the
+previous sum. Any other aggregate is its own accumulator and is recomputed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidemill.algebra.operators import AggregateCall
 from tidemill.model.change import COUNT
 
 ROWS = "_rows"
-"""The accumulator that every group has: how many rows it is made of."""
+"""The accumulator that every group has: its number of rows."""
 
 _INTEGRAL = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOAT = ("FLOAT", "DOUBLE")
@@ -28,11 +28,9 @@ class Accumulator:
     """One column of an aggregate's state."""
 
     fold: AggregateCall
-    weighted: (
-        AggregateCall | None
-    )  # the same of signed rows, each as often as its `_count` says; None if that has no meaning
+    weighted: AggregateCall | None  # the same over signed rows, each weighted by `_count`; None if that is undefined
     combine: str | None
-    """Of an old value and one of added rows, a template over {old}, {new}, and whether the group {was} there.
+    """The new value, as a template over {old}, {new} (of the added rows) and {was} (whether the group existed).
 
     None: it is recomputed.
     """
@@ -49,7 +47,7 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAggregate:
-    """An aggregate as it is kept: its accumulators, and its value as a template over their names in braces."""
+    """An aggregate as its accumulators, and its value as a template over their names in braces."""
 
     fold: AggregateCall
     accumulators: tuple[Accumulator, ...]
@@ -63,26 +61,26 @@ class IncrementalAggregate:
 _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
 
 _SCALE_KEPT = 6
-"""Digits behind the point that Spark keeps when it makes a result fit into its 38 digits."""
+"""Digits behind the point that Spark preserves when it makes a result fit into its 38 digits."""
 
 
 def build_row_count(name: str = ROWS) -> Accumulator:
-    """How many rows there are."""
+    """The accumulator that counts rows."""
     return Accumulator(
         AggregateCall(name, "count"), AggregateCall(name, "sum", (to_expression(COUNT),)), _ADD, exact=True
     )
 
 
 def decompose_aggregate(fold: AggregateCall) -> IncrementalAggregate:
-    """How this aggregate is kept."""
+    """The accumulators and the value template of an aggregate."""
     rule = _RULES.get(fold.function)
-    found = rule(fold) if rule is not None else None
-    return found or _decompose_holistic(fold)
+    aggregate = rule(fold) if rule is not None else None
+    return aggregate or _decompose_holistic(fold)
 
 
-def _decompose_holistic(fold: AggregateCall) -> IncrementalAggregate:
-    whole = AggregateCall(f"{fold.name}_v", fold.function, fold.arguments, fold.type, fold.text)
-    return IncrementalAggregate(fold, (Accumulator(whole, None, None),), "{v}")
+def _decompose_holistic(call: AggregateCall) -> IncrementalAggregate:
+    value = AggregateCall(f"{call.name}_v", call.function, call.arguments, call.type, call.text)
+    return IncrementalAggregate(call, (Accumulator(value, None, None),), "{v}")
 
 
 def _build_sum(
@@ -93,96 +91,96 @@ def _build_sum(
     return Accumulator(plain, signed, combine, exact=exact)
 
 
-def _count_values(fold: AggregateCall) -> Accumulator:
-    """How many rows have a value."""
-    return _count_where(fold, " AND ".join(f"({a}) IS NOT NULL" for a in fold.arguments))
+def _count_values(call: AggregateCall) -> Accumulator:
+    """Counts the rows whose arguments are not NULL."""
+    return _count_where(call, " AND ".join(f"({a}) IS NOT NULL" for a in call.arguments))
 
 
-def _count_where(fold: AggregateCall, condition: str) -> Accumulator:
-    each, weighted = (f"CASE WHEN {condition} THEN {n} ELSE 0L END" for n in ("1L", COUNT))
-    return _build_sum(f"{fold.name}_n", each, weighted, exact=True)
+def _count_where(call: AggregateCall, condition: str) -> Accumulator:
+    plain, weighted = (f"CASE WHEN {condition} THEN {n} ELSE 0L END" for n in ("1L", COUNT))
+    return _build_sum(f"{call.name}_n", plain, weighted, exact=True)
 
 
-def _decompose_count(fold: AggregateCall) -> IncrementalAggregate:
-    number = _count_values(fold) if fold.arguments else build_row_count(f"{fold.name}_n")
-    return IncrementalAggregate(fold, (number,), "{n}")
+def _decompose_count(call: AggregateCall) -> IncrementalAggregate:
+    number = _count_values(call) if call.arguments else build_row_count(f"{call.name}_n")
+    return IncrementalAggregate(call, (number,), "{n}")
 
 
-def _decompose_count_if(fold: AggregateCall) -> IncrementalAggregate:
-    (there,) = fold.arguments
+def _decompose_count_if(call: AggregateCall) -> IncrementalAggregate:
+    (condition,) = call.arguments
     number = _build_sum(
-        f"{fold.name}_n",
-        f"CASE WHEN {there} THEN 1L ELSE 0L END",
-        f"CASE WHEN {there} THEN {COUNT} ELSE 0L END",
+        f"{call.name}_n",
+        f"CASE WHEN {condition} THEN 1L ELSE 0L END",
+        f"CASE WHEN {condition} THEN {COUNT} ELSE 0L END",
         exact=True,
     )
-    return IncrementalAggregate(fold, (number,), "{n}")
+    return IncrementalAggregate(call, (number,), "{n}")
 
 
-def _build_total(fold: AggregateCall) -> tuple[Accumulator, str] | None:
+def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:
     """The accumulator of a sum, and the type that Spark gives the sum; None if the type is not known."""
-    value, name = fold.arguments[0], f"{fold.name}_s"
-    if fold.type in _INTEGRAL:
+    value, name = call.arguments[0], f"{call.name}_s"
+    if call.type in _INTEGRAL:
         wide = f"CAST({value} AS BIGINT)"
         return _build_sum(name, f"COALESCE({wide}, 0L)", f"COALESCE({wide} * {COUNT}, 0L)", exact=True), "BIGINT"
-    if fold.type in _FLOAT:
+    if call.type in _FLOAT:
         wide = f"CAST({value} AS DOUBLE)"
         return _build_sum(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
-    if found := _DECIMAL.fullmatch(fold.type):
-        precision, scale = int(found[1]), int(found[2])
+    if decimal := _DECIMAL.fullmatch(call.type):
+        precision, scale = int(decimal[1]), int(decimal[2])
         plain, signed = f"COALESCE({value}, 0)", f"COALESCE(({value}) * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
         result = f"DECIMAL({min(38, precision + 10)}, {scale})"
-        if precision <= 27:  # so that a product with a count stays within 38 digits
-            state = f"DECIMAL(36, {scale})"  # and two of these can be added without losing one
+        if precision <= 27:  # a product with a count then stays within 38 digits
+            state = f"DECIMAL(36, {scale})"  # two of these can be added without losing a digit
             return _build_sum(name, plain, signed, exact=True, cast=state), result
-        if scale <= _SCALE_KEPT:  # no product and no sum loses a digit; one that has too many is an error
+        if scale <= _SCALE_KEPT:  # no product or sum loses a digit; an overflow is an error
             state = f"DECIMAL(38, {scale})"
             return _build_sum(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
     return None
 
 
 def _add_wide(state: str) -> str:
-    """Addition of what may have become too large: where Spark makes that NULL instead of an error, it stays NULL."""
+    """Addition that may overflow: where Spark returns NULL instead of an error, the sum stays NULL."""
     return f"CASE WHEN {{was}} THEN {{old}} ELSE CAST(0 AS {state}) END + {{new}}"
 
 
-def _decompose_sum(fold: AggregateCall) -> IncrementalAggregate | None:
-    total = _build_total(fold)
+def _decompose_sum(call: AggregateCall) -> IncrementalAggregate | None:
+    total = _build_total(call)
     if total is None:
         return None
     accumulator, result = total
     return IncrementalAggregate(
-        fold, (accumulator, _count_values(fold)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END"
+        call, (accumulator, _count_values(call)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END"
     )
 
 
-def _decompose_avg(fold: AggregateCall) -> IncrementalAggregate | None:
-    total, mean = _build_total(fold), _format_mean(fold)
+def _decompose_avg(call: AggregateCall) -> IncrementalAggregate | None:
+    total, mean = _build_total(call), _format_mean(call)
     if total is None or mean is None:
         return None
-    return IncrementalAggregate(fold, (total[0], _count_values(fold)), f"CASE WHEN {{n}} > 0 THEN {mean} END")
+    return IncrementalAggregate(call, (total[0], _count_values(call)), f"CASE WHEN {{n}} > 0 THEN {mean} END")
 
 
-def _format_mean(fold: AggregateCall) -> str | None:
-    """The template of a sum divided by a number; None if that cannot be rounded as Spark rounds an average.
+def _format_mean(call: AggregateCall) -> str | None:
+    """The template of a sum divided by a count; None if it cannot be rounded as Spark rounds an average.
 
-    A quotient of decimals has so few digits that rounding it once more may go wrong. That of what is left over from
-    whole numbers has enough.
+    A quotient of decimals has so few digits that rounding it once more may be wrong; the quotient of the remainder has
+    enough.
     """
-    found = _DECIMAL.fullmatch(fold.type)
-    if found is None:
+    decimal = _DECIMAL.fullmatch(call.type)
+    if decimal is None:
         return "CAST({s} AS DOUBLE) / {n}"
-    precision, scale = int(found[1]), int(found[2])
+    precision, scale = int(decimal[1]), int(decimal[2])
     if precision > 33 or scale > 11:
         return None
     number, result = "CAST({n} AS DECIMAL(13, 0))", f"DECIMAL({precision + 4}, {scale + 4})"
-    left_over = f"({{s}} % {number})"
-    parts = (f"CAST({part} / {number} AS {result})" for part in (f"({{s}} - {left_over})", left_over))
+    remainder = f"({{s}} % {number})"
+    parts = (f"CAST({part} / {number} AS {result})" for part in (f"({{s}} - {remainder})", remainder))
     return f"CAST({' + '.join(parts)} AS {result})"
 
 
 def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], IncrementalAggregate | None]:
-    """From the sums of values and of their squares, exact for integers of 32 bits."""
+    """Variance from the sums of the values and of their squares, exact for 32-bit integers."""
 
     def decompose_variance(fold: AggregateCall) -> IncrementalAggregate | None:
         if fold.type not in ("TINYINT", "SMALLINT", "INT"):

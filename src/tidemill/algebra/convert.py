@@ -1,8 +1,8 @@
-"""Conversions between a base, a strong delta and a weak one, on plain Python rows.
+"""Conversions between a base, a strong delta and a weak delta, on plain Python rows.
 
-A strong delta is signed rows: `_count` says how often a row was added. A weak delta is a delta of the channel's
-merge kind. Whoever defines a weak delta of their own gives one way to make it, from two contents or from signed rows,
-and one way to use it, to make the content after or signed rows; the other ways are made of these.
+A strong delta consists of signed rows: `_count` says how often a row was added. A weak delta is a delta of the
+channel's merge kind. A custom weak delta needs one function that creates it, from two contents or from signed rows, and
+one function that applies it, giving the content after or signed rows; the other conversions are composed of these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidemill.model.schema import Schema
 Encoding = Literal["base", "strong", "weak"]
 Contract = Callable[[Rows], Rows]
 Conversion = Callable[[Updates, Rows, Rows], Rows]
-"""From the merge kind, the content before and the rows to convert."""
+"""Parameters: the merge kind, the content before and the rows to convert."""
 
 
 def custom(
@@ -46,16 +46,18 @@ def custom(
     contract: Contract | None = None,
     delta: str | None = None,
 ) -> Custom:
-    """Updates of the user's own, each function called once per key with lists of rows.
+    """A custom kind of updates; each function is called once per key with lists of rows.
 
     `merge(base, delta)` gives the content after, `expand(base, delta)` the signed rows; one of them is needed.
     `diff(before, after)` makes a delta of two contents, `contract(signed)` of signed rows; one of them is needed.
     `delta` is the schema of a delta, if its columns differ from the content's.
     """
-    applied = merge if merge is not None else _merge_via_strong(expand)
-    found = diff if diff is not None else _diff_via_strong(contract)
+    merge_key = merge if merge is not None else _merge_via_strong(expand)
+    diff_key = diff if diff is not None else _diff_via_strong(contract)
     names = (key,) if isinstance(key, str) else tuple(key)
-    return Custom(names, applied, chain, found, None if delta is None else _parse_delta_schema(delta), expand, contract)
+    return Custom(
+        names, merge_key, chain, diff_key, None if delta is None else _parse_delta_schema(delta), expand, contract
+    )
 
 
 def convert_rows(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
@@ -88,32 +90,34 @@ def _weak_to_strong(updates: Updates, base: Rows, rows: Rows) -> Rows:
 
 
 def _strong_to_weak(updates: Updates, base: Rows, rows: Rows) -> Rows:
-    """The one conversion that needs no base, but for a custom kind that was given no way of its own."""
+    """The only conversion that needs no base, except for a custom kind without a `contract` function."""
     match updates:
         case Append():
             return reference.merge_rows(Signed(), [], rows)
         case Signed():
             return rows
         case Upsert():
-            return _replace_by_key(updates.key, rows, forget=False)
+            return _replace_by_key(updates.key, rows, reset=False)
         case Increment():
-            return _replace_by_key(updates.key, rows, forget=True)
+            return _replace_by_key(updates.key, rows, reset=True)
         case Patch():
-            return [r | {PATCH: False} for r in _replace_by_key(updates.key, rows, forget=False)]
+            return [r | {PATCH: False} for r in _replace_by_key(updates.key, rows, reset=False)]
         case Custom(contract=contract) if contract is not None:
             return reference.apply_per_key(updates.key, lambda signed, _: contract(signed), rows, [])
         case Custom():
             return reference.diff_contents(updates, base, reference.merge_rows(Signed(), base, rows))
 
 
-def _replace_by_key(key: Sequence[str], signed: Rows, *, forget: bool) -> Rows:
-    """Of each key the row that was added, or else its deletion. `forget`: adding must not add to what was there."""
+def _replace_by_key(key: Sequence[str], signed: Rows, *, reset: bool) -> Rows:
+    """The added row of each key, or else its deletion. `forget`: an added row replaces the old values instead of adding
+    to them.
+    """
 
     def replace_key(rows: Rows, _: Rows) -> Rows:
-        lost, made = ([_drop_count(r) for r in rows if (r[COUNT] > 0) is added] for added in (False, True))
-        if made:
-            return [r | {DELETED: forget and bool(lost)} for r in made]
-        return [{c: v if c in key else None for c, v in r.items()} | {DELETED: True} for r in lost]
+        removed, inserted = ([_drop_count(r) for r in rows if (r[COUNT] > 0) is added] for added in (False, True))
+        if inserted:
+            return [r | {DELETED: reset and bool(removed)} for r in inserted]
+        return [{c: v if c in key else None for c, v in r.items()} | {DELETED: True} for r in removed]
 
     return reference.apply_per_key(key, replace_key, signed, [])
 
@@ -133,16 +137,16 @@ CONVERSIONS: Mapping[tuple[Encoding, Encoding], Conversion] = {
 
 
 def _merge_via_strong(expand: PerKey | None) -> PerKey:
-    """From weak to base by way of strong."""
+    """Weak to base, composed of weak to strong and strong to base."""
     if expand is None:
-        raise _build_error("use", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
+        raise _build_error("apply", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
     return lambda base, delta: reference.merge_rows(Signed(), base, expand(base, delta))
 
 
 def _diff_via_strong(contract: Contract | None) -> PerKey:
-    """From base to weak by way of strong; of equal contents there is nothing to contract."""
+    """Base to weak, composed of base to strong and strong to weak; equal contents give an empty delta."""
     if contract is None:
-        raise _build_error("make", "diff(before, after), from two contents, or contract(signed), from signed rows")
+        raise _build_error("create", "diff(before, after), from two contents, or contract(signed), from signed rows")
 
     def diff_key(before: Rows, after: Rows) -> Rows:
         signed = reference.diff_contents(Signed(), before, after)
@@ -158,5 +162,5 @@ def _parse_delta_schema(ddl: str) -> Schema:
         raise WorkflowError([f"{find_caller()}: the schema of a delta: {error}"]) from error
 
 
-def _build_error(verb: str, ways: str) -> WorkflowError:
-    return WorkflowError([f"{find_caller()}: a custom delta needs a way to {verb} it: give {ways}"])
+def _build_error(verb: str, options: str) -> WorkflowError:
+    return WorkflowError([f"{find_caller()}: a custom delta needs a function to {verb} it: give {options}"])

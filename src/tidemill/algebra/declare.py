@@ -1,4 +1,4 @@
-"""Declared tables: from a query to a task with variants, and the state channels it needs."""
+"""Declared tables: from a query to a task with variants and the state channels that it needs."""
 
 from __future__ import annotations
 
@@ -26,34 +26,32 @@ from tidemill.model.task import Code, Function, QueryText, ReadMode, Refresh, Sq
 from tidemill.model.workflow import WorkflowSpec, sort_tasks
 
 NEW, OLD, CHANGE = "@new", "@old", "@change"
-"""Under these names, after the channel's, a refresh sees its content now and before, and its change."""
+"""Suffixes of a channel's name: a refresh reads its content now and before, and its change, under these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """A declared table, worked out."""
+    """A compiled declared table."""
 
     task: Task
-    channels: tuple[Channel, ...]  # the state it keeps
-    source: (
-        SourceTable | None
-    )  # what other queries may know of it; None if its columns are known only once it is written
+    channels: tuple[Channel, ...]  # the state channels of the table
+    source: SourceTable | None  # the columns that other queries may rely on; None if known only once it is written
 
 
 def compile_table(
     task: Task, sources: Mapping[str, SourceTable], schema: Schema | None, analyser: Analyser = NOTHING_KNOWN.analyser
 ) -> DeclaredTable:
-    """Work out a declared query; one that cannot be incremental keeps its one variant, and the reason.
+    """Compile a declared query; one that cannot be incremental keeps a single variant and the reason.
 
     Raises `WorkflowError` if Spark does not accept the query.
     """
-    given = {r.argument: sources[r.port] for r in task.reads if r.port in sources}
+    tables = {r.argument: sources[r.port] for r in task.reads if r.port in sources}
     try:
-        root, types = _translate_operators(task, given)
+        root, types = _translate_operators(task, tables)
         obstacle = None
     except NotIncremental as reason:
         root, types, obstacle = None, {}, str(reason)
-    analysis = _analyse_text(task, given, root, analyser)
+    analysis = _analyse_text(task, tables, root, analyser)
     if analysis is not None:
         obstacle = obstacle or analysis.obstacle or _find_column_mismatch(root, analysis.schema)
         types = {f.name: f.type for f in analysis.schema}
@@ -66,42 +64,42 @@ def compile_table(
         )
     query = DeclaredQuery(task.writes[0].port, root)
     source = SourceTable({c: types.get(c, "") for c in root.columns}, query.key or (), append=is_append_only(root))
-    made = add_variants(task, query, schema)
-    typed = replace(made, variants=tuple(_add_types(v, query, sources) for v in made.variants))
+    compiled = add_variants(task, query, schema)
+    typed = replace(compiled, variants=tuple(_add_types(v, query, sources) for v in compiled.variants))
     return DeclaredTable(typed, list_state_channels(task, query), source)
 
 
 def _add_types(variant: Variant, query: DeclaredQuery, sources: Mapping[str, SourceTable]) -> Variant:
-    """The variant with the types of the columns that it reads, and of no others: these it depends on."""
-    read: dict[str, set[str]] = {}
+    """The variant with the types of exactly the columns that it reads, because it depends on these."""
+    columns: dict[str, set[str]] = {}
     for scan in list_scans(query.root):
-        read.setdefault(scan.channel, set()).update(scan.columns)
-    types = {c: {n: sources[c].columns.get(n, "") for n in sorted(names)} for c, names in sorted(read.items())}
+        columns.setdefault(scan.channel, set()).update(scan.columns)
+    types = {c: {n: sources[c].columns.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
     assert isinstance(variant.code, Refresh)
     return replace(variant, code=replace(variant.code, types=types))
 
 
-def _translate_operators(task: Task, given: Mapping[str, SourceTable]) -> tuple[Operator, Mapping[str, str]]:
-    """The operators of a query over channels, and the types of their columns as far as they can be told here."""
-    found = _translate_code(task.variant.code, given)
-    whole = narrow_windows(_bind_channels(found.root, {r.argument.lower(): r.port for r in task.reads}))
-    root = prune_operator(whole)
+def _translate_operators(task: Task, tables: Mapping[str, SourceTable]) -> tuple[Operator, Mapping[str, str]]:
+    """The operators of a query over channels, and the types of their columns as far as they are known here."""
+    translated = _translate_code(task.variant.code, tables)
+    bound = narrow_windows(_bind_channels(translated.root, {r.argument.lower(): r.port for r in task.reads}))
+    root = prune_operator(bound)
     unread = {r.port for r in task.reads} - {scan.channel for scan in list_scans(root)}
     if unread:
-        raise NotIncremental(f"it names {min(unread)} but depends on nothing of it")
-    return root, found.types
+        raise NotIncremental(f"it names {min(unread)} but does not depend on it")
+    return root, translated.types
 
 
 def _analyse_text(
-    task: Task, given: Mapping[str, SourceTable], root: Operator | None, analyser: Analyser
+    task: Task, tables: Mapping[str, SourceTable], root: Operator | None, analyser: Analyser
 ) -> Analysis | None:
-    """What Spark says of a query's text; None if it has none, or not all the columns that it reads are known."""
+    """Spark's analysis of a query's text; None if it has no text or reads columns of unknown types."""
     text = _find_query_text(task)
-    unknown = len(given) < len(task.reads) or any("" in s.columns.values() for s in given.values())
+    unknown = len(tables) < len(task.reads) or any("" in s.columns.values() for s in tables.values())
     if text is None or unknown:
         return None
-    tables = {name: Schema(tuple(Field(c, t) for c, t in s.columns.items())) for name, s in given.items()}
-    query = AnalysisRequest(text.query, tables, root, text.tables, "" if root is None else describe_operator(root))
+    schemas = {name: Schema(tuple(Field(c, t) for c, t in s.columns.items())) for name, s in tables.items()}
+    query = AnalysisRequest(text.query, schemas, root, text.tables, "" if root is None else describe_operator(root))
     return _call_analyser(task, query, analyser)
 
 
@@ -119,22 +117,22 @@ def _find_column_mismatch(root: Operator | None, schema: Schema) -> str | None:
 
 
 def _translate_code(code: Code, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
-    """The operators of a query, or of a relation whose columns become known only now."""
+    """The operators of a query, or of a relation whose columns are only known at this point."""
     if not isinstance(code, Sql):
         return resolve_stage(_get_stage(code), sources)
     try:
         return translate_query(code.query, sources)
     except NotIncremental:
         raise
-    except Exception as error:  # Spark may well accept what nobody here thought of
-        raise NotIncremental(f"it could not be read: {type(error).__name__}") from error
+    except Exception as error:  # Spark may accept constructs that this translator does not support
+        raise NotIncremental(f"it could not be translated: {type(error).__name__}") from error
 
 
-def _to_batch_task(task: Task, because: str) -> Task:
-    """The task with one variant, which runs the query's text as it stands."""
+def _to_batch_task(task: Task, reason: str) -> Task:
+    """The task with a single variant, which runs the query's text unchanged."""
     code = task.variant.code
-    text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code), because))
-    return replace(task, variants=(replace(task.variant, code=text),), batch_because=because)
+    text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code), reason))
+    return replace(task, variants=(replace(task.variant, code=text),), batch_because=reason)
 
 
 def _get_stage(code: Code) -> Stage:
@@ -144,16 +142,18 @@ def _get_stage(code: Code) -> Stage:
 
 
 def add_variants(task: Task, query: DeclaredQuery, schema: Schema | None) -> Task:
-    """The task with a variant for each way to run the query."""
+    """The task with one variant for each refresh mode of the query."""
     text = _find_query_text(task)
-    all_of_it = _build_incremental(query, schema, query.channels)
-    sides = [_build_incremental(query, schema, (c,)) for c in query.channels] if len(query.channels) > 1 else []
+    full_incremental = _build_incremental(query, schema, query.channels)
+    single_channel = (
+        [_build_incremental(query, schema, (c,)) for c in query.channels] if len(query.channels) > 1 else []
+    )
     recompute = [_build_recompute(query, schema, text)] if query.build_states() else []
-    return replace(task, variants=(_build_batch(query, schema, text), *recompute, all_of_it, *sides))
+    return replace(task, variants=(_build_batch(query, schema, text), *recompute, full_incremental, *single_channel))
 
 
 def _find_query_text(task: Task) -> QueryText | None:
-    """The text that computes the whole result; a relation with a user's function of groups has none."""
+    """The SQL text that computes the full result; None for a relation with a user's group function."""
     code = task.variant.code
     text = code.query if isinstance(code, Sql) else find_stage_sql(_get_stage(code))
     return None if text is None else QueryText(text, {r.argument: r.port for r in task.reads})
@@ -169,46 +169,50 @@ def list_state_channels(task: Task, query: DeclaredQuery) -> tuple[Channel, ...]
 def compile_workflow(
     name: str, channels: Sequence[Channel], bindings: Sequence[BoundFlow], knowledge: SchemaKnowledge = NOTHING_KNOWN
 ) -> WorkflowSpec:
-    """A workflow with its declared tables worked out, those first that others read, and their state channels."""
+    """A workflow with its declared tables compiled in dependency order, and their state channels."""
     channels, bindings = add_state_channels(channels, bindings)
     known = {c.name: c for c in channels}
     names = {*known, *(w.port for b in bindings for t in b.tasks for w in t.writes)}
     bindings = [replace(b, tasks=tuple(_resolve_reads(t, names) for t in b.tasks)) for b in bindings]
     sources = {c.name: _build_source(c, c.schema) for c in channels if c.schema is not None}
-    found: dict[str, DeclaredTable] = {}
+    compiled: dict[str, DeclaredTable] = {}
     problems: list[str] = []
     ordered = sort_tasks(t for b in bindings for t in b.tasks)
-    asked = _find_needed_channels(ordered)
+    needed = _find_needed_channels(ordered)
     declared = _ChannelDeclarations(known, frozenset(t.writes[0].port for t in ordered if t.refresh is not None))
     for task in ordered:
         if task.refresh is None:
             try:
-                sources |= _infer_outputs(task, asked, declared, sources, knowledge)
+                sources |= _infer_outputs(task, needed, declared, sources, knowledge)
             except WorkflowError as error:
                 problems += error.problems
             continue
         table = task.writes[0].port
         try:
-            made = compile_table(task, sources, known[table].schema if table in known else None, knowledge.analyser)
+            table_plan = compile_table(
+                task, sources, known[table].schema if table in known else None, knowledge.analyser
+            )
         except WorkflowError as error:
             problems += error.problems
-            made = compile_table(task, sources, None)
-        found[table] = made
-        if made.source is not None:
-            sources[table] = _apply_declared_types(made.source, sources.get(table))
+            table_plan = compile_table(task, sources, None)
+        compiled[table] = table_plan
+        if table_plan.source is not None:
+            sources[table] = _apply_declared_types(table_plan.source, sources.get(table))
     if problems:
         raise WorkflowError(problems)
-    tables = {t: d.task for t, d in found.items()}
-    changed = tuple(replace(b, tasks=tuple(_get_compiled_task(t, tables) for t in b.tasks)) for b in bindings)
-    given = tuple(_use_signed_rows(c) if _is_incremental(c, found) else c for c in channels)
-    states = (c for d in found.values() for c in d.channels)
-    return WorkflowSpec(name, (*given, *_list_implied_channels(changed, known), *states), changed)
+    tables = {t: d.task for t, d in compiled.items()}
+    compiled_bindings = tuple(replace(b, tasks=tuple(_get_compiled_task(t, tables) for t in b.tasks)) for b in bindings)
+    declared_channels = tuple(_use_signed_rows(c) if _is_incremental(c, compiled) else c for c in channels)
+    states = (c for d in compiled.values() for c in d.channels)
+    return WorkflowSpec(
+        name, (*declared_channels, *_list_implied_channels(compiled_bindings, known), *states), compiled_bindings
+    )
 
 
 def _resolve_reads(task: Task, names: Collection[str]) -> Task:
-    """A query's reads attached to the channels that its names mean, whatever their case.
+    """A query's reads bound to the channels that its table names refer to, ignoring case.
 
-    Of a query that could not be parsed what is no channel was no table.
+    In a query that could not be parsed, a name that is no channel is not a table.
     """
     code = task.variant.code
     if not isinstance(code, Sql) or all(r.port in names for r in task.reads):
@@ -220,17 +224,17 @@ def _resolve_reads(task: Task, names: Collection[str]) -> Task:
     return replace(task, variants=(replace(task.variant, reads=tuple(reads)),))
 
 
-def _apply_declared_types(worked_out: SourceTable, declared: SourceTable | None) -> SourceTable:
-    """What is known of a table whose schema was declared: the types are as declared, the rest is the query's."""
-    return worked_out if declared is None else replace(worked_out, columns=declared.columns)
+def _apply_declared_types(compiled: SourceTable, declared: SourceTable | None) -> SourceTable:
+    """The compiled source with the declared column types, if a schema was declared."""
+    return compiled if declared is None else replace(compiled, columns=declared.columns)
 
 
-def _is_incremental(channel: Channel, found: Mapping[str, DeclaredTable]) -> bool:
-    return channel.name in found and len(found[channel.name].task.variants) > 1
+def _is_incremental(channel: Channel, compiled: Mapping[str, DeclaredTable]) -> bool:
+    return channel.name in compiled and len(compiled[channel.name].task.variants) > 1
 
 
 def _use_signed_rows(channel: Channel) -> Channel:
-    """A table declared with a schema and no more gives its changes as those without do."""
+    """The channel with signed updates if only its schema was declared, like a table without a declared schema."""
     return replace(channel, updates=Signed()) if isinstance(channel.updates, Append) else channel
 
 
@@ -239,60 +243,61 @@ def _get_compiled_task(task: Task, tables: Mapping[str, Task]) -> Task:
 
 
 def _list_implied_channels(bindings: Sequence[BoundFlow], known: Mapping[str, Channel]) -> Iterator[Channel]:
-    """Channels that tasks write and nobody declared. A declared table gives its changes as signed rows."""
+    """Channels that tasks write and that are not declared. A declared table gives its changes as signed rows."""
     seen = set(known)
     for task in (t for b in bindings for t in b.tasks):
         for write in task.writes:
-            kept = isinstance(task.variant.code, Refresh) and write.port != task.variant.code.table
-            if write.port not in seen and not kept:
+            is_state = isinstance(task.variant.code, Refresh) and write.port != task.variant.code.table
+            if write.port not in seen and not is_state:
                 seen.add(write.port)
                 updates = Append() if task.refresh is None else Signed()
                 yield Channel(write.port, ChannelRole.DERIVED, updates=updates, location=task.location)
 
 
 def _find_needed_channels(ordered: Sequence[Task]) -> set[str]:
-    """The channels whose columns declared tables depend on, by way of programmed tasks, too."""
-    asked: set[str] = set()
+    """The channels whose columns declared tables depend on, directly or through programmed tasks."""
+    needed: set[str] = set()
     for task in reversed(ordered):
-        if task.refresh is not None or any(w.port in asked for w in task.writes):
-            asked |= {r.port for r in task.reads}
-    return asked
+        if task.refresh is not None or any(w.port in needed for w in task.writes):
+            needed |= {r.port for r in task.reads}
+    return needed
 
 
 @dataclass(frozen=True, slots=True)
 class _ChannelDeclarations:
-    """What is declared of a workflow's channels."""
+    """The declarations of a workflow's channels."""
 
     declared: Mapping[str, Channel]
-    tables: frozenset[str]  # kept by declared queries
+    tables: frozenset[str]  # written by declared queries
 
     def find_updates(self, name: str) -> Updates:
-        """How readers are given the changes of a channel."""
+        """The kind of updates that readers of a channel receive."""
         known = self.declared.get(name)
-        given = Append() if known is None else known.updates
-        return Signed() if name in self.tables and isinstance(given, Append) else given
+        updates = Append() if known is None else known.updates
+        return Signed() if name in self.tables and isinstance(updates, Append) else updates
 
 
 def _infer_outputs(
     task: Task,
-    asked: Collection[str],
+    needed: Collection[str],
     channels: _ChannelDeclarations,
     sources: Mapping[str, SourceTable],
     knowledge: SchemaKnowledge,
 ) -> dict[str, SourceTable]:
-    """The columns of what a programmed task writes, where somebody asks for them and nobody declares them.
+    """The columns that a programmed task writes, where they are needed and not declared.
 
-    They are as Spark says, else as learnt from a block. Raises `WorkflowError` for a query that Spark does not accept.
+    They come from Spark's analysis, else from the schema recorded for a block. Raises `WorkflowError` for a query that
+    Spark does not accept.
     """
-    unknown = [w for w in task.writes if w.port in asked and w.port not in sources and w.port not in task.state_ports]
+    unknown = [w for w in task.writes if w.port in needed and w.port not in sources and w.port not in task.state_ports]
     if not unknown and not isinstance(task.variant.code, Sql):
         return {}
     inferred = _infer_schemas(task, channels, sources, knowledge.analyser) or {}
-    learnt = {name: k.schema for name, k in knowledge.learnt.items() if k.writer == task.compute_identity()}
-    found = {w.port: inferred.get(w.argument) or learnt.get(w.port) for w in unknown}
+    recorded = {name: k.schema for name, k in knowledge.learnt.items() if k.writer == task.compute_identity()}
+    schemas = {w.port: inferred.get(w.argument) or recorded.get(w.port) for w in unknown}
     return {
         port: _build_source(channels.declared.get(port) or Channel(port, ChannelRole.DERIVED), schema)
-        for port, schema in found.items()
+        for port, schema in schemas.items()
         if schema is not None
     }
 
@@ -300,7 +305,7 @@ def _infer_outputs(
 def _infer_schemas(
     task: Task, channels: _ChannelDeclarations, sources: Mapping[str, SourceTable], analyser: Analyser
 ) -> Mapping[str, Schema] | None:
-    """What Spark says of the columns that a programmed task returns."""
+    """Spark's analysis of the columns that a programmed task returns."""
     code = task.variant.code
     known = all(r.port in sources and "" not in sources[r.port].columns.values() for r in task.reads)
     if not isinstance(code, Function | Sql) or not known:
@@ -316,7 +321,7 @@ def _infer_schemas(
 
 
 def _compute_read_schema(read: TaskInput, channels: _ChannelDeclarations, source: SourceTable) -> Schema:
-    """The columns that a task is given of a channel."""
+    """The columns that a task receives from a channel."""
     schema = Schema(tuple(Field(c, t) for c, t in source.columns.items()))
     return channels.find_updates(read.port).build_delta_schema(schema) if read.mode is ReadMode.NEW else schema
 
@@ -335,9 +340,9 @@ def _bind_channels(op: Operator, ports: Mapping[str, str]) -> Operator:
 
 def _build_batch(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:
     reads = tuple(TaskInput(c + NEW, c, ReadMode.ALL, advance=True) for c in query.channels)
-    kept = tuple(TaskOutput(s.channel, s.channel, BlockKind.BASE) for s in query.build_states().values())
+    states = tuple(TaskOutput(s.channel, s.channel, BlockKind.BASE) for s in query.build_states().values())
     code = Refresh(query, query.table, RefreshMode.BATCH, describe_operator(query.root), schema, text)
-    return Variant(RefreshMode.BATCH, reads, (*kept, TaskOutput(query.table, query.table, BlockKind.BASE)), code)
+    return Variant(RefreshMode.BATCH, reads, (*states, TaskOutput(query.table, query.table, BlockKind.BASE)), code)
 
 
 def _build_recompute(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:
@@ -348,21 +353,21 @@ def _build_recompute(query: DeclaredQuery, schema: Schema | None, text: QueryTex
 
 
 def format_variant_name(channel: str) -> str:
-    """The name of the variant that takes in what changed on one channel, and leaves the others for later."""
+    """The name of the variant that consumes the changes of one channel only."""
     return f"{RefreshMode.INCREMENTAL}:{channel}"
 
 
-def _build_incremental(query: DeclaredQuery, schema: Schema | None, taken: tuple[str, ...]) -> Variant:
-    """What changed on these channels; of the others, what the table reflects already."""
-    modes = {c: _MODES if c in taken else _MODES[-1:] for c in query.channels}
+def _build_incremental(query: DeclaredQuery, schema: Schema | None, consumed: tuple[str, ...]) -> Variant:
+    """The variant that consumes the changes of these channels and reads the others as last consumed."""
+    modes = {c: _MODES if c in consumed else _MODES[-1:] for c in query.channels}
     reads = tuple(TaskInput(c + suffix, c, mode) for c in query.channels for suffix, mode in modes[c])
-    name = str(RefreshMode.INCREMENTAL) if taken == query.channels else format_variant_name(taken[0])
+    name = str(RefreshMode.INCREMENTAL) if consumed == query.channels else format_variant_name(consumed[0])
     states = query.build_states().values()
-    kept = tuple(TaskInput(s.channel + OLD, s.channel, ReadMode.ALL) for s in states)
+    state_reads = tuple(TaskInput(s.channel + OLD, s.channel, ReadMode.ALL) for s in states)
     writes = tuple(TaskOutput(s.channel, s.channel, BlockKind.DELTA, s.updates) for s in states)
     result = TaskOutput(query.table, query.table, BlockKind.DELTA, query.updates)
     code = Refresh(query, query.table, RefreshMode.INCREMENTAL, describe_operator(query.root), schema)
-    return Variant(name, (*reads, *kept), (*writes, result), code)
+    return Variant(name, (*reads, *state_reads), (*writes, result), code)
 
 
 _MODES = ((CHANGE, ReadMode.NEW), (NEW, ReadMode.ALL), (OLD, ReadMode.OLD))

@@ -1,16 +1,16 @@
 """Derivation: from a query to the query of its change.
 
-Three questions have an answer for every operator: its content before (`old`), its content now (`new`), and what
-changed (`change`, as signed rows; None if nothing can have). The answers are operators again, over what scans give
-before, now, and as a change. Linear operators pass a change through:
+Every operator has three derived operators: its content before (`old`), its content now (`new`), and its change
+(`change`, as signed rows; None if it cannot have changed). They are operators over the old content, the new content and
+the change of each scan. Linear operators pass a change through:
 
     Δ(filter A) = filter ΔA        Δ(A ∪ B) = ΔA ∪ ΔB        Δ(A ⋈ B) = ΔA ⋈ B_new ∪ A_old ⋈ ΔB
 
-What is not linear looks at the keys that the change touches, and at nothing else: a group adds to its accumulators
-or makes them anew, an anti join asks which of those keys came and which went. For a result with a key there is a
-fourth answer (`touched`): the new row of every key that may have changed, which never needs the old rows at all.
+Operators that are not linear read only the keys that the change touches: a group adds to its accumulators or recomputes
+them; an anti join determines which of those keys were added and which were removed. A result with a key has a fourth
+derived operator (`touched`): the new row of every key that may have changed, which never needs the old rows.
 
-What is used more than once becomes a step of its own, computed once.
+An intermediate result that is used more than once becomes a separate step, computed once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Derivation:
     """The change of one query, given which of its channels changed."""
 
     def __init__(self, states: Mapping[Operator, State], changed: Collection[str], held: Collection[str] = ()) -> None:
-        """`held` channels stay what they were: whatever they hold now, it is not looked at."""
+        """`held` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
         self.changed = frozenset(changed) - frozenset(held)
         self.held = frozenset(held)
@@ -106,37 +106,37 @@ class Derivation:
         return self._renew_state(op, state)
 
     def can_change(self, op: Operator) -> bool:
-        """Can anything have changed?"""
+        """Whether any row may have changed."""
         return self.derive_change(op) is not None
 
     def _finish_state(self, state: State, rows: Operator) -> Operator:
         return state.finish_rows(rows) if isinstance(state, GroupState) and not state.is_distinct_only else rows
 
     def _renew_state(self, op: Operator, state: State) -> Operator:
-        """What the state held of untouched keys, and the new rows of touched ones."""
+        """The state's rows of untouched keys, and the new rows of touched keys."""
         if isinstance(state, ResultState):
-            fresh = self._recompute_result(state)
+            recomputed = self._recompute_result(state)
             if not state.partition_columns:
-                return fresh
-            kept = exclude_rows(
+                return recomputed
+            untouched = exclude_rows(
                 state.scan_state(), self._find_touched_partitions(state), pair_columns(state.partition_columns)
             )
-            return Union((kept, fresh))
+            return Union((untouched, recomputed))
         if state.is_distinct_only:
             return Union((state.scan_state(), self._find_added_rows(state)))
-        both = self.find_touched_groups(state)
-        kept = state.finish_rows(exclude_rows(state.scan_state(), both, pair_columns(state.group.keys)))
+        groups = self.find_touched_groups(state)
+        untouched = state.finish_rows(exclude_rows(state.scan_state(), groups, pair_columns(state.group.keys)))
         return Union(
             (
-                kept,
-                Projection(Filter(both, to_expression(build_presence_condition(NEW))), state.build_result_items(NEW)),
+                untouched,
+                Projection(Filter(groups, to_expression(build_presence_condition(NEW))), state.build_result_items(NEW)),
             )
         )
 
     # -- change --------------------------------------------------------------------------------------------------
 
     def derive_change(self, op: Operator) -> Operator | None:
-        """What changed, as signed rows: the operator's columns and `_count`."""
+        """The change as signed rows: the operator's columns and `_count`."""
         if op not in self._changes:
             self._changes[op] = self._compute_change(op)
         return self._changes[op]
@@ -163,17 +163,17 @@ class Derivation:
             case Filter():
                 return Filter(below, op.condition)
             case Explode():
-                made = Explode(below, op.generator, op.outputs, op.outer)
-                return select_columns(made, (*op.columns, COUNT))
+                exploded = Explode(below, op.generator, op.outputs, op.outer)
+                return select_columns(exploded, (*op.columns, COUNT))
         state = self.states[op]
         return self._derive_group(state) if isinstance(state, GroupState) else self._diff_result(state)
 
     def _derive_group(self, state: GroupState) -> Operator:
         if state.is_distinct_only:
             return add_columns(self._find_added_rows(state), _PLUS)
-        both = self.find_touched_groups(state)
-        before = Filter(both, to_expression(f"{build_presence_condition(OLD)} AND {build_change_condition(state)}"))
-        after = Filter(both, to_expression(f"{build_presence_condition(NEW)} AND {build_change_condition(state)}"))
+        groups = self.find_touched_groups(state)
+        before = Filter(groups, to_expression(f"{build_presence_condition(OLD)} AND {build_change_condition(state)}"))
+        after = Filter(groups, to_expression(f"{build_presence_condition(NEW)} AND {build_change_condition(state)}"))
         return Union(
             (
                 Projection(before, (*state.build_result_items(OLD), _MINUS)),
@@ -182,14 +182,16 @@ class Derivation:
         )  # fmt: skip
 
     def _diff_result(self, state: ResultState) -> Operator:
-        """What the touched partitions are made of now, less what they gave before."""
+        """The new result of the touched partitions, less their old result."""
         name = f"change of {state.channel}"
         if name not in self.steps:
-            was: Operator = state.scan_state()
+            old_rows: Operator = state.scan_state()
             if state.partition_columns:
-                was = restrict_rows(was, self._find_touched_partitions(state), pair_columns(state.partition_columns))
+                old_rows = restrict_rows(
+                    old_rows, self._find_touched_partitions(state), pair_columns(state.partition_columns)
+                )
             self.steps[name] = cancel_signed_rows(
-                Union((add_columns(self._recompute_result(state), _PLUS), add_columns(was, _MINUS)))
+                Union((add_columns(self._recompute_result(state), _PLUS), add_columns(old_rows, _MINUS)))
             )
         return StepReference(name, (*state.op.columns, COUNT))
 
@@ -204,7 +206,7 @@ class Derivation:
         return self._find_changed_keys(f"partitions of {state.channel}", state.op.child, state.partition_columns)
 
     def _find_changed_keys(self, name: str, op: Operator, names: Key) -> StepReference:
-        """The values of some columns in what changed, each once."""
+        """The distinct values of these columns in the changed rows."""
         if name not in self.steps:
             changed = self.find_touched_rows(op) if names in find_keys(op) else None
             source = changed if changed is not None else self.derive_change(op)
@@ -215,17 +217,19 @@ class Derivation:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _find_added_rows(self, state: GroupState) -> StepReference:
-        """The distinct rows that were not there yet."""
+        """The distinct rows that the state does not contain yet."""
         name = f"new rows of {state.channel}"
         if name not in self.steps:
             keys = state.group.keys
-            seen = select_columns(self._materialise_change(state.group.child), keys)
-            met = compare_keys(seen, restrict_rows(state.scan_state(), seen, pair_columns(keys)), keys)
-            self.steps[name] = select_columns(Filter(met, to_expression(f"{WAS} = 0")), keys)
+            changed_keys = select_columns(self._materialise_change(state.group.child), keys)
+            compared = compare_keys(
+                changed_keys, restrict_rows(state.scan_state(), changed_keys, pair_columns(keys)), keys
+            )
+            self.steps[name] = select_columns(Filter(compared, to_expression(f"{WAS} = 0")), keys)
         return StepReference(name, state.group.keys)
 
     def _materialise_change(self, op: Operator) -> Operator:
-        """What changed, as a step if it is not made of steps already: it is looked at more than once."""
+        """The change, as a step unless it consists of steps already, because it is read more than once."""
         change = self.derive_change(op)
         assert change is not None
         if all(isinstance(o, StepReference | Projection | Filter) for o in walk_operators(change)):
@@ -234,7 +238,7 @@ class Derivation:
         return self._add_step(f"change {number}", change)
 
     def find_touched_groups(self, state: GroupState) -> StepReference:
-        """A row for each group that may have changed: its keys, its accumulators before and now."""
+        """One row for each group that may have changed: its keys, its accumulators before and now."""
         name = f"groups of {state.channel}"
         if name not in self.steps:
             adding = state.is_exact or (state.is_combinable and is_append_only(state.group.child))
@@ -242,20 +246,22 @@ class Derivation:
         return StepReference(name, self.steps[name].columns)
 
     def _add_accumulators(self, state: GroupState) -> Operator:
-        """Accumulators of the change, added to those before."""
+        """The accumulators of the change, added to the old accumulators."""
         change, keys = self._materialise_change(state.group.child), state.group.keys
-        folds = [a.weighted for a in state.accumulators if a.weighted is not None]
+        calls = [a.weighted for a in state.accumulators if a.weighted is not None]
         added = Projection(
-            change, (*to_named_columns(keys), *(NamedExpression(ADDED + f.name, f.arguments[0]) for f in folds))
+            change, (*to_named_columns(keys), *(NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls))
         )
-        was = prefix_columns(
+        old_state = prefix_columns(
             restrict_rows(state.scan_state(), select_columns(change, keys), pair_columns(keys)), OLD, but=keys
         )
         totals = [
-            AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in folds
+            AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
         ]
-        both = Aggregation(union_by_name(added, was), keys, (*totals, *take_any_values(was.columns, keys)))
-        made = [
+        groups = Aggregation(
+            union_by_name(added, old_state), keys, (*totals, *take_any_values(old_state.columns, keys))
+        )
+        combined = [
             NamedExpression(
                 NEW + a.name,
                 a.combine_values(
@@ -265,22 +271,24 @@ class Derivation:
             for a in state.accumulators
         ]
         return Filter(
-            add_columns(both, *made),
+            add_columns(groups, *combined),
             to_expression(f"{build_presence_condition(NEW)} OR {build_presence_condition(OLD)}"),
         )
 
     def _recompute_accumulators(self, state: GroupState) -> Operator:
-        """Accumulators of the touched groups, from all their rows."""
+        """The accumulators of the touched groups, recomputed from all of their rows."""
         keys = state.group.keys
-        part = self._find_changed_keys(f"keys of {state.channel}", state.group.child, keys)
-        now = prefix_columns(
-            state.build_state(restrict_rows(self.derive_new(state.group.child), part, pair_columns(keys))),
+        touched_keys = self._find_changed_keys(f"keys of {state.channel}", state.group.child, keys)
+        new_state = prefix_columns(
+            state.build_state(restrict_rows(self.derive_new(state.group.child), touched_keys, pair_columns(keys))),
             NEW,
             but=keys,
         )
-        was = prefix_columns(restrict_rows(state.scan_state(), part, pair_columns(keys)), OLD, but=keys)
+        old_state = prefix_columns(restrict_rows(state.scan_state(), touched_keys, pair_columns(keys)), OLD, but=keys)
         return Aggregation(
-            union_by_name(now, was), keys, (*take_any_values(now.columns, keys), *take_any_values(was.columns, keys))
+            union_by_name(new_state, old_state),
+            keys,
+            (*take_any_values(new_state.columns, keys), *take_any_values(old_state.columns, keys)),
         )
 
     def _add_step(self, name: str, op: Operator) -> StepReference:
@@ -311,7 +319,7 @@ class Derivation:
         return parts
 
     def _restrict_old_side(self, side: Operator, op: Join, change: Operator) -> Operator:
-        """The old left rows that a change on the right can meet; plain rows pass through no lookup."""
+        """The old left rows that a change on the right can join with; bare scans are not restricted."""
         before = self.derive_old(side)
         if not op.keys or is_scan_only(before):
             return before
@@ -319,7 +327,7 @@ class Derivation:
         return restrict_rows(before, step, op.keys)
 
     def _derive_semi_join(self, op: Join) -> list[Operator]:
-        """Semi and anti joins: left rows that changed, and left rows whose partners came or went."""
+        """Semi and anti joins: the changed left rows, and the left rows whose partners were added or removed."""
         left, right = self.derive_change(op.left), self.derive_change(op.right)
         parts: list[Operator] = []
         if left is not None:
@@ -327,58 +335,59 @@ class Derivation:
         if right is None:
             return parts
         if op.condition is None and op.keys:
-            came = self._find_membership_changes(op)
+            members = self._find_membership_changes(op)
             sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is JoinKind.ANTI else build_column(COUNT)
-            met = Join(self.derive_old(op.left), came, JoinKind.INNER, op.keys, safe=op.safe)
+            matched = Join(self.derive_old(op.left), members, JoinKind.INNER, op.keys, safe=op.safe)
             signed = NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
-            return [*parts, Projection(met, (*(NamedExpression(c, build_column(c)) for c in op.columns), signed))]
+            return [*parts, Projection(matched, (*(NamedExpression(c, build_column(c)) for c in op.columns), signed))]
         return parts + self._compare_memberships(op, right)
 
     def _find_membership_changes(self, op: Join) -> StepReference:
-        """The right keys that came (+1) and those that went (-1)."""
+        """The right keys that were added (+1) and those that were removed (-1)."""
         name = f"members of {self._label_join(op)}"
         if name not in self.steps:
             keys = op.right_keys
-            part = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
-            now = select_columns(restrict_rows(self.derive_new(op.right), part, pair_columns(keys)), keys)
-            was = select_columns(restrict_rows(self.derive_old(op.right), part, pair_columns(keys)), keys)
-            moved = add_columns(
-                compare_keys(now, was, keys), NamedExpression(COUNT, to_expression(f"CAST({IS} - {WAS} AS BIGINT)"))
+            changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
+            new_keys = select_columns(restrict_rows(self.derive_new(op.right), changed_keys, pair_columns(keys)), keys)
+            old_keys = select_columns(restrict_rows(self.derive_old(op.right), changed_keys, pair_columns(keys)), keys)
+            compared = add_columns(
+                compare_keys(new_keys, old_keys, keys),
+                NamedExpression(COUNT, to_expression(f"CAST({IS} - {WAS} AS BIGINT)")),
             )
-            self.steps[name] = select_columns(Filter(moved, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
+            self.steps[name] = select_columns(Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return StepReference(name, (*op.right_keys, COUNT))
 
     def _compare_memberships(self, op: Join, right: Operator) -> list[Operator]:
-        """With a condition beside the keys, near left rows are asked again: against the new right and the old."""
-        near, now, was = self.derive_old(op.left), self.derive_new(op.right), self.derive_old(op.right)
+        """With a condition beside the keys, the affected left rows are joined again: with the new and the old right
+        side.
+        """
+        affected, new_right, old_right = self.derive_old(op.left), self.derive_new(op.right), self.derive_old(op.right)
         if op.keys:
-            part = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
-            near = restrict_rows(near, part, op.keys)
-            now = restrict_rows(now, part, pair_columns(op.right_keys))
-            was = restrict_rows(was, part, pair_columns(op.right_keys))
-        if is_append_only(
-            op
-        ):  # its rows stay: those that met nobody before are the change, with nothing to take out again
-            alone = replace(op, left=near, right=was, kind=JoinKind.ANTI)
-            return [add_columns(replace(op, left=alone, right=now), _PLUS)]
+            changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
+            affected = restrict_rows(affected, changed_keys, op.keys)
+            new_right = restrict_rows(new_right, changed_keys, pair_columns(op.right_keys))
+            old_right = restrict_rows(old_right, changed_keys, pair_columns(op.right_keys))
+        if is_append_only(op):  # rows are never removed: the change is the rows that had no partner before
+            unmatched = replace(op, left=affected, right=old_right, kind=JoinKind.ANTI)
+            return [add_columns(replace(op, left=unmatched, right=new_right), _PLUS)]
         return [
-            add_columns(replace(op, left=near, right=now), _PLUS),
-            add_columns(replace(op, left=near, right=was), _MINUS),
+            add_columns(replace(op, left=affected, right=new_right), _PLUS),
+            add_columns(replace(op, left=affected, right=old_right), _MINUS),
         ]
 
     def _derive_outer_join(self, op: Join) -> list[Operator]:
         """An outer join is the inner join, and the rows without a partner."""
         parts = self._derive_inner_join(replace(op, kind=JoinKind.INNER))
         if op.kind in (JoinKind.LEFT, JoinKind.FULL):
-            alone = self._derive_semi_join(replace(op, kind=JoinKind.ANTI))
-            parts += [pad_partner_columns(p, op.right) for p in alone]
+            unmatched = self._derive_semi_join(replace(op, kind=JoinKind.ANTI))
+            parts += [pad_partner_columns(p, op.right) for p in unmatched]
         if op.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            alone = self._derive_semi_join(mirror_anti_join(op))
-            parts += [pad_partner_columns(p, op.left) for p in alone]
+            unmatched = self._derive_semi_join(mirror_anti_join(op))
+            parts += [pad_partner_columns(p, op.left) for p in unmatched]
         return parts
 
     def _label_join(self, op: Join) -> str:
-        """Tells joins apart in the names of steps."""
+        """A label that identifies a join in the names of steps."""
         right = Join(SingleRow(), op.right, JoinKind.SEMI, tuple(("_one", r) for r in op.right_keys))
         return f"join {self._joins.setdefault(right, len(self._joins) + 1)}"
 
@@ -387,7 +396,7 @@ class Derivation:
     def find_touched_rows(self, op: Operator) -> Operator | None:
         """For an operator with a key: the new row of each key that may have changed, or `_deleted`.
 
-        None where this has no short answer; the change says the same.
+        None if there is no short form; `derive_change` gives the same information.
         """
         match op:
             case Scan():
@@ -399,8 +408,8 @@ class Derivation:
                 return below and Projection(below, (*op.items, NamedExpression(DELETED, build_column(DELETED))))
             case Filter():
                 below = self.find_touched_rows(op.child)
-                gone = to_expression(f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)")
-                return below and add_columns(below, NamedExpression(DELETED, gone))
+                deletion = to_expression(f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)")
+                return below and add_columns(below, NamedExpression(DELETED, deletion))
             case Aggregation():
                 return self._find_group_rows(op)
             case Join(kind=JoinKind.INNER | JoinKind.LEFT) if is_unique_on(op.right, op.right_keys):
@@ -414,78 +423,87 @@ class Derivation:
             return None
         if state.is_distinct_only:
             return add_columns(self._find_added_rows(state), NamedExpression(DELETED, build_literal("FALSE")))
-        both = Filter(self.find_touched_groups(state), to_expression(build_change_condition(state)))
-        gone = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
-        return Projection(both, (*state.build_result_items(NEW), gone))
+        groups = Filter(self.find_touched_groups(state), to_expression(build_change_condition(state)))
+        deletion = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
+        return Projection(groups, (*state.build_result_items(NEW), deletion))
 
     def _find_join_rows(self, op: Join) -> Operator | None:
-        """Left rows that changed, and those whose partner did, joined with what the right is now."""
-        own = self.find_touched_rows(op.left)
-        if not find_keys(op.left) or (own is None and self.can_change(op.left)):
+        """The changed left rows and those whose partner changed, joined with the new right side."""
+        left_rows = self.find_touched_rows(op.left)
+        if not find_keys(op.left) or (left_rows is None and self.can_change(op.left)):
             return None
         partners: StepReference | None = None
         if self.can_change(op.right):
             if not op.keys:
                 return None
             partners = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
-        return self._join_partners(op, own, partners)
+        return self._join_partners(op, left_rows, partners)
 
-    def _join_partners(self, op: Join, own: Operator | None, partners: StepReference | None) -> Operator | None:
-        """Changed left rows, and left rows of these partners, with what the right is now; `_deleted` if it is not."""
+    def _join_partners(self, op: Join, left_rows: Operator | None, partners: StepReference | None) -> Operator | None:
+        """The changed left rows and the left rows of these partners, joined with the new right side.
+
+        An inner join's row without a partner is `_deleted`.
+        """
         key = find_keys(op.left)[0]
-        if own is not None:
-            own = self._add_step(f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", own)
-        parts: list[Operator] = [] if own is None else [own]
-        sought: list[Operator] = [] if own is None else [to_right_keys(own, op)]
+        if left_rows is not None:
+            left_rows = self._add_step(
+                f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", left_rows
+            )
+        parts: list[Operator] = [] if left_rows is None else [left_rows]
+        key_sets: list[Operator] = [] if left_rows is None else [to_right_keys(left_rows, op)]
         if partners is not None:
-            near = restrict_rows(self.derive_new(op.left), partners, op.keys)
-            if own is not None:
-                near = exclude_rows(near, select_columns(own, key), pair_columns(key))
-            parts.append(add_columns(near, NamedExpression(DELETED, build_literal("FALSE"))))
-            sought.append(select_columns(partners, op.right_keys))
-        rows, wanted = union_all(parts), union_all(sought)
-        if rows is None or wanted is None:
+            affected = restrict_rows(self.derive_new(op.left), partners, op.keys)
+            if left_rows is not None:
+                affected = exclude_rows(affected, select_columns(left_rows, key), pair_columns(key))
+            parts.append(add_columns(affected, NamedExpression(DELETED, build_literal("FALSE"))))
+            key_sets.append(select_columns(partners, op.right_keys))
+        rows, needed_keys = union_all(parts), union_all(key_sets)
+        if rows is None or needed_keys is None:
             return None
         right = self.derive_new(op.right)
-        near_right = restrict_rows(right, wanted, pair_columns(op.right_keys)) if op.keys else right
-        marked = add_columns(near_right, NamedExpression(_HIT, build_literal("TRUE")))
+        right_rows = restrict_rows(right, needed_keys, pair_columns(op.right_keys)) if op.keys else right
+        marked = add_columns(right_rows, NamedExpression(_HIT, build_literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
-        gone = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
+        deletion = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
         items = tuple(NamedExpression(c, build_column(c)) for c in op.columns)
-        return Projection(joined, (*items, NamedExpression(DELETED, to_expression(gone))))
+        return Projection(joined, (*items, NamedExpression(DELETED, to_expression(deletion))))
 
     def derive_patches(self, result: ManyToOneJoin) -> Operator | None:
-        """For a join of many to one: the left rows that changed, and patches for the partners that did.
+        """For a many-to-one join: the changed left rows, and patches for the changed partners.
 
-        Rows whose partner is new to an inner join were not there before: they are rows, not patches.
+        Rows whose partner is new to an inner join were not in the result before: they are rows, not patches.
         """
         op = result.join
-        own = self.find_touched_rows(op.left)
+        left_rows = self.find_touched_rows(op.left)
         partners = self.find_touched_rows(op.right)
-        if (own is None and self.can_change(op.left)) or (partners is None and self.can_change(op.right)):
+        if (left_rows is None and self.can_change(op.left)) or (partners is None and self.can_change(op.right)):
             return None
         if partners is None:
-            rows = self._join_partners(op, own, None)
+            rows = self._join_partners(op, left_rows, None)
             return None if rows is None else to_upserts(result, rows)
         if not result.is_inner:
-            moved = self._add_step(f"partners of {self._label_join(op)}", partners)
-            rows = self._join_partners(op, own, None)
-            return union_all([*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, moved)])
-        moved = self._add_step(f"partners of {self._label_join(op)}", self._mark_known_partners(op, partners))
-        is_new = f"NOT {DELETED} AND {WAS} IS NULL"
-        came = self._add_step(
-            f"new partners of {self._label_join(op)}",
-            select_columns(Filter(moved, to_expression(is_new)), op.right_keys),
+            changed_partners = self._add_step(f"partners of {self._label_join(op)}", partners)
+            rows = self._join_partners(op, left_rows, None)
+            return union_all(
+                [*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, changed_partners)]
+            )
+        changed_partners = self._add_step(
+            f"partners of {self._label_join(op)}", self._mark_known_partners(op, partners)
         )
-        rows = self._join_partners(op, own, came)
-        patches = to_patches(result, Filter(moved, to_expression(f"NOT ({is_new})")))
+        is_new = f"NOT {DELETED} AND {WAS} IS NULL"
+        new_partners = self._add_step(
+            f"new partners of {self._label_join(op)}",
+            select_columns(Filter(changed_partners, to_expression(is_new)), op.right_keys),
+        )
+        rows = self._join_partners(op, left_rows, new_partners)
+        patches = to_patches(result, Filter(changed_partners, to_expression(f"NOT ({is_new})")))
         return patches if rows is None else Union((to_upserts(result, rows), patches))
 
     def _mark_known_partners(self, op: Join, partners: Operator) -> Operator:
-        """Partners that changed, marked if they were there before."""
+        """The changed partners, marked if they existed before."""
         keys = op.right_keys
         changed = self._add_step(f"changed partners of {self._label_join(op)}", partners)
         before = select_columns(restrict_rows(self.derive_old(op.right), changed, pair_columns(keys)), keys)
         marked = add_columns(before, NamedExpression(WAS, build_literal("TRUE")))
-        both = union_by_name(changed, marked)
-        return Aggregation(both, keys, take_any_values((*changed.columns, WAS), keys))
+        rows = union_by_name(changed, marked)
+        return Aggregation(rows, keys, take_any_values((*changed.columns, WAS), keys))

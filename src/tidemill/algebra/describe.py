@@ -1,4 +1,4 @@
-"""Operators as text, one a line, inputs indented below: what `explain` shows, and what identity is taken of."""
+"""Operators as text, one a line, inputs indented below: shown by `explain` and hashed for a query's identity."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def format_headline(op: Operator) -> str:
     """One operator in one line."""
     match op:
         case Scan():
-            keyed = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append else "")
-            return f"scan {op.channel} {op.at}{keyed}: {', '.join(op.columns)}"
+            key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append else "")
+            return f"scan {op.channel} {op.at}{key_text}: {', '.join(op.columns)}"
         case SingleRow():
             return "one row"
         case StepReference():
@@ -57,12 +57,12 @@ def format_headline(op: Operator) -> str:
             on = ", ".join(f"{a} {'<=>' if op.safe else '='} {b}" for a, b in op.keys)
             return f"{op.kind} join on {on or 'nothing'}" + (f" where {op.condition}" if op.condition else "")
         case Aggregation():
-            folds = ", ".join(map(_format_aggregate, op.folds))
-            return f"group by {', '.join(op.keys)}: {folds}" if folds else f"distinct {', '.join(op.keys)}"
+            aggregates = ", ".join(map(_format_aggregate, op.folds))
+            return f"group by {', '.join(op.keys)}: {aggregates}" if aggregates else f"distinct {', '.join(op.keys)}"
         case WindowFunction():
             items = ", ".join(_format_item(i.name, i.value.text) for i in op.items)
-            kept = f" where {op.keep}" if op.keep else ""
-            return f"window by {', '.join(op.partition) or 'nothing'}: {items}{kept}"
+            condition = f" where {op.keep}" if op.keep else ""
+            return f"window by {', '.join(op.partition) or 'nothing'}: {items}{condition}"
         case TopN():
             return f"top {op.limit}{f' after {op.skip}' if op.skip else ''} by {', '.join(o.text for o in op.order)}"
         case GroupedMap():
@@ -73,6 +73,6 @@ def _format_item(name: str, text: str, *, plain: str | None = None) -> str:
     return name if plain == name else f"{text} as {name}"
 
 
-def _format_aggregate(fold: AggregateCall) -> str:
-    call = fold.text or f"{fold.function}({', '.join(a.text for a in fold.arguments) or '*'})"
-    return f"{call} as {fold.name}" + (f" of {fold.type}" if fold.type else "")
+def _format_aggregate(aggregate: AggregateCall) -> str:
+    call = aggregate.text or f"{aggregate.function}({', '.join(a.text for a in aggregate.arguments) or '*'})"
+    return f"{call} as {aggregate.name}" + (f" of {aggregate.type}" if aggregate.type else "")

@@ -1,7 +1,7 @@
-"""Spark SQL as sqlglot reads it, with every function left as the user wrote it.
+"""Spark SQL as sqlglot parses it, with every function left as the user wrote it.
 
-sqlglot turns functions that it knows into its own, and back into text with sometimes another spelling. Here only
-those that the algebra must recognise are read; all others stay a name and arguments.
+sqlglot converts the functions that it knows into its own nodes, and may write them back with another spelling. Only the
+functions that the algebra must recognise are converted here; all others stay a name and arguments.
 """
 
 from __future__ import annotations
@@ -21,20 +21,29 @@ from sqlglot.parsers.spark import SparkParser
 AGGREGATES = frozenset(
     "COUNT COUNT_IF SUM AVG MEAN MIN MAX STDDEV STD STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP".split()  # noqa: SIM905
 )
-"""Aggregate functions that sqlglot reads as its own."""
+"""Aggregate functions that sqlglot converts into its own nodes."""
 
-_READ = AGGREGATES | {"ARRAY", "COALESCE", "IF", "NULLIF", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER"}
+_CONVERTED = AGGREGATES | {
+    "ARRAY",
+    "COALESCE",
+    "IF",
+    "NULLIF",
+    "EXPLODE",
+    "EXPLODE_OUTER",
+    "POSEXPLODE",
+    "POSEXPLODE_OUTER",
+}
 
 
 _SYNTAX = frozenset({"AND", "OR", "CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
 _HINTS = frozenset(
     "BROADCAST BROADCASTJOIN MAPJOIN MERGE MERGEJOIN SHUFFLEMERGE SHUFFLE_HASH SHUFFLE_REPLICATE_NL".split()  # noqa: SIM905
 )
-"""What is not written as a name and arguments."""
+"""Constructs that are not written as a name and arguments."""
 
 
 class _Parser(SparkParser):
-    FUNCTIONS: ClassVar = {k: v for k, v in SparkParser.FUNCTIONS.items() if k in _READ}
+    FUNCTIONS: ClassVar = {k: v for k, v in SparkParser.FUNCTIONS.items() if k in _CONVERTED}
     FUNCTION_PARSERS: ClassVar = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SYNTAX | _HINTS}
 
 
@@ -43,7 +52,7 @@ class _Generator(SparkGenerator):
 
 
 class VerbatimDialect(Spark):
-    """Spark's dialect, reading as few functions as possible."""
+    """Spark's dialect, converting as few functions as possible."""
 
     Parser = _Parser
     Generator = _Generator
@@ -56,21 +65,21 @@ _BEFORE_SETS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 
 
 class MisparsedQuery(ParseError):
-    """A query that sqlglot would read as another one."""
+    """A query that sqlglot would parse with a different meaning."""
 
 
 def parse_query(query: str) -> exp.Expr:
-    """The tree of a query; raises `SqlglotError` if there is none, or not the right one."""
+    """The tree of a query; raises `SqlglotError` if it cannot be parsed correctly."""
     _check_tokens(VERBATIM.tokenize(query))
     return sqlglot.parse_one(_escape_quotes(query), dialect=VERBATIM)
 
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
     for before, token in pairwise(tokens):
-        if token.token_type == TokenType.PIPE_GT:  # what follows LIMIT would be done before it
-            raise MisparsedQuery("the pipe syntax |> is only known in batch")
+        if token.token_type == TokenType.PIPE_GT:  # sqlglot would apply the operators after LIMIT before it
+            raise MisparsedQuery("the pipe syntax |> is only supported in batch")
         if token.token_type == TokenType.GROUPING_SETS and before.token_type not in _BEFORE_SETS:
-            raise MisparsedQuery("GROUP BY columns with GROUPING SETS behind them is only known in batch")
+            raise MisparsedQuery("GROUP BY columns with GROUPING SETS behind them is only supported in batch")
 
 
 @lru_cache(maxsize=8192)
@@ -90,12 +99,12 @@ def _escape_quotes(text: str) -> str:
     SELECT 'it\'s', ''
     """
     parts: list[str] = []
-    at = 0
+    position = 0
     for token in VERBATIM.tokenize(text):
-        if token.token_type == TokenType.STRING and token.start == at and parts and parts[-1].endswith("'"):
+        if token.token_type == TokenType.STRING and token.start == position and parts and parts[-1].endswith("'"):
             parts[-1] = parts[-1][:-1] + "\\'"
             parts.append(text[token.start + 1 : token.end + 1])
         else:
-            parts.append(text[at : token.end + 1])
-        at = token.end + 1
-    return "".join(parts) + text[at:]
+            parts.append(text[position : token.end + 1])
+        position = token.end + 1
+    return "".join(parts) + text[position:]

@@ -1,6 +1,7 @@
-"""What operators mean, on plain Python rows: slow and obvious on purpose. Spark is held to it.
+"""Reference semantics of operators on plain Python rows: slow and simple, and the standard that Spark is tested
+against.
 
-It knows the expressions that the algebra itself writes and the ordinary ones of SQL; not all of Spark's functions.
+It supports the expressions that the algebra itself writes and ordinary SQL, not all of Spark's functions.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Steps = Mapping[str, Rows]
 
 
 def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None) -> Rows:
-    """The operator's rows, given those of its scans and of earlier steps."""
+    """The operator's rows, given the rows of its scans and of earlier steps."""
     below = functools.partial(evaluate_operator, sources=sources, steps=steps)
     match op:
         case Scan():
@@ -58,7 +59,7 @@ def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None
         case Filter():
             return [r for r in below(op.child) if evaluate_expression(op.condition, r) is True]
         case Explode():
-            return [r | made for r in below(op.child) for made in _generate_rows(op, r)]
+            return [r | output for r in below(op.child) for output in _generate_rows(op, r)]
         case Union():
             return [{c: r[c] for c in op.columns} for child in op.children for r in below(child)]
         case Join():
@@ -66,45 +67,45 @@ def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None
         case Aggregation():
             return [_aggregate_group(op, rows) for rows in _group_rows(below(op.child), op.keys)]
         case WindowFunction():
-            made = (row for rows in _group_rows(below(op.child), op.partition) for row in _compute_windows(op, rows))
-            return [row for row in made if op.keep is None or evaluate_expression(op.keep, row)]
+            output = (row for rows in _group_rows(below(op.child), op.partition) for row in _compute_windows(op, rows))
+            return [row for row in output if op.keep is None or evaluate_expression(op.keep, row)]
         case TopN():
             return _sort_rows(below(op.child), op.order)[op.skip : op.skip + op.limit]
         case GroupedMap():
             return [
-                {k: rows[0][k] for k in op.keys} | dict(zip(op.outputs, made, strict=True))
+                {k: rows[0][k] for k in op.keys} | dict(zip(op.outputs, output, strict=True))
                 for rows in _group_rows(below(op.child), op.keys)
-                for made in op.function(rows)
+                for output in op.function(rows)
             ]
 
 
 def _group_rows(rows: Rows, keys: tuple[str, ...]) -> list[Rows]:
-    found: dict[Any, Rows] = defaultdict(list)
+    groups: dict[Any, Rows] = defaultdict(list)
     for row in rows:
-        found[tuple(to_hashable(row[k]) for k in keys)].append(row)
-    return list(found.values())
+        groups[tuple(to_hashable(row[k]) for k in keys)].append(row)
+    return list(groups.values())
 
 
 def _generate_rows(op: Explode, row: Row) -> Rows:
-    made = evaluate_expression(op.generator, row)
-    if not made:
+    elements = evaluate_expression(op.generator, row)
+    if not elements:
         return [dict.fromkeys(op.outputs)] if op.outer else []
-    return [dict(zip(op.outputs, item if isinstance(item, tuple) else (item,), strict=True)) for item in made]
+    return [dict(zip(op.outputs, item if isinstance(item, tuple) else (item,), strict=True)) for item in elements]
 
 
 def _join_rows(op: Join, left: Rows, right: Rows) -> Rows:
     pairs = [(a, b) for a in left for b in right if _is_match(op, a, b)]
-    met_left, met_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
+    matched_left, matched_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
     match op.kind:
         case JoinKind.SEMI:
-            return [a for a in left if id(a) in met_left]
+            return [a for a in left if id(a) in matched_left]
         case JoinKind.ANTI:
-            return [a for a in left if id(a) not in met_left]
+            return [a for a in left if id(a) not in matched_left]
     rows = [a | b for a, b in pairs]
     if op.kind in (JoinKind.LEFT, JoinKind.FULL):
-        rows += [a | dict.fromkeys(op.right.columns) for a in left if id(a) not in met_left]
+        rows += [a | dict.fromkeys(op.right.columns) for a in left if id(a) not in matched_left]
     if op.kind in (JoinKind.RIGHT, JoinKind.FULL):
-        rows += [dict.fromkeys(op.left.columns) | b for b in right if id(b) not in met_right]
+        rows += [dict.fromkeys(op.left.columns) | b for b in right if id(b) not in matched_right]
     return rows
 
 
@@ -122,20 +123,22 @@ def _aggregate_group(op: Aggregation, rows: Rows) -> Row:
     return {k: rows[0][k] for k in op.keys} | {f.name: _compute_aggregate(f, rows) for f in op.folds}
 
 
-def _compute_aggregate(fold: AggregateCall, rows: Rows) -> Any:
-    if fold.function == "count" and not fold.arguments:
+def _compute_aggregate(call: AggregateCall, rows: Rows) -> Any:
+    if call.function == "count" and not call.arguments:
         return len(rows)
-    given = [tuple(evaluate_expression(a, r) for a in fold.arguments) for r in rows]
-    if fold.function == "max_by":
-        return max((g for g in given if g[1] is not None), key=lambda g: g[1], default=(None,))[0]
-    return _FOLDS[fold.function]([g[0] for g in given if all(v is not None for v in g)])
+    arguments = [tuple(evaluate_expression(a, r) for a in call.arguments) for r in rows]
+    if call.function == "max_by":
+        return max(
+            (values for values in arguments if values[1] is not None), key=lambda values: values[1], default=(None,)
+        )[0]
+    return _AGGREGATES[call.function]([values[0] for values in arguments if all(v is not None for v in values)])
 
 
 def _null_if_empty(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return lambda values: function(values) if values else None
 
 
-_FOLDS: dict[str, Callable[[list[Any]], Any]] = {
+_AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "count": len,
     "sum": _null_if_empty(lambda values: functools.reduce(operator.add, values)),
     "avg": _null_if_empty(lambda values: float(sum(values)) / len(values)),
@@ -149,16 +152,16 @@ _FOLDS: dict[str, Callable[[list[Any]], Any]] = {
 
 
 def _compute_windows(op: WindowFunction, rows: Rows) -> Rows:
-    made: list[Row] = [dict(r) for r in rows]
+    results: list[Row] = [dict(r) for r in rows]
     for item in op.items:
         tree = parse_expression(item.value.text)
-        assert isinstance(tree, exp.Window), "the reference knows bare window functions only"
+        assert isinstance(tree, exp.Window), "the reference supports bare window functions only"
         order = tree.args.get("order")
         by = tuple(Expression(o.sql("spark"), frozenset()) for o in order.expressions) if order else ()
-        ordered = _sort_rows(made, by)
+        ordered = _sort_rows(results, by)
         for position, row in enumerate(ordered):
             row[item.name] = _compute_window_value(tree.this, ordered, position, by)
-    return made
+    return results
 
 
 def _compute_window_value(call: exp.Expr, rows: Rows, position: int, by: tuple[Expression, ...]) -> Any:
@@ -197,11 +200,11 @@ def _build_order_key(row: Row, order: tuple[Expression, ...]) -> tuple[Any, ...]
     keys = []
     for item in order:
         text = item.text
-        down = text.upper().endswith(" DESC")
-        tree = parse_expression(text[:-5] if down else text.removesuffix(" ASC"))
-        found = _evaluate_tree(tree, row)
-        key = (found is not None, 0 if found is None else found)
-        keys.append(_DescendingKey(key) if down else key)
+        descending = text.upper().endswith(" DESC")
+        tree = parse_expression(text[:-5] if descending else text.removesuffix(" ASC"))
+        value = _evaluate_tree(tree, row)
+        key = (value is not None, 0 if value is None else value)
+        keys.append(_DescendingKey(key) if descending else key)
     return tuple(keys)
 
 
@@ -239,8 +242,8 @@ def _evaluate_tree(tree: exp.Expr, row: Row) -> Any:
             chosen = tree.args["true"] if _evaluate_tree(tree.this, row) is True else tree.args.get("false")
             return None if chosen is None else _evaluate_tree(chosen, row)
         case exp.Coalesce():
-            given = (_evaluate_tree(a, row) for a in [tree.this, *tree.expressions])
-            return next((v for v in given if v is not None), None)
+            arguments = (_evaluate_tree(a, row) for a in [tree.this, *tree.expressions])
+            return next((v for v in arguments if v is not None), None)
         case exp.Cast():
             return _cast_value(_evaluate_tree(tree.this, row), tree.to)
         case exp.In():
@@ -256,7 +259,7 @@ def _evaluate_tree(tree: exp.Expr, row: Row) -> Any:
             return _call_function(tree.name.lower(), [_evaluate_tree(a, row) for a in tree.expressions], tree)
         case exp.Binary():
             return _evaluate_binary(tree, row)
-    raise NotImplementedError(f"the reference evaluator does not know {tree.sql('spark')}")
+    raise NotImplementedError(f"the reference evaluator does not support {tree.sql('spark')}")
 
 
 def _evaluate_logic(tree: exp.And | exp.Or, row: Row) -> bool | None:
@@ -276,39 +279,39 @@ def _evaluate_case(tree: exp.Case, row: Row) -> Any:
 
 
 def _evaluate_in(tree: exp.In, row: Row) -> bool | None:
-    found, options = _evaluate_tree(tree.this, row), [_evaluate_tree(o, row) for o in tree.expressions]
-    if found is None:
+    value, options = _evaluate_tree(tree.this, row), [_evaluate_tree(o, row) for o in tree.expressions]
+    if value is None:
         return None
-    return True if found in options else (None if None in options else False)
+    return True if value in options else (None if None in options else False)
 
 
-def _cast_value(given: Any, to: exp.DataType) -> Any:
-    if given is None:
+def _cast_value(value: Any, to: exp.DataType) -> Any:
+    if value is None:
         return None
     match to.this:
         case exp.DType.BIGINT | exp.DType.INT:
-            return int(given)
+            return int(value)
         case exp.DType.DOUBLE:
-            return float(given)
+            return float(value)
         case exp.DType.DECIMAL:
-            return Decimal(given)
+            return Decimal(value)
         case exp.DType.TEXT:
-            return str(given)
-    return given
+            return str(value)
+    return value
 
 
-def _call_function(name: str, given: list[Any], tree: exp.Anonymous) -> Any:
+def _call_function(name: str, arguments: list[Any], tree: exp.Anonymous) -> Any:
     match name:
         case "least" | "greatest":
-            values = [v for v in given if v is not None]
+            values = [v for v in arguments if v is not None]
             return (min(values) if name == "least" else max(values)) if values else None
         case "array_repeat":
-            return [given[0]] * max(0, int(given[1]))
+            return [arguments[0]] * max(0, int(arguments[1]))
         case "struct":
-            return {a.name: v for a, v in zip(tree.expressions, given, strict=True)}
+            return {a.name: v for a, v in zip(tree.expressions, arguments, strict=True)}
         case "sqrt":
-            return None if given[0] is None else given[0] ** 0.5
-    raise NotImplementedError(f"the reference evaluator does not know the function {name}")
+            return None if arguments[0] is None else arguments[0] ** 0.5
+    raise NotImplementedError(f"the reference evaluator does not support the function {name}")
 
 
 _BINARY: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {

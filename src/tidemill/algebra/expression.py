@@ -1,7 +1,7 @@
 """Expressions: Spark SQL text over named columns.
 
-The algebra never looks inside an expression; it only needs to know which columns it reads. A column is written
-as one quoted name, dots and all: `` `p.url` `` is the column `url` of `p`.
+The algebra treats an expression as opaque; it only needs the set of columns that it reads. A column is written as one
+quoted name, dots included: `` `p.url` `` is the column `url` of `p`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Expression:
 
     @property
     def column_name(self) -> str | None:
-        """The column this is, if it is nothing but a column."""
-        only = next(iter(self.columns)) if len(self.columns) == 1 else None
-        return only if only is not None and self.text == quote_name(only) else None
+        """The column's name, if the expression is a bare column."""
+        name = next(iter(self.columns)) if len(self.columns) == 1 else None
+        return name if name is not None and self.text == quote_name(name) else None
 
     def rename_columns(self, names: Mapping[str, str]) -> Expression:
         """The same expression over other column names."""
@@ -55,16 +55,16 @@ def build_literal(text: str) -> Expression:
 
 
 def expression_from_tree(tree: exp.Expr) -> Expression:
-    """An expression whose columns are single names already."""
+    """An expression from a tree whose columns are single names already."""
     names = frozenset(c.name for c in tree.find_all(exp.Column))
-    for found in tree.find_all(exp.Column):
-        found.this.set("quoted", True)
+    for column in tree.find_all(exp.Column):
+        column.this.set("quoted", True)
     return Expression(to_sql(tree), names)
 
 
 @lru_cache(maxsize=4096)
 def to_expression(text: str) -> Expression:
-    """Read an expression over plain column names.
+    """Parse an expression over plain column names.
 
     >>> sorted(to_expression("a + coalesce(`b.c`, 0)").columns)
     ['a', 'b.c']

@@ -1,10 +1,10 @@
-"""Operators: what a declared query is made of, as data.
+"""Operators: the relational algebra that declared queries are translated to, as data.
 
 A query is a tree of these over channels. Its meaning on plain rows is in `evaluate`, on Spark in `spark.operators`;
-`derive` turns a tree into another tree of the same operators that computes only what changed. Rows are bags.
+`derive` turns a tree into another tree of the same operators that computes only the changes. Rows are bags.
 
-Columns have distinct names within an operator; the columns of a join's two sides are disjoint. Keys are always
-columns, so whatever is joined or grouped by is projected first.
+Columns have distinct names within an operator; the columns of a join's two sides are disjoint. Keys are always columns,
+so any expression that is joined or grouped by is projected first.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class ScanMode(StrEnum):
 
     NEW = "new"  # its content now
     OLD = "old"  # its content when the task last consumed it
-    CHANGE = "change"  # what changed since, as signed rows: `_count` says how often a row was added
-    TOUCHED = "touched"  # what changed since, of a keyed channel: the new row of each key, `_deleted` if it has none
+    CHANGE = "change"  # the changes since, as signed rows: `_count` says how often a row was added
+    TOUCHED = "touched"  # the changes since, of a keyed channel: the new row of each key, `_deleted` if it has none
 
 
 class JoinKind(StrEnum):
@@ -37,7 +37,7 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedExpression:
-    """An expression and the column it makes."""
+    """An expression and the name of its column."""
 
     name: str
     value: Expression
@@ -54,8 +54,8 @@ class Scan:
     channel: str
     columns: tuple[str, ...]
     at: ScanMode = ScanMode.NEW
-    keys: tuple[str, ...] = field(default=(), compare=False)  # of a keyed channel
-    append: bool = field(default=False, compare=False)  # rows are only ever added
+    keys: tuple[str, ...] = field(default=(), compare=False)  # the key columns of a keyed channel
+    append: bool = field(default=False, compare=False)  # rows are only added, never removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """Each row once for each of what a generator makes of it; if `outer`, once with NULLs where it makes nothing."""
+    """Each row once for each element that a generator yields; if `outer`, once with NULLs where it yields none."""
 
     child: Operator
     generator: Expression
@@ -124,7 +124,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows that agree on the keys and satisfy the condition. `safe`: NULL agrees with NULL."""
+    """Pairs of rows that are equal on the keys and satisfy the condition. `safe`: NULL equals NULL."""
 
     left: Operator
     right: Operator
@@ -153,16 +153,18 @@ class AggregateCall:
     """One aggregated column: a function of the group's rows; `count` of no arguments counts rows."""
 
     name: str
-    function: str  # e.g. "sum", "max", or any aggregate of Spark's
+    function: str  # e.g. "sum", "max", or any other aggregate of Spark
     arguments: tuple[Expression, ...] = ()
     type: str = ""  # of its only argument, where known
-    text: str = ""  # the call as written, for functions with a syntax of their own
-    cast: str = ""  # the type to give the result, if not its own
+    text: str = ""  # the call as written, for functions with a special syntax
+    cast: str = ""  # the type to cast the result to, if different
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """One row a group of rows that agree on the keys, NULL agreeing with NULL; at least one key. No folds: distinct."""
+    """One row for each distinct value of the keys, where NULL equals NULL; at least one key. No `folds`:
+    distinct rows.
+    """
 
     child: Operator
     keys: tuple[str, ...]
@@ -175,12 +177,12 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class WindowFunction:
-    """Each row with columns that depend on the rows of its partition. No partition columns: on all rows."""
+    """Each row with columns that depend on the rows of its partition. Without partition columns, all rows are one."""
 
     child: Operator
     partition: tuple[str, ...]
     items: tuple[NamedExpression, ...]  # Spark window expressions, with their OVER clause
-    keep: Expression | None = None  # only the rows for which this holds: no others are part of its state
+    keep: Expression | None = None  # only the rows for which this holds; the state contains no others
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -189,7 +191,7 @@ class WindowFunction:
 
 @dataclass(frozen=True, slots=True)
 class TopN:
-    """The first rows in an order, `skip` left out."""
+    """The first rows in an order, after `skip` rows."""
 
     child: Operator
     order: tuple[Expression, ...]  # each with its direction
@@ -203,12 +205,12 @@ class TopN:
 
 @dataclass(frozen=True, slots=True)
 class GroupedMap:
-    """A user's function of each group's rows, as pandas frames; the keys stay in front of what it returns."""
+    """A user's function of each group's rows, as pandas frames; the keys come before the columns that it returns."""
 
     child: Operator
     keys: tuple[str, ...]
     function: Callable[..., Any] = field(compare=False)
-    schema: str  # DDL of what the function returns
+    schema: str  # DDL of the function's result
     outputs: tuple[str, ...]
     identity: str  # of the function's code
 
@@ -246,7 +248,7 @@ def list_children(op: Operator) -> tuple[Operator, ...]:
 
 
 def map_children(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
-    """The same operator over what `of` makes of its children."""
+    """The same operator over its children transformed by `of`."""
     match op:
         case Scan() | SingleRow() | StepReference():
             return op
@@ -259,14 +261,14 @@ def map_children(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
 
 
 def walk_operators(op: Operator) -> Iterator[Operator]:
-    """The operator and all below it, inputs first."""
+    """The operator and all its descendants, inputs first."""
     for child in list_children(op):
         yield from walk_operators(child)
     yield op
 
 
 def list_scans(op: Operator) -> list[Scan]:
-    """The scans of a tree, each once, in order."""
+    """The distinct scans of a tree, in order."""
     return list(dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Scan)))
 
 
@@ -276,15 +278,15 @@ def select_columns(child: Operator, names: tuple[str, ...] | list[str]) -> Proje
 
 
 def rename_columns(child: Operator, names: dict[str, str]) -> Projection:
-    """Only these columns, under new names: old name to new."""
+    """Only these columns, renamed: old name to new."""
     return Projection(child, tuple(NamedExpression(new, build_column(old)) for old, new in names.items()))
 
 
 def add_columns(child: Operator, *items: NamedExpression) -> Projection:
-    """All columns and some more; an item of an existing name takes its place."""
-    made = {i.name: i for i in items}
-    kept = tuple(made.pop(c, NamedExpression(c, build_column(c))) for c in child.columns)
-    return Projection(child, (*kept, *made.values()))
+    """All columns and more; an item with the name of an existing column replaces it."""
+    additions = {i.name: i for i in items}
+    existing = tuple(additions.pop(c, NamedExpression(c, build_column(c))) for c in child.columns)
+    return Projection(child, (*existing, *additions.values()))
 
 
 def select_distinct(child: Operator, names: tuple[str, ...] | None = None) -> Aggregation:
@@ -292,5 +294,5 @@ def select_distinct(child: Operator, names: tuple[str, ...] | None = None) -> Ag
 
 
 def repeat_rows(child: Operator, times: str, name: str) -> Explode:
-    """Each row so many times, with a column that says nothing."""
+    """Each row repeated; the added column `name` carries no information."""
     return Explode(child, to_expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))"), (name,))

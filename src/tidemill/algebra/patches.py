@@ -1,8 +1,8 @@
-"""Results whose change may touch many rows at once.
+"""Many-to-one joins, whose change may touch many rows at once.
 
-A join of many rows to one (pages to the score of their site) changes in all rows that share a partner when the
-partner does. Such a result keeps the partner's change itself, as a patch: one row that says what all of them have now.
-It becomes rows only when somebody reads them.
+In a join of many rows to one (pages to the score of their site), a change of a partner changes all rows that share it.
+Such a result stores the partner's change itself, as a patch: one row with the new values of all these rows. A patch is
+applied when the rows are read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tidemill.model.change import DELETED, PATCH
 
 @dataclass(frozen=True, slots=True)
 class ManyToOneJoin:
-    """A join of many to one as a result: what of it is the partner's, and by which columns a partner is found."""
+    """A many-to-one join as a result: the partner's columns, and the columns that identify a partner."""
 
     join: Join
     items: tuple[NamedExpression, ...]  # the result's columns, over those of the join
     key: Key
-    by: Mapping[str, str]  # result column to the left key that it is
+    by: Mapping[str, str]  # result column to the left key of the same value
     columns: Mapping[str, Expression]  # result column to its value, over the partner's columns and the left keys
 
     @property
@@ -33,7 +33,7 @@ class ManyToOneJoin:
 
 
 def find_many_to_one(root: Operator) -> ManyToOneJoin | None:
-    """The root as a join of many to one, if that is what it is."""
+    """The root as a many-to-one join; None if it is none."""
     items, below = _flatten_projections(root)
     if not isinstance(below, Join) or not _is_many_to_one(below):
         return None
@@ -47,17 +47,19 @@ def find_many_to_one(root: Operator) -> ManyToOneJoin | None:
 
 def _is_many_to_one(op: Join) -> bool:
     to_one = set(op.right_keys) in [set(k) for k in find_keys(op.right)]
-    kind = op.kind in (JoinKind.INNER, JoinKind.LEFT)
-    return kind and bool(op.keys) and op.condition is None and to_one and not is_unique_on(op.left, op.left_keys)
+    kind_matches = op.kind in (JoinKind.INNER, JoinKind.LEFT)
+    return (
+        kind_matches and bool(op.keys) and op.condition is None and to_one and not is_unique_on(op.left, op.left_keys)
+    )
 
 
 def _flatten_projections(op: Operator) -> tuple[tuple[NamedExpression, ...], Operator]:
-    """Projections on top of each other as one."""
+    """Nested projections merged into one."""
     if not isinstance(op, Projection):
         return (), op
     items, below = op.items, op.child
-    while isinstance(below, Projection) and (over := compose_items(items, below.items)) is not None:
-        items, below = over, below.child
+    while isinstance(below, Projection) and (composed := compose_items(items, below.items)) is not None:
+        items, below = composed, below.child
     return items, below
 
 
@@ -66,26 +68,26 @@ def _find_output_name(name: str, items: tuple[NamedExpression, ...]) -> str | No
 
 
 def _rename_keys(keys: tuple[Key, ...], items: tuple[NamedExpression, ...]) -> list[Key]:
-    found = []
+    renamed = []
     for key in keys:
         names = [_find_output_name(c, items) for c in key]
         if all(n is not None for n in names):
-            found.append(tuple(n for n in names if n is not None))
-    return found
+            renamed.append(tuple(n for n in names if n is not None))
+    return renamed
 
 
 def _find_partner_columns(op: Join, items: tuple[NamedExpression, ...]) -> dict[str, Expression] | None:
     """The columns that depend on the partner; None if one depends on more of the left side than the keys."""
-    never = set(op.right_keys) if op.kind is JoinKind.INNER else set()  # a partner's key does not change
-    found: dict[str, Expression] = {}
+    constant = set(op.right_keys) if op.kind is JoinKind.INNER else set()  # a partner's key does not change
+    columns: dict[str, Expression] = {}
     for item in items:
         used = item.value.columns
-        if used <= {*op.left.columns, *never}:
+        if used <= {*op.left.columns, *constant}:
             continue
         if not used <= {*op.right.columns, *op.left_keys}:
             return None
-        found[item.name] = item.value
-    return found
+        columns[item.name] = item.value
+    return columns
 
 
 def to_upserts(result: ManyToOneJoin, rows: Operator) -> Operator:
@@ -94,15 +96,18 @@ def to_upserts(result: ManyToOneJoin, rows: Operator) -> Operator:
 
 
 def to_patches(result: ManyToOneJoin, partners: Operator) -> Operator:
-    """A partner's values for all its rows. Without it, an outer join's rows have none; an inner join has no rows.
+    """A partner's values for all rows that share it. Without the partner, an outer join's rows have NULLs; an inner
+    join has no rows.
 
-    NULL finds no partner, unless the join takes it for a value.
+    NULL keys match no partner, unless the join is null-safe.
     """
     keys = result.join.keys
-    meets = " AND ".join(f"{quote_name(k)} IS NOT NULL" for _, k in keys)
-    known = partners if result.join.safe else Filter(partners, to_expression(meets))
-    there = [(c, to_expression(f"CASE WHEN NOT {DELETED} THEN {quote_name(c)} END")) for c in result.join.right.columns]
-    seen = [*((left, build_column(right)) for left, right in keys), *there, (DELETED, build_column(DELETED))]
+    not_null = " AND ".join(f"{quote_name(k)} IS NOT NULL" for _, k in keys)
+    known = partners if result.join.safe else Filter(partners, to_expression(not_null))
+    values = [
+        (c, to_expression(f"CASE WHEN NOT {DELETED} THEN {quote_name(c)} END")) for c in result.join.right.columns
+    ]
+    inputs = [*((left, build_column(right)) for left, right in keys), *values, (DELETED, build_column(DELETED))]
     items: list[NamedExpression] = []
     for item in result.items:
         if item.name in result.by:
@@ -111,6 +116,6 @@ def to_patches(result: ManyToOneJoin, partners: Operator) -> Operator:
             items.append(item)
         else:
             items.append(NamedExpression(item.name, build_literal("NULL")))
-    gone = build_column(DELETED) if result.is_inner else build_literal("FALSE")
-    marks = (NamedExpression(DELETED, gone), NamedExpression(PATCH, build_literal("TRUE")))
-    return Projection(Projection(known, tuple(NamedExpression(n, v) for n, v in seen)), (*items, *marks))
+    deletion = build_column(DELETED) if result.is_inner else build_literal("FALSE")
+    marks = (NamedExpression(DELETED, deletion), NamedExpression(PATCH, build_literal("TRUE")))
+    return Projection(Projection(known, tuple(NamedExpression(n, v) for n, v in inputs)), (*items, *marks))

@@ -1,4 +1,4 @@
-"""Pieces of derived operators: what several rules of `derive` are made of, and upserts as operators."""
+"""Building blocks of the derivation rules in `derive`, and upserts as operators."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tidemill.algebra.states import GroupState, build_presence_condition
 from tidemill.model.change import COUNT, DELETED
 
 NEW, OLD, ADDED = "new.", "old.", "added."
-"""In front of a column: as it is now, as it was, and what was added to it."""
+"""Prefixes of columns: the new value, the old value, and the added amount."""
 
 IS, WAS = "_is", "_was"
-"""Columns that say whether something is there now, and was before."""
+"""Columns that mark whether a key exists now, and existed before."""
 
 
 def is_scan_only(op: Operator) -> bool:
-    """Is there nothing between its scans and its rows that a restriction would spare?"""
+    """Whether there are only projections and filters above its scans, so that restricting it early saves nothing."""
     return all(isinstance(o, Scan | Projection | Filter) for o in walk_operators(op))
 
 
@@ -53,7 +53,7 @@ def prefix_columns(op: Operator, prefix: str, but: Key = ()) -> Projection:
 
 
 def compare_keys(now: Operator, was: Operator, keys: Key) -> Operator:
-    """The keys of either side once, with whether they are now (`_is`) and were before (`_was`), as 1 or 0."""
+    """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
     sides = [
         add_columns(rows, NamedExpression(IS, build_literal(f"{1 - i}")), NamedExpression(WAS, build_literal(f"{i}")))
         for i, rows in enumerate((now, was))
@@ -62,27 +62,27 @@ def compare_keys(now: Operator, was: Operator, keys: Key) -> Operator:
 
 
 def union_by_name(left: Operator, right: Operator) -> Operator:
-    """All rows of both; what one side has not is NULL."""
+    """All rows of both; a column that one side lacks is NULL there."""
     names = tuple(dict.fromkeys((*left.columns, *right.columns)))
     return Union(tuple(pad_columns(side, names) for side in (left, right)))
 
 
 def pad_columns(op: Operator, names: Key) -> Operator:
-    have = set(op.columns)
+    existing = set(op.columns)
     return Projection(
-        op, tuple(NamedExpression(n, build_column(n) if n in have else build_literal("NULL")) for n in names)
+        op, tuple(NamedExpression(n, build_column(n) if n in existing else build_literal("NULL")) for n in names)
     )
 
 
 def take_any_values(names: Key, keys: Key) -> tuple[AggregateCall, ...]:
-    """The one value that a key has in each column."""
+    """The only value that a key has in each column."""
     return tuple(
         AggregateCall(n, "any_value", (build_column(n), build_literal("TRUE"))) for n in names if n not in keys
     )
 
 
 def to_right_keys(rows: Operator, op: Join) -> Operator:
-    """The keys of left rows, named as the right names them."""
+    """The keys of left rows, under the right side's column names."""
     return Projection(rows, tuple(NamedExpression(r, build_column(c)) for c, r in op.keys))
 
 
@@ -95,14 +95,14 @@ def quote_old_column(name: str) -> str:
 
 
 def build_change_condition(state: GroupState) -> str:
-    """Is any accumulator other than before? Rows alone may differ without changing what is shown."""
-    shown = [a.name for k in state.incremental_aggregates for a in k.accumulators]
-    pairs = [f"NOT ({quote_name(NEW + n)} <=> {quote_name(OLD + n)})" for n in shown]
+    """The condition that an accumulator changed. The row count alone may change without a change of the result."""
+    names = [a.name for k in state.incremental_aggregates for a in k.accumulators]
+    pairs = [f"NOT ({quote_name(NEW + n)} <=> {quote_name(OLD + n)})" for n in names]
     return "(" + " OR ".join([*pairs, f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"]) + ")"
 
 
 def pad_partner_columns(rows: Operator, lacking: Operator) -> Operator:
-    """Rows without a partner: the other side's columns are NULL. Their types are those of the union they go into."""
+    """Rows without a partner: the other side's columns are NULL, with the types of the surrounding union."""
     return add_columns(rows, *(NamedExpression(c, build_literal("NULL")) for c in lacking.columns))
 
 
@@ -115,28 +115,28 @@ _LAST = "_last"
 
 
 def merge_upserts(base: Operator, changes: Operator, key: Key) -> Operator:
-    """The content: `changes` has the base's columns, then whether a row is a deletion, then its order, from 1 on."""
-    kept = exclude_rows(base, select_columns(changes, key), tuple((k, k) for k in key))
-    return Union((kept, drop_deletions(pick_latest_rows(changes, key, changes.columns[-1]))))
+    """The merged content: `changes` has the base's columns, then the deletion flag, then the order, from 1."""
+    untouched = exclude_rows(base, select_columns(changes, key), tuple((k, k) for k in key))
+    return Union((untouched, drop_deletions(pick_latest_rows(changes, key, changes.columns[-1]))))
 
 
 def to_signed_rows(before: Operator, touched: Operator) -> Operator:
-    """A change in signed rows: what its keys have now, unless they are deleted, and what they had `before`."""
-    now = add_columns(drop_deletions(touched), NamedExpression(COUNT, build_literal("1L")))
-    return Union((now, add_columns(before, NamedExpression(COUNT, build_literal("-1L")))))
+    """A change as signed rows: the new rows of its keys, unless deleted, and the rows that they had `before`."""
+    added = add_columns(drop_deletions(touched), NamedExpression(COUNT, build_literal("1L")))
+    return Union((added, add_columns(before, NamedExpression(COUNT, build_literal("-1L")))))
 
 
 def pick_latest_rows(rows: Operator, key: Key, order: str) -> Operator:
-    """Of each key the row that is last in the order, which is left out."""
+    """The last row of each key by the order column, which is dropped."""
     names = tuple(c for c in rows.columns if c != order)
-    rest = [c for c in names if c not in key]
-    row = to_expression(f"STRUCT({', '.join(map(quote_name, rest))})")
+    values = [c for c in names if c not in key]
+    row = to_expression(f"STRUCT({', '.join(map(quote_name, values))})")
     picked = Aggregation(rows, key, (AggregateCall(_LAST, "max_by", (row, build_column(order))),))
-    fields = {n: Expression(f"{quote_name(_LAST)}.{quote_name(n)}", frozenset([_LAST])) for n in rest}
+    fields = {n: Expression(f"{quote_name(_LAST)}.{quote_name(n)}", frozenset([_LAST])) for n in values}
     return Projection(picked, tuple(NamedExpression(n, fields.get(n, build_column(n))) for n in names))
 
 
 def drop_deletions(rows: Operator) -> Operator:
-    """The rows that are no deletions."""
-    kept = Filter(rows, to_expression(f"NOT COALESCE({DELETED}, FALSE)"))
-    return Projection(kept, tuple(NamedExpression(c, build_column(c)) for c in rows.columns if c != DELETED))
+    """The rows that are not deletions."""
+    existing = Filter(rows, to_expression(f"NOT COALESCE({DELETED}, FALSE)"))
+    return Projection(existing, tuple(NamedExpression(c, build_column(c)) for c in rows.columns if c != DELETED))

@@ -1,7 +1,7 @@
-"""Programs: what a run of a declared query computes, as data.
+"""Programs: the computation of a run of a declared query, as data.
 
-A program is a list of steps, each computed once and readable by those after it, and of writes, each of them the
-rows for one channel: the whole content in batch, a delta incrementally.
+A program is a list of steps, each computed once and readable by later steps, and of outputs, each with the rows for one
+channel: the full content in batch, a delta incrementally.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ from tidemill.model.change import COUNT, DELETED, PATCH, Append, Patch, Signed, 
 
 
 class RefreshMode(StrEnum):
-    """How a declared query is run."""
+    """How a declared query is refreshed."""
 
-    BATCH = "batch"  # everything anew, the state too
+    BATCH = "batch"  # recompute everything, including the state
     INCREMENTAL = "incremental"
-    RECOMPUTE = "recompute"  # everything anew, the state dropped: quicker, but the next refresh has none to go on from
+    RECOMPUTE = (
+        "recompute"  # recompute the result and drop the state: quicker, but the next refresh cannot be incremental
+    )
 
 
 COLLECTED = 6_000_000
-"""Rows of a change up to which what is computed of it is collected; of more, every step is Spark's
+"""Rows of a change up to which intermediate results are collected to the driver; beyond, every step runs on Spark
 (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """The rows for one channel, and how they merge; no operator: nothing changed."""
+    """The rows for one channel, and how they merge; `rows` is None if nothing changed."""
 
     channel: str
     rows: Operator | None
@@ -69,24 +71,24 @@ class Program:
     outputs: tuple[ProgramOutput, ...]
 
     def map_operators(self, change: Callable[[Operator], Operator]) -> Program:
-        """The program with all its operators changed."""
+        """The program with each operator replaced by `change(operator)`."""
         outputs = (ProgramOutput(o.channel, o.rows and change(o.rows), o.updates) for o in self.outputs)
         return Program({name: change(op) for name, op in self.steps.items()}, tuple(outputs))
 
     def select_outputs(self, channels: Collection[str]) -> Program:
-        """The program for some of its outputs."""
+        """The program restricted to these outputs."""
         return replace(self, outputs=tuple(o for o in self.outputs if o.channel in channels))
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredQuery:
-    """A declared table: its channel, its tree, and the state it keeps."""
+    """A declared table: its channel and its operators."""
 
     table: str
     root: Operator
 
     def build_states(self) -> dict[Operator, State]:
-        """The state of each operator that keeps any; `table.state1` and so on are their channels."""
+        """The state of each stateful operator; their channels are `table.state1` and so on."""
         return {op: create_state(op, f"{self.table}.state{i}") for i, op in enumerate(list_stateful(self.root), 1)}
 
     @property
@@ -100,7 +102,7 @@ class DeclaredQuery:
 
     @property
     def updates(self) -> Updates:
-        """How a refresh writes what changed."""
+        """The kind of updates that a refresh writes."""
         if is_append_only(self.root):
             return Append()
         if (joined := find_many_to_one(self.root)) is not None:
@@ -108,7 +110,7 @@ class DeclaredQuery:
         return Signed() if self.key is None else Upsert(self.key)
 
     def build_batch(self) -> Program:
-        """Everything anew: the states, inputs first, and the result from them."""
+        """Recompute the states, inputs first, and the result from them."""
         states = self.build_states()
         steps: dict[str, Operator] = {}
         for op, state in states.items():
@@ -121,20 +123,22 @@ class DeclaredQuery:
         return Program(steps, (*outputs, ProgramOutput(self.table, result, self.updates)))
 
     def build_recompute(self) -> Program:
-        """The result anew, and nothing else."""
+        """Recompute the result only."""
         return Program({}, (ProgramOutput(self.table, self.root, self.updates),))
 
     def build_incremental(self, changed: Collection[str], held: Collection[str] = ()) -> Program:
-        """What changed, given the channels that did; `held` ones are left as they were when last consumed."""
+        """The program that writes the changes of the changed channels; `held` channels are read as last consumed."""
         states = self.build_states()
         derivation = Derivation(states, changed, held)
         result = _derive_result(self, derivation)
-        kept = [ProgramOutput(s.channel, _derive_state(op, s, derivation), s.updates) for op, s in states.items()]
-        return Program(dict(derivation.steps), (*kept, ProgramOutput(self.table, result, self.updates)))
+        state_outputs = [
+            ProgramOutput(s.channel, _derive_state(op, s, derivation), s.updates) for op, s in states.items()
+        ]
+        return Program(dict(derivation.steps), (*state_outputs, ProgramOutput(self.table, result, self.updates)))
 
 
 def _read_from_states(op: Operator, states: Mapping[Operator, State], steps: Mapping[str, Operator]) -> Operator:
-    """The content, with what keeps state read from there."""
+    """The content, with stateful operators read from their states."""
     state = states.get(op)
     if state is None:
         return map_children(op, lambda child: _read_from_states(child, states, steps))
@@ -143,7 +147,7 @@ def _read_from_states(op: Operator, states: Mapping[Operator, State], steps: Map
 
 
 def _derive_result(query: DeclaredQuery, derivation: Derivation) -> Operator | None:
-    """The change of the result, in the form in which it is kept."""
+    """The change of the result, in the form in which it is stored."""
     match query.updates:
         case Append():
             change = derivation.derive_change(query.root)
@@ -172,27 +176,27 @@ def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> O
 
 
 def _derive_state(op: Operator, state: State, derivation: Derivation) -> Operator | None:
-    """The change of a state, in the form in which it is kept."""
+    """The change of a state, in the form in which it is stored."""
     change = derivation.derive_change(op)
     if change is None or not isinstance(state, GroupState):
         return change
     if state.is_distinct_only:
         return select_columns(change, state.group.keys)
     groups = derivation.find_touched_groups(state)
-    gone = f"NOT ({build_presence_condition(NEW)})"
+    deletion = f"NOT ({build_presence_condition(NEW)})"
     keys = tuple(NamedExpression(k, build_column(k)) for k in state.group.keys)
-    made = tuple(NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
-    return Projection(groups, (*keys, *made, NamedExpression(DELETED, to_expression(gone))))
+    accumulators = tuple(NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
+    return Projection(groups, (*keys, *accumulators, NamedExpression(DELETED, to_expression(deletion))))
 
 
 def _repeat_added_rows(change: Operator) -> Operator:
-    """Each added row as often as it was added."""
+    """Each added row, repeated as often as it was added."""
     names = tuple(c for c in change.columns if c != COUNT)
     return select_columns(repeat_rows(change, COUNT, "_times"), names)
 
 
 def _pick_by_key(change: Operator, key: Key) -> Operator:
-    """Of each key the row that was added, or its deletion."""
+    """The added row of each key, or its deletion."""
     names = tuple(c for c in change.columns if c != COUNT)
     row = to_expression(f"STRUCT({', '.join(map(quote_name, names))})")
     latest = Aggregation(
@@ -203,6 +207,6 @@ def _pick_by_key(change: Operator, key: Key) -> Operator:
             AggregateCall(COUNT, "max", (build_column(COUNT),)),
         ),
     )
-    field = {n: Expression(f"`_row`.{quote_name(n)}", frozenset(["_row"])) for n in names}
-    made = tuple(NamedExpression(n, build_column(n) if n in key else field[n]) for n in names)
-    return Projection(latest, (*made, NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))))
+    fields = {n: Expression(f"`_row`.{quote_name(n)}", frozenset(["_row"])) for n in names}
+    items = tuple(NamedExpression(n, build_column(n) if n in key else fields[n]) for n in names)
+    return Projection(latest, (*items, NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))))

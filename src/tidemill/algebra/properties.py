@@ -1,4 +1,4 @@
-"""What can be known of an operator's rows without seeing them."""
+"""Properties of an operator's rows that follow from the operator alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 
 
 def find_keys(op: Operator) -> tuple[Key, ...]:
-    """Sets of columns of which no two rows have the same values, NULLs included; the simplest first."""
+    """Sets of columns that are unique in the rows, NULLs included; the simplest first."""
     match op:
         case Scan():
             return (op.keys,) if op.keys else ()
@@ -33,8 +33,8 @@ def find_keys(op: Operator) -> tuple[Key, ...]:
             return ((),)
         case Projection():
             names = {i.value.column_name: i.name for i in reversed(op.items) if i.is_column}
-            kept = [k for k in find_keys(op.child) if all(c in names for c in k)]
-            return tuple(tuple(names[c] for c in k) for k in kept)
+            keys = [k for k in find_keys(op.child) if all(c in names for c in k)]
+            return tuple(tuple(names[c] for c in k) for k in keys)
         case Filter() | WindowFunction() | TopN():
             return find_keys(op.child)
         case Aggregation():
@@ -46,7 +46,7 @@ def find_keys(op: Operator) -> tuple[Key, ...]:
 
 
 def is_unique_on(op: Operator, names: Key) -> bool:
-    """Can no two rows agree on these columns?"""
+    """Whether no two rows can agree on these columns."""
     return any(set(key) <= set(names) for key in find_keys(op))
 
 
@@ -54,18 +54,18 @@ def _find_join_keys(op: Join) -> tuple[Key, ...]:
     left, right = find_keys(op.left), find_keys(op.right)
     if op.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return left
-    found: list[Key] = []
+    keys: list[Key] = []
     if op.kind in (JoinKind.INNER, JoinKind.LEFT) and is_unique_on(op.right, op.right_keys):
-        found += left
+        keys += left
     if op.kind in (JoinKind.INNER, JoinKind.RIGHT) and is_unique_on(op.left, op.left_keys):
-        found += right
-    if op.kind is JoinKind.FULL:  # a row of either side alone may be NULL throughout the other's key
+        keys += right
+    if op.kind is JoinKind.FULL:  # an unmatched row of one side has NULLs in the other side's key
         return ()
-    return tuple(found) or tuple((*a, *b) for a in left for b in right)
+    return tuple(keys) or tuple((*a, *b) for a in left for b in right)
 
 
 def is_append_only(op: Operator) -> bool:
-    """Is a row, once there, there for good? True of append channels and of what only adds to them."""
+    """Whether a row, once present, is never removed: true of append channels and of operators that only add rows."""
     match op:
         case Scan():
             return op.append
@@ -84,10 +84,10 @@ def is_append_only(op: Operator) -> bool:
 
 
 def find_stray_column(op: Operator) -> str | None:
-    """A column that some operator of a tree uses although nothing below makes it; None in a sound tree."""
-    for each in walk_operators(op):
-        there = {c for child in list_children(each) for c in child.columns}
-        stray = sorted(_list_used_columns(each) - there)
+    """A column that an operator uses although none of its children has it; None in a valid tree."""
+    for part in walk_operators(op):
+        available = {c for child in list_children(part) for c in child.columns}
+        stray = sorted(_list_used_columns(part) - available)
         if stray:
             return stray[0]
     return None
@@ -104,7 +104,7 @@ def _list_used_columns(op: Operator) -> set[str]:
         case Join():
             return {*op.left_keys, *op.right_keys, *(op.condition.columns if op.condition else ())}
         case Aggregation():
-            return {*op.keys, *(c for fold in op.folds for value in fold.arguments for c in value.columns)}
+            return {*op.keys, *(c for call in op.folds for value in call.arguments for c in value.columns)}
         case WindowFunction():
             return {*op.partition, *(c for item in op.items for c in item.value.columns)}
         case TopN():

@@ -1,6 +1,6 @@
-"""Pruning: no more columns than are asked for.
+"""Column pruning: no more columns than are needed.
 
-Spark sees to it itself; what the driver reads and joins by hand costs by the column.
+Spark prunes columns itself; local execution on the driver pays for every column that it reads and joins.
 """
 
 from __future__ import annotations
@@ -31,52 +31,56 @@ from tidemill.algebra.program import Program, ProgramOutput
 
 
 def prune_program(program: Program) -> Program:
-    """The program over as few columns as it needs, of channels and of its own steps."""
+    """The program over the columns that it needs, of channels and of its steps."""
     outputs = tuple(ProgramOutput(o.channel, o.rows and prune_operator(o.rows), o.updates) for o in program.outputs)
-    asked: dict[str, set[str]] = defaultdict(set)
+    needed: dict[str, set[str]] = defaultdict(set)
     for output in outputs:
-        _collect_references(output.rows, asked)
+        _collect_references(output.rows, needed)
     steps = {}
     for name, op in reversed(list(program.steps.items())):
-        steps[name] = _prune_columns(op, asked[name])
-        _collect_references(steps[name], asked)
+        steps[name] = _prune_columns(op, needed[name])
+        _collect_references(steps[name], needed)
     return Program({name: steps[name] for name in program.steps}, outputs)
 
 
-def _collect_references(op: Operator | None, asked: dict[str, set[str]]) -> None:
+def _collect_references(op: Operator | None, needed: dict[str, set[str]]) -> None:
     for part in walk_operators(op) if op else ():
         if isinstance(part, StepReference):
-            asked[part.step].update(part.columns)
+            needed[part.step].update(part.columns)
 
 
 def prune_operator(op: Operator) -> Operator:
-    """The operator with all its columns, over as few as it needs."""
+    """The operator with all its columns, over the columns that it needs."""
     return _prune_columns(op, op.columns)
 
 
 def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
-    """The operator with at least these of its columns, in the same order; it keeps at least one."""
+    """The operator with at least these of its columns, in the same order; it has at least one."""
     match op:
         case Scan() | StepReference():
             return replace(op, columns=_pick_names(op.columns, names))
         case Projection():
-            kept = _pick_names(op.columns, names)
-            items = tuple(i for i in op.items if i.name in kept)
+            selected = _pick_names(op.columns, names)
+            items = tuple(i for i in op.items if i.name in selected)
             return Projection(_prune_columns(op.child, _list_columns_read(i.value for i in items)), items)
         case Filter():
             return replace(op, child=_prune_columns(op.child, {*names, *op.condition.columns}))
         case Explode():
             return replace(op, child=_prune_columns(op.child, {*names, *op.generator.columns}))
         case Union():
-            kept = _pick_names(op.columns, names)
-            return Union(tuple(_select_exactly(_prune_columns(child, kept), kept) for child in op.children))
+            selected = _pick_names(op.columns, names)
+            return Union(tuple(_select_exactly(_prune_columns(child, selected), selected) for child in op.children))
         case Join():
             return _prune_join(op, names)
         case Aggregation():
-            folds = tuple(f for f in op.folds if f.name in names)
-            calls = (to_expression(f.text) for f in folds if f.text)
-            needed = {*op.keys, *_list_columns_read(a for f in folds for a in f.arguments), *_list_columns_read(calls)}
-            return Aggregation(_prune_columns(op.child, needed), op.keys, folds)
+            aggregates = tuple(f for f in op.folds if f.name in names)
+            calls = (to_expression(f.text) for f in aggregates if f.text)
+            needed = {
+                *op.keys,
+                *_list_columns_read(a for f in aggregates for a in f.arguments),
+                *_list_columns_read(calls),
+            }
+            return Aggregation(_prune_columns(op.child, needed), op.keys, aggregates)
         case TopN():
             return replace(op, child=_prune_columns(op.child, {*names, *_list_columns_read(op.order)}))
         case WindowFunction():
@@ -87,12 +91,12 @@ def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
 
 
 def _prune_join(op: Join, names: Collection[str]) -> Join:
-    asked = {*names, *(op.condition.columns if op.condition is not None else ())}
-    theirs = asked if op.kind not in (JoinKind.SEMI, JoinKind.ANTI) else asked - {*op.left.columns}
+    needed = {*names, *(op.condition.columns if op.condition is not None else ())}
+    needed_right = needed if op.kind not in (JoinKind.SEMI, JoinKind.ANTI) else needed - {*op.left.columns}
     return replace(
         op,
-        left=_prune_columns(op.left, {*asked, *op.left_keys}),
-        right=_prune_columns(op.right, {*theirs, *op.right_keys}),
+        left=_prune_columns(op.left, {*needed, *op.left_keys}),
+        right=_prune_columns(op.right, {*needed_right, *op.right_keys}),
     )
 
 

@@ -1,6 +1,6 @@
-"""What merge, chain and diff mean, on plain Python rows: slow and obvious on purpose.
+"""Reference semantics of merge, chain and diff on plain Python rows: slow and simple.
 
-Spark's implementations are held to these. A row is a dict; a block's rows are a list, read as a bag.
+Spark's implementations are tested against these. A row is a dict; a block's rows are a list, read as a bag.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 Key = tuple[Hashable, ...]
 Counts = dict[Hashable, int]
 Amounts = tuple[bool, Row | None]
-"""What an increment delta says of one key: whether to forget the old row, and what to add, if anything."""
+"""The content of an increment delta for one key: whether to discard the old row, and the amounts to add, if any."""
 
 
 def merge_rows(updates: Updates, base: Rows, delta: Rows) -> Rows:
@@ -44,14 +44,14 @@ def merge_rows(updates: Updates, base: Rows, delta: Rows) -> Rows:
         case Increment():
             return _merge_increments(updates, base, delta)
         case Patch():
-            kept = [r for row in base if (r := _apply_patches(updates, row, delta)) is not None]
-            return merge_rows(Upsert(updates.key), kept, _select_upserts(delta))
+            patched = [r for row in base if (r := _apply_patches(updates, row, delta)) is not None]
+            return merge_rows(Upsert(updates.key), patched, _select_upserts(delta))
         case Custom():
             return apply_per_key(updates.key, updates.merge, base, delta)
 
 
 def chain_deltas(updates: Updates, first: Rows, second: Rows) -> Rows:
-    """The one delta that does what `first` and then `second` do."""
+    """The single delta that has the effect of `first` followed by `second`."""
     match updates:
         case Append():
             return first + second
@@ -83,15 +83,15 @@ def diff_contents(updates: Updates, before: Rows, after: Rows) -> Rows:
 
 
 def is_same_bag(left: Iterable[Row], right: Iterable[Row]) -> bool:
-    """Are these the same bag of rows?"""
+    """Whether both are the same bag of rows."""
     return Counter(map(to_hashable, left)) == Counter(map(to_hashable, right))
 
 
 def _count_rows(rows: Rows) -> Counts:
     counts: Counts = {}
     for row in rows:
-        at = to_hashable(_drop_reserved(row))
-        counts[at] = counts.get(at, 0) + row.get(COUNT, 1)
+        identity = to_hashable(_drop_reserved(row))
+        counts[identity] = counts.get(identity, 0) + row.get(COUNT, 1)
     return counts
 
 
@@ -101,38 +101,38 @@ def _add_counts(left: Counts, right: Counts, sign: int = 1) -> Counts:
 
 def _expand_counts(counts: Counts, rows: Rows) -> Rows:
     if any(n < 0 for n in counts.values()):
-        raise ValueError("more of a row is taken away than was there")
-    seen = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
-    return [dict(seen[k]) for k, n in counts.items() for _ in range(n)]
+        raise ValueError("a row is removed more often than it was present")
+    rows_by_identity = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
+    return [dict(rows_by_identity[k]) for k, n in counts.items() for _ in range(n)]
 
 
 def _to_signed_rows(counts: Counts, rows: Rows) -> Rows:
-    seen = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
-    return [seen[k] | {COUNT: n} for k, n in counts.items() if n]
+    rows_by_identity = {to_hashable(_drop_reserved(r)): _drop_reserved(r) for r in rows}
+    return [rows_by_identity[k] | {COUNT: n} for k, n in counts.items() if n]
 
 
 def _merge_increments(updates: Increment, base: Rows, delta: Rows) -> Rows:
     content: dict[Key, Row | None] = dict(_index_by_key(updates.key, base))
-    for key, (forget, amounts) in _parse_amounts(updates, delta).items():
-        old = None if forget else content.get(key)
+    for key, (discard, amounts) in _parse_amounts(updates, delta).items():
+        old = None if discard else content.get(key)
         content[key] = _add_amounts(updates, old, amounts)
     return [_drop_reserved(r) for r in content.values() if r is not None]
 
 
 def _chain_increments(updates: Increment, first: Rows, second: Rows) -> Rows:
     chained = _parse_amounts(updates, first)
-    for key, (forget, amounts) in _parse_amounts(updates, second).items():
-        before = (True, None) if forget else chained.get(key, (False, None))
+    for key, (discard, amounts) in _parse_amounts(updates, second).items():
+        before = (True, None) if discard else chained.get(key, (False, None))
         chained[key] = (before[0], _add_amounts(updates, before[1], amounts))
-    names = _index_by_key(updates.key, first + second)
-    return [_build_amount_row(updates, names[k], forget, row) for k, (forget, row) in chained.items()]
+    rows_by_key = _index_by_key(updates.key, first + second)
+    return [_build_amount_row(updates, rows_by_key[k], discard, row) for k, (discard, row) in chained.items()]
 
 
 def _parse_amounts(updates: Increment, delta: Rows) -> dict[Key, Amounts]:
-    """Per key: forget first? and then which amounts, None where the row only forgets."""
-    pure = {k: all(r[c] is None for c in updates.columns) for k, r in _index_by_key(updates.key, delta).items()}
+    """By key: whether to discard the old row, and the amounts; None if the row only discards."""
+    no_amounts = {k: all(r[c] is None for c in updates.columns) for k, r in _index_by_key(updates.key, delta).items()}
     return {
-        k: (bool(r.get(DELETED)), None if pure[k] else _drop_reserved(r))
+        k: (bool(r.get(DELETED)), None if no_amounts[k] else _drop_reserved(r))
         for k, r in _index_by_key(updates.key, delta).items()
     }
 
@@ -143,9 +143,9 @@ def _add_amounts(updates: Increment, old: Row | None, amounts: Row | None) -> Ro
     return old | {c: old[c] + amounts[c] for c in updates.columns}
 
 
-def _build_amount_row(updates: Increment, like: Row, forget: bool, amounts: Row | None) -> Row:
+def _build_amount_row(updates: Increment, like: Row, discard: bool, amounts: Row | None) -> Row:
     keys = {k: like[k] for k in updates.key}
-    return keys | {c: amounts[c] if amounts else None for c in updates.columns} | {DELETED: forget}
+    return keys | {c: amounts[c] if amounts else None for c in updates.columns} | {DELETED: discard}
 
 
 def _select_upserts(delta: Rows) -> Rows:
@@ -161,18 +161,20 @@ def _apply_patches(updates: Patch, row: Row, delta: Rows) -> Row | None:
 
 
 def _chain_patches(updates: Patch, first: Rows, second: Rows) -> Rows:
-    """Later patches win, but rows that were removed stay so; and they change what was upserted before them."""
+    """Later patches win, but removed rows stay removed; later patches also apply to earlier upserts."""
     patches = _index_by_key(updates.by, [r for r in first if r.get(PATCH)])
     for key, patch in _index_by_key(updates.by, [r for r in second if r.get(PATCH)]).items():
         if not patches.get(key, {}).get(DELETED):
             patches[key] = patch
-    seen = {k: _patch_upsert(updates, r, second) for k, r in _index_by_key(updates.key, _select_upserts(first)).items()}
-    rows = seen | _index_by_key(updates.key, _select_upserts(second))
+    upserts = {
+        k: _patch_upsert(updates, r, second) for k, r in _index_by_key(updates.key, _select_upserts(first)).items()
+    }
+    rows = upserts | _index_by_key(updates.key, _select_upserts(second))
     return [*patches.values(), *(r | {PATCH: False} for r in rows.values())]
 
 
 def _patch_upsert(updates: Patch, row: Row, delta: Rows) -> Row:
-    """An upserted row after later patches; of one that a patch removed, only the key is left."""
+    """An upserted row after later patches; if a patch removed it, a deletion of its key."""
     if row.get(DELETED):
         return row
     after = _apply_patches(updates, row, delta)
@@ -180,18 +182,20 @@ def _patch_upsert(updates: Patch, row: Row, delta: Rows) -> Row:
 
 
 def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows:
-    """A changed key is replaced, a vanished one deleted. Replacing is exact for every type, even for floats."""
+    """A changed key is replaced, a missing one deleted. Replacing is exact for every type, even for floats."""
     old, new = _index_by_key(updates.key, before), _index_by_key(updates.key, after)
-    forget = isinstance(updates, Increment)
-    changed = [r | {DELETED: forget and k in old} for k, r in new.items() if to_hashable(r) != to_hashable(old.get(k))]
-    gone = [
+    replaces = isinstance(updates, Increment)
+    changed = [
+        r | {DELETED: replaces and k in old} for k, r in new.items() if to_hashable(r) != to_hashable(old.get(k))
+    ]
+    deletions = [
         {c: r[c] if c in updates.key else None for c in r} | {DELETED: True} for k, r in old.items() if k not in new
     ]
-    return changed + gone
+    return changed + deletions
 
 
 def apply_per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
-    """What the function makes of the rows of each key, those of both sides together."""
+    """The results of the function for each key, called with that key's rows of both sides."""
     keys = {_extract_key(key, r): None for r in first + second}
     return [
         row
@@ -215,7 +219,7 @@ def _drop_reserved(row: Row) -> Row:
 
 
 def to_hashable(value: Any) -> Hashable:
-    """A hashable stand-in that compares as Spark groups: NaN equals itself, -0.0 equals 0.0."""
+    """A hashable equivalent with Spark's equality of group keys: NaN equals itself, -0.0 equals 0.0."""
     match value:
         case dict():
             return tuple((k, to_hashable(v)) for k, v in sorted(value.items()))

@@ -1,8 +1,8 @@
 """Relations: queries written as method calls instead of SQL text.
 
-scores = clicks.select("site", "user").distinct().group_by("site").agg(score="ln(1 + count(*))")
+    scores = clicks.select("site", "user").distinct().group_by("site").agg(score="ln(1 + count(*))")
 
-Expressions are Spark SQL. Nothing is computed: a relation only remembers what was asked for, and where.
+Expressions are Spark SQL. A relation computes nothing: it records the operations and their source locations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidemill.model.schema import Schema
 
 Columns = str | Sequence[str]
 
-_JOIN = {
+_JOIN_SQL = {
     JoinKind.INNER: "INNER JOIN",
     JoinKind.LEFT: "LEFT JOIN",
     JoinKind.RIGHT: "RIGHT JOIN",
@@ -48,7 +48,7 @@ _JOIN = {
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Rows to be derived from channels. `name` is what a join's condition calls them: `clicks.site = pages.site`."""
+    """Rows derived from channels. A join's condition refers to them by `name`: `clicks.site = pages.site`."""
 
     name: str
     stage: Stage
@@ -58,21 +58,23 @@ class Relation:
         return replace(self, name=name)
 
     def select(self, *columns: str, **named: str) -> Relation:
-        """Only these columns and expressions: `select("user", score="ln(1 + n)")`; "*" stands for all there are."""
+        """Only these columns and expressions: `select("user", score="ln(1 + n)")`; "*" selects all columns."""
         trees = [_parse_row_expression(c) for c in columns]
-        made = {n: _parse_row_expression(t) for n, t in named.items()}
-        if not trees and not made:
+        expressions = {n: _parse_row_expression(t) for n, t in named.items()}
+        if not trees and not expressions:
             raise _build_error("select() needs at least one column")
-        free = [require_free(tuple(named))] if any(_is_plain_star(t) for t in trees) else []
-        rules = (*map(require_known, (*trees, *made.values())), *free)
-        return self._add_query(f"SELECT {_format_select_list(trees, made)} FROM {self._from_clause}", rules)
+        rules_of_star = [require_free(tuple(named))] if any(_is_plain_star(t) for t in trees) else []
+        rules = (*map(require_known, (*trees, *expressions.values())), *rules_of_star)
+        return self._add_query(f"SELECT {_format_select_list(trees, expressions)} FROM {self._from_clause}", rules)
 
     def where(self, condition: str) -> Relation:
         """Only the rows for which the condition is true."""
-        tree = _parse_row_expression(condition)
-        if tree.find(exp.Window):
+        predicate = _parse_row_expression(condition)
+        if predicate.find(exp.Window):
             raise _build_error(f"{condition!r} looks at other rows; add it as a column with window() first")
-        return self._add_query(f"SELECT * FROM {self._from_clause} WHERE {to_sql(tree)}", (require_known(tree),))
+        return self._add_query(
+            f"SELECT * FROM {self._from_clause} WHERE {to_sql(predicate)}", (require_known(predicate),)
+        )
 
     def split(self, condition: str) -> tuple[Relation, Relation]:
         """The rows for which the condition is true, and all others."""
@@ -109,20 +111,20 @@ class Relation:
         )
 
     def except_(self, other: Relation, *, all: bool = False) -> Relation:
-        """Rows that the other lacks: each once, or with `all` as often as it is here more often."""
+        """Rows that the other relation lacks: each once, or with `all` as often as it occurs here more often."""
         return self._combine_with(other, f"SELECT * FROM {{}} EXCEPT{_format_all(all)} SELECT * FROM {{}}", _COMPARED)
 
     def explode(self, column: str, as_: str, *, outer: bool = False) -> Relation:
-        """Each row once for each element of an array; with `outer` also rows whose array is empty or NULL."""
+        """One row for each element of an array; with `outer` also the rows whose array is empty or NULL."""
         tree = _parse_row_expression(column)
         view = f"LATERAL VIEW{' OUTER' if outer else ''} EXPLODE({to_sql(tree)}) `_made` AS {quote_name(as_)}"
         query = f"SELECT {quote_name(self.name)}.*, `_made`.{quote_name(as_)} FROM {self._from_clause} {view}"
         return self._add_query(query, (require_known(tree), require_free((as_,))))
 
     def window(self, by: Columns = (), **named: str) -> Relation:
-        """All columns and some that look at other rows: `window(rank="rank() OVER (PARTITION BY site ORDER BY at)")`.
+        """All columns and computed window columns: `window(rank="rank() OVER (PARTITION BY site ORDER BY at)")`.
 
-        `by` gives the partition of those whose OVER does not say.
+        `by` gives the partition of the windows whose OVER has no PARTITION BY.
         """
         names = _to_names(by)
         trees = {n: _parse_window(t, names) for n, t in named.items()}
@@ -137,23 +139,23 @@ class Relation:
         """The first rows in an order: `top(10, by=["score DESC", "url"])`."""
         order = [_parse_order(o) for o in _to_names(by)]
         if not order or limit < 0 or skip < 0:
-            raise _build_error("top() needs an order, as in top(10, by='score DESC'), and numbers from 0 on")
-        after = f" OFFSET {skip}" if skip else ""
-        query = f"SELECT * FROM {self._from_clause} ORDER BY {', '.join(map(to_sql, order))} LIMIT {limit}{after}"
+            raise _build_error("top() needs an order, as in top(10, by='score DESC'), and numbers from 0")
+        offset = f" OFFSET {skip}" if skip else ""
+        query = f"SELECT * FROM {self._from_clause} ORDER BY {', '.join(map(to_sql, order))} LIMIT {limit}{offset}"
         return self._add_query(query, tuple(map(require_known, order)))
 
     def apply(self, by: Columns, function: Callable[..., Any], returns: str) -> Relation:
-        """A function of the rows of each group, from one pandas frame to another; `by` stays in front of its columns.
+        """Apply a function to the rows of each group, from one pandas frame to another; the `by` columns come first.
 
-        `returns` is the schema of what it returns, such as "n bigint, m double".
+        `returns` is the schema of its result without the `by` columns, such as "n bigint, m double".
         """
         keys = tuple(_parse_column(c).name for c in _to_names(by))
         if not keys:
             raise _build_error("apply() needs at least one column to group by")
         schema = _parse_schema(returns)
-        twice = sorted({k.lower() for k in keys} & {n.lower() for n in schema.names})
-        if twice:
-            raise _build_error(f"apply() puts {twice[0]!r} in front by itself; leave it out of returns")
+        repeated = sorted({k.lower() for k in keys} & {n.lower() for n in schema.names})
+        if repeated:
+            raise _build_error(f"apply() puts {repeated[0]!r} in front by itself; leave it out of returns")
         rules = (require_columns(keys), require_comparable(keys))
         return replace(self, stage=ApplyStage((self.name, self.stage), keys, function, schema, find_caller(), rules))
 
@@ -175,53 +177,56 @@ class Relation:
     def _join_where(self, other: Relation, kind: JoinKind, condition: exp.Expr) -> Relation:
         if self.name.lower() == other.name.lower():
             raise _build_error(f"both sides of the join are called {self.name!r}; give one another name with alias()")
-        half = kind in (JoinKind.SEMI, JoinKind.ANTI)
-        shown = f"{quote_name(self.name)}.*" + ("" if half else f", {quote_name(other.name)}.*")
+        is_filter = kind in (JoinKind.SEMI, JoinKind.ANTI)
+        select_list = f"{quote_name(self.name)}.*" + ("" if is_filter else f", {quote_name(other.name)}.*")
         sides = [(s.this, s.expression) for s in condition.find_all(exp.EQ, exp.NullSafeEQ)]
         equal = tuple(c.name for pair in sides for c in pair if isinstance(c, exp.Column))
-        rules = (require_known(condition), require_comparable(equal), *([] if half else [require_shared(())]))
-        return self._add_join(other, kind, shown, to_sql(condition), rules)
+        rules = (require_known(condition), require_comparable(equal), *([] if is_filter else [require_shared(())]))
+        return self._add_join(other, kind, select_list, to_sql(condition), rules)
 
     def _join_using(self, other: Relation, kind: JoinKind, names: tuple[str, ...]) -> Relation:
-        """Spelled out, so that a key that is one side's own column stays one."""
+        """A join on shared columns, written out so that a key that is one side's column stays that column."""
         left, right = map(quote_name, _name_sides(self, other))
         on = " AND ".join(f"{left}.{quote_name(n)} = {right}.{quote_name(n)}" for n in names)
         if kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self._add_join(other, kind, f"{left}.*", on, (require_columns(names), require_comparable(names)))
         keys = [_format_using_key(kind, left, right, quote_name(n)) for n in names]
-        rest = f"EXCEPT ({', '.join(map(quote_name, names))})"
-        shown = f"{', '.join(keys)}, {left}.* {rest}, {right}.* {rest}"
-        return self._add_join(other, kind, shown, on, (require_shared(names), require_comparable(names)))
+        remainder = f"EXCEPT ({', '.join(map(quote_name, names))})"
+        select_list = f"{', '.join(keys)}, {left}.* {remainder}, {right}.* {remainder}"
+        return self._add_join(other, kind, select_list, on, (require_shared(names), require_comparable(names)))
 
-    def _add_join(self, other: Relation, kind: JoinKind, shown: str, on: str, rules: tuple[Rule, ...]) -> Relation:
-        braces = str.maketrans({"{": "{{", "}": "}}"})  # the user's own are no places for tables
-        query = f"SELECT {shown.translate(braces)} FROM {{}} {_JOIN[kind]} {{}} ON {on.translate(braces)}"
+    def _add_join(
+        self, other: Relation, kind: JoinKind, select_list: str, on: str, rules: tuple[Rule, ...]
+    ) -> Relation:
+        braces = str.maketrans({"{": "{{", "}": "}}"})  # braces in the user's text are not placeholders for tables
+        query = f"SELECT {select_list.translate(braces)} FROM {{}} {_JOIN_SQL[kind]} {{}} ON {on.translate(braces)}"
         return self._combine_with(other, query, rules)
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of a relation, waiting to be aggregated."""
+    """The groups of a relation, to be aggregated with `agg`."""
 
     relation: Relation
     keys: Mapping[str, exp.Expr]  # by the names of their columns
 
     def agg(self, **aggregates: str) -> Relation:
-        """A row for each group, of its keys and of aggregates: `agg(n="count(*)", users="count(DISTINCT user)")`."""
-        made = {n: _parse_any_expression(t) for n, t in aggregates.items()}
-        for name, tree in made.items():
+        """One row for each group: its keys and aggregates: `agg(n="count(*)", users="count(DISTINCT user)")`."""
+        expressions = {n: _parse_any_expression(t) for n, t in aggregates.items()}
+        for name, tree in expressions.items():
             if not find_aggregate_calls([tree]):
                 raise _build_error(f"{name}={aggregates[name]!r} has no aggregate in it, such as count(*) or max(x)")
-        if not made and not self.keys:
+        if not expressions and not self.keys:
             raise _build_error("agg() needs an aggregate, such as n='count(*)', or groups")
-        twice = sorted(self.keys.keys() & made.keys())
-        if twice:
-            raise _build_error(f"{twice[0]!r} is a key of the groups already; choose another name")
+        repeated = sorted(self.keys.keys() & expressions.keys())
+        if repeated:
+            raise _build_error(f"{repeated[0]!r} is a key of the groups already; choose another name")
         plain = tuple(k.name for k in self.keys.values() if isinstance(k, exp.Column))
-        rules = (*map(require_known, (*self.keys.values(), *made.values())), require_comparable(plain))
-        by = f" GROUP BY {', '.join(map(to_sql, self.keys.values()))}" if self.keys else ""
+        rules = (*map(require_known, (*self.keys.values(), *expressions.values())), require_comparable(plain))
+        clause = f" GROUP BY {', '.join(map(to_sql, self.keys.values()))}" if self.keys else ""
         return self.relation._add_query(
-            f"SELECT {_format_select_list([], {**self.keys, **made})} FROM {self.relation._from_clause}{by}", rules
+            f"SELECT {_format_select_list([], {**self.keys, **expressions})} FROM {self.relation._from_clause}{clause}",
+            rules,
         )
 
 
@@ -246,7 +251,9 @@ def _parse_row_expression(text: str) -> exp.Expr:
     tree = _parse_any_expression(text)
     calls = find_aggregate_calls([tree])
     if calls:
-        raise _build_error(f"{next(iter(calls))} is of many rows; write group_by(…).agg(…), or window(…) with OVER")
+        raise _build_error(
+            f"{next(iter(calls))} aggregates many rows; write group_by(…).agg(…), or window(…) with OVER"
+        )
     return tree
 
 
@@ -261,12 +268,12 @@ def _parse_column(text: str) -> exp.Column:
 
 def _parse_order(text: str) -> exp.Expr:
     try:
-        found = parse_query(f"SELECT 1 ORDER BY {text}").args["order"].expressions
+        orders = parse_query(f"SELECT 1 ORDER BY {text}").args["order"].expressions
     except (SqlglotError, KeyError) as error:
         raise _build_error(f"{text!r} is not an order; write it like 'score DESC'") from error
-    if len(found) != 1:
+    if len(orders) != 1:
         raise _build_error(f"{text!r} is more than one order; write them as a list")
-    order: exp.Expr = found[0]
+    order: exp.Expr = orders[0]
     return order
 
 
@@ -282,7 +289,7 @@ def _parse_window(text: str, by: Sequence[str]) -> exp.Expr:
 
 
 def _find_using_columns(on: Columns) -> tuple[str, ...] | None:
-    """The columns, if columns are what a join is on."""
+    """The column names, if `on` consists of plain columns; None if it is a condition."""
     trees = [_parse_any_expression(t) for t in _to_names(on)]
     if not trees:
         raise _build_error("join() needs columns that both sides have, or a condition")
@@ -301,16 +308,16 @@ def _parse_join_kind(how: str) -> JoinKind:
 
 
 def _format_using_key(kind: JoinKind, left: str, right: str, name: str) -> str:
-    """The column that both sides have, from the one that has it in every row."""
+    """The shared column, taken from the side that has it in every row."""
     if kind is JoinKind.FULL:
         return f"COALESCE({left}.{name}, {right}.{name}) AS {name}"
     return f"{right if kind is JoinKind.RIGHT else left}.{name}"
 
 
 def _name_sides(left: Relation, right: Relation) -> tuple[str, str]:
-    """What the two are called; by their sides where their names do not tell them apart."""
-    same = left.name.lower() == right.name.lower()
-    return ("left", "right") if same else (left.name, right.name)
+    """The names of the two sides; "left" and "right" if they have the same name."""
+    is_same = left.name.lower() == right.name.lower()
+    return ("left", "right") if is_same else (left.name, right.name)
 
 
 def _parse_schema(ddl: str) -> Schema:
@@ -328,9 +335,9 @@ def _format_select_list(trees: Iterable[exp.Expr], named: Mapping[str, exp.Expr]
     return ", ".join([*map(to_sql, trees), *(f"{to_sql(t)} AS {quote_name(n)}" for n, t in named.items())])
 
 
-def _to_names(given: Columns) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _to_names(columns: Columns) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _format_all(wanted: bool) -> str:
-    return " ALL" if wanted else ""
+def _format_all(with_all: bool) -> str:
+    return " ALL" if with_all else ""

@@ -1,7 +1,7 @@
-"""Restriction: only the rows whose keys are among a few, looked up as early as the operators allow.
+"""Restriction: only the rows whose keys are in a small set, pushed down as far as the operators allow.
 
-What changed touches few keys. The rows that have them are found by a semi join with those keys; pushed down to the
-scans, it spares everything above from rows that cannot matter.
+A change touches few keys. Their rows are found by a semi join with those keys; pushed down to the scans, it keeps
+irrelevant rows out of all operators above.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tidemill.algebra.operators import (
 )
 
 Pairs = tuple[tuple[str, str], ...]
-"""Columns of what is restricted, each with the column of the keys that it must agree with, NULL with NULL."""
+"""Columns of the restricted operator, each with the key column that it must equal; NULL equals NULL."""
 
-_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
-_KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
+_PRESERVES_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_PRESERVES_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 
 
 def restrict_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
-    """The rows of `op` that agree with some row of `keys`."""
+    """The rows of `op` that match a row of `keys`."""
     pushed = _push_down(op, keys, on) if on else None
     return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, safe=True)
 
 
 def exclude_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
-    """The rows of `op` that agree with no row of `keys`."""
+    """The rows of `op` that match no row of `keys`."""
     return Join(op, keys, JoinKind.ANTI, on, safe=True)
 
 
@@ -71,16 +71,20 @@ def _rename_pairs(items: tuple[NamedExpression, ...], on: Pairs) -> Pairs | None
 
 def _push_into_join(op: Join, keys: Operator, on: Pairs) -> Operator | None:
     names = {c for c, _ in on}
-    if names <= set(op.left.columns) and op.kind in _KEEPS_LEFT:
+    if names <= set(op.left.columns) and op.kind in _PRESERVES_LEFT:
         left = restrict_rows(op.left, keys, on)
-        across = dict(op.keys)
-        if names <= set(op.left_keys):  # then the other side's rows must agree as well
-            return replace(op, left=left, right=restrict_rows(op.right, keys, tuple((across[c], k) for c, k in on)))
+        partner_keys = dict(op.keys)
+        if names <= set(op.left_keys):  # then the other side's rows must match as well
+            return replace(
+                op, left=left, right=restrict_rows(op.right, keys, tuple((partner_keys[c], k) for c, k in on))
+            )
         return replace(op, left=left)
-    if names <= set(op.right.columns) and op.kind in _KEEPS_RIGHT:
+    if names <= set(op.right.columns) and op.kind in _PRESERVES_RIGHT:
         right = restrict_rows(op.right, keys, on)
-        across = {r: c for c, r in op.keys}
+        partner_keys = {r: c for c, r in op.keys}
         if names <= set(op.right_keys):
-            return replace(op, left=restrict_rows(op.left, keys, tuple((across[c], k) for c, k in on)), right=right)
+            return replace(
+                op, left=restrict_rows(op.left, keys, tuple((partner_keys[c], k) for c, k in on)), right=right
+            )
         return replace(op, right=right)
     return None

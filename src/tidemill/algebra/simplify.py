@@ -1,4 +1,4 @@
-"""Simplification: what follows from steps that turned out empty, projections of projections, filters of windows."""
+"""Simplification of operators: empty steps, nested projections, filters over windows."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _NEEDS_BOTH = (JoinKind.INNER, JoinKind.SEMI)
 
 
 def remove_empty_steps(op: Operator, empty: Collection[str]) -> Operator | None:
-    """The operator without what is known to have no rows, given the steps that have none; None if nothing is left."""
+    """The operator without the parts that have no rows, given the empty steps; None if it has no rows."""
     match op:
         case StepReference():
             return None if op.step in empty else op
         case Union():
-            left = [s for c in op.children if (s := remove_empty_steps(c, empty)) is not None]
-            return None if not left else (left[0] if len(left) == 1 else Union(tuple(left)))
+            children = [s for c in op.children if (s := remove_empty_steps(c, empty)) is not None]
+            return None if not children else (children[0] if len(children) == 1 else Union(tuple(children)))
         case Join():
             return _simplify_join(op, empty)
     if not list_children(op):
         return op
     (child,) = list_children(op)
-    rest = remove_empty_steps(child, empty)
-    return None if rest is None else map_children(op, lambda _: rest)
+    simplified = remove_empty_steps(child, empty)
+    return None if simplified is None else map_children(op, lambda _: simplified)
 
 
 def _simplify_join(op: Join, empty: Collection[str]) -> Operator | None:
@@ -48,29 +48,30 @@ def _simplify_join(op: Join, empty: Collection[str]) -> Operator | None:
         return None
     if right is None and op.kind is JoinKind.ANTI:
         return left
-    # An outer join without one side still has that side's columns, so it is kept as it is.
+    # An outer join without one side still has that side's columns, so that side stays.
     return replace(op, left=left or op.left, right=right or op.right)
 
 
 def narrow_windows(op: Operator) -> Operator:
-    """The operator with windows that keep only what is asked of them.
+    """The operator with the filters above windows moved into them.
 
-    Where the first few of a ranking are wanted, one row more moves all that follow it, and few or none that count.
+    If only the first rows of a ranking are selected, an added row shifts all later ranks, but few or none of the
+    selected rows.
     """
-    made = map_children(op, narrow_windows)
-    return (_filter_window(made.child, made.condition) or made) if isinstance(made, Filter) else made
+    mapped = map_children(op, narrow_windows)
+    return (_filter_window(mapped.child, mapped.condition) or mapped) if isinstance(mapped, Filter) else mapped
 
 
 def _filter_window(op: Operator, condition: Expression) -> Operator | None:
-    """The rows of a window for which this holds, also behind a change of names; None if there is no window."""
+    """The window restricted by the condition, also below a renaming; None if there is no window."""
     match op:
         case WindowFunction():
-            both = condition if op.keep is None else to_expression(f"({op.keep}) AND ({condition})")
-            return replace(op, keep=both)
+            combined = condition if op.keep is None else to_expression(f"({op.keep}) AND ({condition})")
+            return replace(op, keep=combined)
         case Projection():
-            plain = {i.name: i.value.column_name for i in op.items if i.value.column_name is not None}
+            names = {i.name: i.value.column_name for i in op.items if i.value.column_name is not None}
             below = (
-                _filter_window(op.child, condition.rename_columns(plain)) if condition.columns <= plain.keys() else None
+                _filter_window(op.child, condition.rename_columns(names)) if condition.columns <= names.keys() else None
             )
             return below and replace(op, child=below)
         case _:
@@ -78,29 +79,29 @@ def _filter_window(op: Operator, condition: Expression) -> Operator | None:
 
 
 def merge_projections(op: Operator) -> Operator:
-    """The operator with projections of projections as one, where no expression would be computed twice for it."""
-    made = map_children(op, merge_projections)
-    if isinstance(made, Projection) and isinstance(made.child, Projection):
-        items = compose_items(made.items, made.child.items)
-        return made if items is None else Projection(made.child.child, items)
-    return made
+    """The operator with nested projections merged, where no expression would be computed twice."""
+    mapped = map_children(op, merge_projections)
+    if isinstance(mapped, Projection) and isinstance(mapped.child, Projection):
+        items = compose_items(mapped.items, mapped.child.items)
+        return mapped if items is None else Projection(mapped.child.child, items)
+    return mapped
 
 
 def compose_items(
     outer: tuple[NamedExpression, ...], inner: tuple[NamedExpression, ...]
 ) -> tuple[NamedExpression, ...] | None:
-    """The outer items over what the inner ones are over; None if that is not simply a matter of names."""
+    """The outer items over the inputs of the inner items; None if that needs more than renaming columns."""
     below = {i.name: i.value for i in inner}
-    plain = {name: value.column_name for name, value in below.items() if value.column_name is not None}
-    made = []
+    names = {name: value.column_name for name, value in below.items() if value.column_name is not None}
+    composed = []
     for item in outer:
         if item.value.column_name is not None:
-            made.append(NamedExpression(item.name, below[item.value.column_name]))
-        elif item.value.columns <= plain.keys():
-            made.append(NamedExpression(item.name, item.value.rename_columns(plain)))
+            composed.append(NamedExpression(item.name, below[item.value.column_name]))
+        elif item.value.columns <= names.keys():
+            composed.append(NamedExpression(item.name, item.value.rename_columns(names)))
         else:
             return None
     computed = [
-        i.value.column_name for i in outer if i.value.column_name is not None and i.value.column_name not in plain
+        i.value.column_name for i in outer if i.value.column_name is not None and i.value.column_name not in names
     ]
-    return tuple(made) if len(computed) == len(set(computed)) else None
+    return tuple(composed) if len(computed) == len(set(computed)) else None

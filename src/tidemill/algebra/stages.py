@@ -1,7 +1,7 @@
 """Stages: a relation built by method calls, before the columns of its channels are known.
 
-Each stage is a small SQL query over the stages before it, which are its tables `_0` and `_1`; so a method means what
-the SQL text means, by the same translation. Only a user's function of groups has no text.
+Each stage is a small SQL query over the previous stages, which are its tables `_0` and `_1`; so a method has the
+semantics of the SQL text, by the same translation. Only a user's group function has no text.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
 
 Inputs = Mapping[str, TranslatedQuery]
-"""What a stage is made of, under the names by which the user's expressions may call it."""
+"""The inputs of a stage, by the names under which the user's expressions refer to them."""
 
 Rule = Callable[[Inputs], Iterator[str]]
-"""What must hold of a stage's inputs; it gives the problems."""
+"""A check of a stage's inputs; it yields the problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ChannelStage:
 
 @dataclass(frozen=True, slots=True)
 class SelectStage:
-    """A query over earlier stages: `_0`, `_1` in its text, each called by its name in the user's expressions."""
+    """A query over earlier stages: `_0`, `_1` in its text, each with the name that the user's expressions use."""
 
     query: str
     inputs: tuple[tuple[str, Stage], ...]
@@ -63,16 +63,17 @@ Stage = ChannelStage | SelectStage | ApplyStage
 
 
 def list_channels(stage: Stage) -> tuple[str, ...]:
-    """The channels that it reads, each once."""
+    """The distinct channels that a stage reads."""
     if isinstance(stage, ChannelStage):
         return (stage.channel,)
     return tuple(dict.fromkeys(c for _, below in _list_inputs(stage) for c in list_channels(below)))
 
 
 def resolve_stage(stage: Stage, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
-    """The operators over channels of which this much is known.
+    """The operators of a stage over channels with these columns.
 
-    Raises `WorkflowError`, with the user's line, for a column that is not there, and `NotIncremental` as SQL does.
+    Raises `WorkflowError` with the user's source line for a missing column, and `NotIncremental` as the SQL translation
+    does.
     """
     if isinstance(stage, ChannelStage):
         return _resolve_channel(stage.channel, sources)
@@ -80,17 +81,17 @@ def resolve_stage(stage: Stage, sources: Mapping[str, SourceTable]) -> Translate
     problems = [f"{stage.location}: {p}" for rule in stage.rules for p in rule(dict(inputs))]
     if problems:
         raise WorkflowError(problems)
-    below = [known for _, known in inputs]
+    below = [query for _, query in inputs]
     return _resolve_select(stage, below) if isinstance(stage, SelectStage) else _resolve_apply(stage, below[0])
 
 
 def stage_to_sql(stage: Stage, because: str) -> str:
-    """All of it as one Spark SQL query, to be run in batch, and why; a function of groups has no text."""
+    """The stage as one Spark SQL query, to run in batch for the given reason; raises if it has a group function."""
     return to_sql(_build_tree(stage, because))
 
 
 def find_stage_sql(stage: Stage) -> str | None:
-    """All of it as one Spark SQL query; None if a function of groups is part of it."""
+    """The stage as one Spark SQL query; None if it contains a group function."""
     return None if _has_apply(stage) else stage_to_sql(stage, "")
 
 
@@ -116,11 +117,11 @@ def _resolve_channel(channel: str, sources: Mapping[str, SourceTable]) -> Transl
 
 
 def _resolve_select(stage: SelectStage, below: Sequence[TranslatedQuery]) -> TranslatedQuery:
-    """The query's operators, with the inputs' in the place of the scans that stood for them."""
-    known = {f"_{i}": b for i, b in enumerate(below)}
-    sources = {n: SourceTable({c: b.types.get(c, "") for c in b.root.columns}) for n, b in known.items()}
-    found = translate_query(stage.query, sources)
-    return TranslatedQuery(_replace_scans(found.root, {n: b.root for n, b in known.items()}), found.types)
+    """The query's operators, with the operators of its inputs in place of their scans."""
+    inputs = {f"_{i}": b for i, b in enumerate(below)}
+    sources = {n: SourceTable({c: b.types.get(c, "") for c in b.root.columns}) for n, b in inputs.items()}
+    translated = translate_query(stage.query, sources)
+    return TranslatedQuery(_replace_scans(translated.root, {n: b.root for n, b in inputs.items()}), translated.types)
 
 
 def _replace_scans(op: Operator, inputs: Mapping[str, Operator]) -> Operator:
@@ -130,7 +131,7 @@ def _replace_scans(op: Operator, inputs: Mapping[str, Operator]) -> Operator:
 
 
 def _resolve_apply(stage: ApplyStage, below: TranslatedQuery) -> TranslatedQuery:
-    """Keys are spelled as their columns are: Spark tells columns of a pandas frame apart by case."""
+    """Keys are spelled like their columns, because columns of a pandas frame are case-sensitive."""
     spelling = {c.lower(): c for c in below.root.columns}
     keys = tuple(spelling[k.lower()] for k in stage.keys)
     code = compute_code_identity(stage.function)
@@ -142,22 +143,22 @@ def _resolve_apply(stage: ApplyStage, below: TranslatedQuery) -> TranslatedQuery
 # -- text --------------------------------------------------------------------------------------------------------
 
 
-def _build_tree(stage: Stage, because: str) -> exp.Expr:
+def _build_tree(stage: Stage, reason: str) -> exp.Expr:
     match stage:
         case ChannelStage():
             return exp.select("*").from_(exp.to_identifier(stage.channel, quoted=True))
         case SelectStage():
-            return _inline_inputs(parse_query(stage.query), stage, because)
+            return _inline_inputs(parse_query(stage.query), stage, reason)
         case ApplyStage():
-            why = f"apply() needs a table that can be kept incrementally, and this cannot: {because}"
-            raise WorkflowError([f"{stage.location}: {why}"])
+            problem = f"apply() needs a table that can be refreshed incrementally, and this cannot: {reason}"
+            raise WorkflowError([f"{stage.location}: {problem}"])
 
 
-def _inline_inputs(query: exp.Expr, stage: SelectStage, because: str) -> exp.Expr:
+def _inline_inputs(query: exp.Expr, stage: SelectStage, reason: str) -> exp.Expr:
     below = {f"_{i}": s for i, (_, s) in enumerate(stage.inputs)}
     for table in [t for t in query.find_all(exp.Table) if t.name in below]:
         alias = exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))
-        table.replace(exp.Subquery(this=_build_tree(below[table.name], because), alias=alias))
+        table.replace(exp.Subquery(this=_build_tree(below[table.name], reason), alias=alias))
     return query
 
 
@@ -165,38 +166,38 @@ def _inline_inputs(query: exp.Expr, stage: SelectStage, because: str) -> exp.Exp
 
 
 def require_known(tree: exp.Expr) -> Rule:
-    """Every column that the expression names is there, and on one side alone."""
+    """Every column that the expression names exists, and on one side only."""
 
     def find_unknown_columns(inputs: Inputs) -> Iterator[str]:
-        for found in tree.find_all(exp.Column):
-            parts = [p.name for p in found.parts]
+        for column in tree.find_all(exp.Column):
+            parts = [p.name for p in column.parts]
             owner = next((n for n in inputs if n.lower() == parts[0].lower()), None) if len(parts) > 1 else None
             name = parts[0] if owner is None else parts[1]
-            among = list(inputs) if owner is None else [owner]
-            if not isinstance(found.parts[0 if owner is None else 1], exp.Star):
-                yield from _check_column(name, among, inputs)
+            candidates = list(inputs) if owner is None else [owner]
+            if not isinstance(column.parts[0 if owner is None else 1], exp.Star):
+                yield from _check_column(name, candidates, inputs)
 
     return find_unknown_columns
 
 
-def _check_column(name: str, among: Sequence[str], inputs: Inputs) -> Iterator[str]:
-    having = [n for n in among if _has_column(inputs[n], name)]
-    if not having:
-        yield describe_missing(name, among, inputs)
-    if len(having) > 1:
-        yield f"column {name!r} is on both sides; write {' or '.join(f'{n}.{name}' for n in having)}"
+def _check_column(name: str, candidates: Sequence[str], inputs: Inputs) -> Iterator[str]:
+    owners = [n for n in candidates if _has_column(inputs[n], name)]
+    if not owners:
+        yield describe_missing(name, candidates, inputs)
+    if len(owners) > 1:
+        yield f"column {name!r} is on both sides; write {' or '.join(f'{n}.{name}' for n in owners)}"
 
 
 def describe_missing(name: str, among: Sequence[str], inputs: Inputs) -> str:
     columns = [c for n in among for c in inputs[n].root.columns]
-    close = get_close_matches(name, columns, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    there = "; ".join(f"{n} has {', '.join(inputs[n].root.columns)}" for n in among)
-    return f"there is no column {name!r}; {hint}{there}"
+    matches = get_close_matches(name, columns, n=1)
+    hint = f"did you mean {matches[0]!r}? " if matches else ""
+    available = "; ".join(f"{n} has {', '.join(inputs[n].root.columns)}" for n in among)
+    return f"there is no column {name!r}; {hint}{available}"
 
 
 def require_shared(names: Sequence[str]) -> Rule:
-    """Both sides have these columns, and no others in common: each column of a join has a name of its own."""
+    """Both sides have these columns, and no others in common: the columns of a join have distinct names."""
 
     def find_unshared_columns(inputs: Inputs) -> Iterator[str]:
         yield from (describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c))
@@ -215,7 +216,7 @@ def require_columns(names: Sequence[str]) -> Rule:
 
 
 def require_free(names: Sequence[str]) -> Rule:
-    """These names are free for new columns."""
+    """No input has a column of these names yet."""
 
     def find_taken_names(inputs: Inputs) -> Iterator[str]:
         for name, known in inputs.items():
@@ -227,26 +228,26 @@ def require_free(names: Sequence[str]) -> Rule:
 
 
 def require_comparable(names: Sequence[str] | None = None) -> Rule:
-    """None of these columns (of all, if none are given) holds maps, which Spark cannot compare."""
+    """None of these columns (of all columns, if None) holds maps, which Spark cannot compare."""
 
     def find_map_columns(inputs: Inputs) -> Iterator[str]:
-        wanted = None if names is None else {n.lower() for n in names}
+        selected = None if names is None else {n.lower() for n in names}
         for name, known in inputs.items():
             for column in known.root.columns:
-                if (wanted is None or column.lower() in wanted) and not is_groupable(known.types.get(column, "")):
+                if (selected is None or column.lower() in selected) and not is_groupable(known.types.get(column, "")):
                     yield f"column {column!r} of {name} holds maps, which Spark cannot compare; select() what you need"
 
     return find_map_columns
 
 
 def check_same_columns(inputs: Inputs) -> Iterator[str]:
-    """Columns are matched by position, so the same names in another order are a mistake."""
+    """Columns are matched by position, so the same names in a different order are a mistake."""
     left, right = ([c.lower() for c in known.root.columns] for known in inputs.values())
-    shown = " and ".join(", ".join(known.root.columns) for known in inputs.values())
+    columns = " and ".join(", ".join(known.root.columns) for known in inputs.values())
     if len(left) != len(right):
-        yield f"the sides have different numbers of columns: {shown}"
+        yield f"the sides have different numbers of columns: {columns}"
     elif left != right and sorted(left) == sorted(right):
-        yield f"columns are matched by position, but the sides have them in another order: {shown}; select() them"
+        yield f"columns are matched by position, but the sides have them in another order: {columns}; select() them"
 
 
 def _has_column(known: TranslatedQuery, name: str) -> bool:

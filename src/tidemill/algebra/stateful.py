@@ -1,4 +1,4 @@
-"""Tasks with state: the channels that they keep and write, and windows on channels whose columns become known."""
+"""Stateful tasks: the channels that they imply, and window tasks on channels whose columns become known."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tidemill.model.workflow import sort_tasks
 def add_state_channels(
     channels: Sequence[Channel], bindings: Sequence[BoundFlow]
 ) -> tuple[tuple[Channel, ...], tuple[BoundFlow, ...]]:
-    """All channels with those that tasks with state imply, and these tasks with the columns of what they read."""
+    """All channels with those that stateful tasks imply, and these tasks with the columns that they read."""
     known = {c.name: c for c in channels}
     implied: dict[str, Channel] = {}
-    worked_out: dict[tuple[str, str], Task] = {}
+    resolved: dict[tuple[str, str], Task] = {}
     owners = {id(t): b.name for b in bindings for t in b.tasks}
     for task in sort_tasks(t for b in bindings for t in b.tasks):
         if isinstance(task.variant.code, Stateful):
-            found = _resolve_columns(task, {**known, **implied})
-            worked_out[owners[id(task)], task.name] = found
-            implied |= {c.name: c for c in _list_implied_channels(found) if c.name not in known}
-    changed = tuple(
-        replace(b, tasks=tuple(worked_out.get((b.name, t.name), t) for t in b.tasks)) for b in bindings
+            resolved_task = _resolve_columns(task, {**known, **implied})
+            resolved[owners[id(task)], task.name] = resolved_task
+            implied |= {c.name: c for c in _list_implied_channels(resolved_task) if c.name not in known}
+    resolved_bindings = tuple(
+        replace(b, tasks=tuple(resolved.get((b.name, t.name), t) for t in b.tasks)) for b in bindings
     )  # fmt: skip
-    return (*channels, *implied.values()), changed
+    return (*channels, *implied.values()), resolved_bindings
 
 
 def _resolve_columns(task: Task, known: Mapping[str, Channel]) -> Task:
@@ -38,8 +38,8 @@ def _resolve_columns(task: Task, known: Mapping[str, Channel]) -> Task:
     source = known.get(task.reads[0].port)
     if not isinstance(code, WindowTaskSpec | WaveStartSpec) or source is None or source.schema is None:
         return task
-    found = code.bind_schema(source.updates.build_delta_schema(source.schema), fed=source.role is ChannelRole.INPUT)
-    return replace(task, variants=(replace(task.variant, code=found),))
+    bound = code.bind_schema(source.updates.build_delta_schema(source.schema), fed=source.role is ChannelRole.INPUT)
+    return replace(task, variants=(replace(task.variant, code=bound),))
 
 
 def _list_implied_channels(task: Task) -> Iterator[Channel]:
@@ -47,8 +47,8 @@ def _list_implied_channels(task: Task) -> Iterator[Channel]:
     code = task.variant.code
     assert isinstance(code, Stateful)
     for write in task.writes:
-        kept = code.states.get(write.argument)
-        if kept is not None:
-            yield Channel(write.port, ChannelRole.STATE, kept.schema, Upsert(kept.key), task.location)
+        state = code.states.get(write.argument)
+        if state is not None:
+            yield Channel(write.port, ChannelRole.STATE, state.schema, Upsert(state.key), task.location)
         else:
             yield Channel(write.port, ChannelRole.DERIVED, code.shapes[write.argument], Append(), task.location)

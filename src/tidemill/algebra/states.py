@@ -1,8 +1,8 @@
-"""State: what a query keeps besides its result, so that it need not look at everything again.
+"""State: the relations that a query stores besides its result, so that a refresh need not read all rows again.
 
-Every operator that is not linear keeps one relation, in a channel of its own. Groups keep their accumulators;
-distinct rows of what only grows keep themselves; whatever is recomputed a partition at a time keeps its result,
-since what it gave before must be taken back exactly.
+Every operator that is not linear has one relation, in a separate channel. Groups store their accumulators; distinct
+rows of append-only input store themselves; operators that are recomputed by partition store their result, because their
+previous rows must be retracted exactly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Stateful = Aggregation | WindowFunction | TopN | GroupedMap
 
 
 def list_stateful(op: Operator) -> list[Stateful]:
-    """The operators of a tree that keep state, each once, inputs first."""
+    """The distinct stateful operators of a tree, inputs first."""
     return list(
         dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Aggregation | WindowFunction | TopN | GroupedMap))
     )
@@ -41,7 +41,7 @@ def list_stateful(op: Operator) -> list[Stateful]:
 
 @dataclass(frozen=True)
 class GroupState:
-    """The state of a group: a row for each, of its keys and accumulators."""
+    """The state of an aggregation: one row for each group with its keys and accumulators."""
 
     group: Aggregation
     channel: str
@@ -60,17 +60,17 @@ class GroupState:
 
     @property
     def is_exact(self) -> bool:
-        """Can every accumulator be taken back?"""
+        """Whether every accumulator supports retraction."""
         return all(a.exact for a in self.accumulators)
 
     @property
     def is_combinable(self) -> bool:
-        """Can every accumulator take more rows in?"""
+        """Whether every accumulator can take in more rows."""
         return all(a.combine is not None for a in self.accumulators)
 
     @property
     def is_distinct_only(self) -> bool:
-        """Are the distinct rows themselves all that need be kept?"""
+        """Whether the distinct rows themselves are the complete state."""
         return not self.group.folds and is_append_only(self.group.child)
 
     @property
@@ -82,13 +82,13 @@ class GroupState:
         return Scan(self.channel, names, ScanMode.OLD)
 
     def build_state(self, child: Operator) -> Operator:
-        """The state that belongs to these rows."""
+        """The state computed from these rows."""
         return Aggregation(
             child, self.group.keys, () if self.is_distinct_only else tuple(a.fold for a in self.accumulators)
         )
 
     def finish_rows(self, state: Operator, prefix: str = "") -> Operator:
-        """The group's rows, from rows of its state."""
+        """The group's rows, computed from rows of its state."""
         return Projection(state, self.build_result_items(prefix))
 
     def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
@@ -98,7 +98,7 @@ class GroupState:
 
 @dataclass(frozen=True)
 class ResultState:
-    """The state of what is recomputed a partition at a time: its own rows."""
+    """The state of an operator that is recomputed by partition: its result rows."""
 
     op: WindowFunction | TopN | GroupedMap
     channel: str
@@ -140,12 +140,12 @@ def _replace_child(op: WindowFunction | TopN | GroupedMap, child: Operator) -> O
 
 
 def cancel_signed_rows(signed: Operator) -> Operator:
-    """Signed rows, each once, those that cancel out left out."""
+    """Distinct signed rows without those that cancel out."""
     names = tuple(c for c in signed.columns if c != "_count")
     total = AggregateCall("_count", "sum", (build_column("_count"),))
     return Filter(Aggregation(signed, names, (total,)), to_expression("_count <> 0"))
 
 
 def build_presence_condition(prefix: str) -> str:
-    """The condition that a row of state is there."""
+    """The condition that a row of state exists."""
     return f"COALESCE({quote_name(prefix + ROWS)}, 0) > 0"

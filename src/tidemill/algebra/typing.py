@@ -1,7 +1,7 @@
-"""Types of expressions, as far as it matters whether sums of them are exact.
+"""Types of expressions, as far as they decide whether sums are exact.
 
-Spark's rules for numbers, decimals above all; of everything else the answer is that it is not known (""). Not to
-know costs speed alone: the aggregate is then recomputed for touched groups instead of being added to.
+It implements Spark's rules for numbers, mainly decimals; the type of any other expression is unknown (""). An unknown
+type only costs speed: the aggregate is then recomputed for touched groups instead of being added to.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def _infer_literal(text: str) -> str:
         return "INT" if int(text) < 2**31 else ("BIGINT" if int(text) < 2**63 else "")
     if "e" in text.lower():
         return "DOUBLE"
-    whole, _, fraction = text.partition(".")
+    integer, _, fraction = text.partition(".")
     scale = len(fraction)
-    return f"DECIMAL({max(len(whole.lstrip('0')) + scale, scale, 1)}, {scale})"
+    return f"DECIMAL({max(len(integer.lstrip('0')) + scale, scale, 1)}, {scale})"
 
 
 def _format_type(kind: exp.DataType) -> str:
@@ -69,12 +69,12 @@ def _format_type(kind: exp.DataType) -> str:
 
 
 def _infer_common(branches: list[exp.Expr | None], types: Types) -> str:
-    """The common type of branches, NULL aside."""
+    """The common type of branches, ignoring NULL."""
     return find_common_type({infer_type(b, types) for b in branches if b is not None and not isinstance(b, exp.Null)})
 
 
 def find_common_type(kinds: Set[str]) -> str:
-    """The type of numbers to which Spark casts numbers of these types; "" if not known.
+    """The numeric type to which Spark casts numbers of these types; "" if not known.
 
     >>> [find_common_type({"INT", other}) for other in ("DOUBLE", "DECIMAL(5, 2)", "STRING")]
     ['DOUBLE', 'DECIMAL(12, 2)', '']
@@ -114,24 +114,24 @@ def _infer_arithmetic(tree: exp.Binary, types: Types) -> str:
 
 
 def _find_literal_shape(tree: exp.Expr) -> Shape | None:
-    """The shape of a whole number that is written out: in arithmetic only its digits count."""
+    """The shape of an integer literal: in arithmetic Spark counts only its digits."""
     number = tree.unnest()
     if isinstance(number, exp.Neg):
         number = number.this
-    written = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
-    return (len(str(int(number.name))), 0) if written else None
+    is_integer = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
+    return (len(str(int(number.name))), 0) if is_integer else None
 
 
 def _parse_shape(kind: str) -> Shape | None:
     """Precision and scale."""
     if kind in _INTEGERS:
         return _INTEGERS[kind], 0
-    found = _DECIMAL.fullmatch(kind)
-    return (int(found[1]), int(found[2])) if found else None
+    decimal = _DECIMAL.fullmatch(kind)
+    return (int(decimal[1]), int(decimal[2])) if decimal else None
 
 
 def _format_decimal(precision: int, scale: int) -> str:
-    """The type of a result; beyond 38 digits scale is given up, but for six digits."""
+    """The type of a result; beyond 38 digits the scale is reduced, but not below six digits."""
     if precision > 38:
         precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
     return f"DECIMAL({precision}, {scale})"

@@ -1,4 +1,4 @@
-"""From Spark SQL to operators."""
+"""Translation of Spark SQL into operators."""
 
 from tidemill.algebra.sql.reading import NotIncremental, SourceTable
 from tidemill.algebra.sql.translate import TranslatedQuery, translate_query

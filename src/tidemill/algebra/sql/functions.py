@@ -1,6 +1,6 @@
-"""What kind of function each name is in Spark 4.3. A name that is in none of these lists is not understood here.
+"""Spark 4.3's functions by kind. A function that is in none of these lists is not supported here.
 
-A test holds the lists to Spark's own.
+A test compares the lists with Spark's function registry.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SCALAR = frozenset(
     xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """.split()  # noqa: SIM905
 )
-"""Functions of the values of one row, and of nothing else."""
+"""Functions that depend on the values of one row only."""
 
 AGGREGATE = frozenset(
     """
@@ -82,7 +82,7 @@ RANKING = frozenset(
     counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """.split()  # noqa: SIM905
 )
-"""Functions that have a meaning in windows alone."""
+"""Functions that are defined in windows only."""
 
 VARYING = frozenset(
     """
@@ -92,7 +92,7 @@ VARYING = frozenset(
     randstr reflect session_user shuffle spark_partition_id try_reflect uniform unix_timestamp user uuid version
     """.split()  # noqa: SIM905
 )
-"""Functions whose value does not depend on their arguments alone."""
+"""Functions whose value depends on more than their arguments."""
 
 NULL_OF_NOTHING = frozenset(
     """
@@ -102,10 +102,10 @@ NULL_OF_NOTHING = frozenset(
     skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop var_samp variance
     """.split()  # noqa: SIM905
 )
-"""Aggregates that are NULL of no rows."""
+"""Aggregates that are NULL for no rows."""
 
 ZERO_OF_NOTHING = frozenset({"approx_count_distinct", "count", "count_if", "regr_count"})
-"""Aggregates that are 0 of no rows."""
+"""Aggregates that are 0 for no rows."""
 
 EMPTY_OF_NOTHING = frozenset({"array_agg", "collect_list", "collect_set"})
-"""Aggregates that are an empty array of no rows."""
+"""Aggregates that are an empty array for no rows."""

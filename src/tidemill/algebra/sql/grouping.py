@@ -1,8 +1,8 @@
 """Aggregation: calls of aggregate functions over groups, as operators.
 
-Each set of DISTINCT arguments is aggregated over the distinct rows of it, apart from the rest; the parts, which have
-the same groups, are joined. An aggregate of everything is a group by a constant, joined to a single row that is
-there even when there are no rows.
+Each set of DISTINCT arguments is aggregated over its distinct rows, separately from the rest; the parts, which have the
+same groups, are joined. An aggregate without GROUP BY is a group by a constant, joined to a single row that exists even
+if there are no rows.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from tidemill.algebra.typing import infer_type, is_groupable
 
 
 def find_aggregate_calls(trees: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
-    """The aggregate calls in some expressions, outermost, each once, by their text; windows are not aggregates."""
-    found: dict[str, exp.Expr] = {}
+    """The distinct outermost aggregate calls in some expressions, by their text; windows are not aggregates."""
+    calls: dict[str, exp.Expr] = {}
     for tree in trees:
         for node in tree.walk(prune=lambda n: isinstance(n, exp.Window | exp.Query) or _is_aggregate_call(n)):
             if _is_aggregate_call(node) and not isinstance(node.parent, exp.Window):
-                found.setdefault(to_sql(node), node)
+                calls.setdefault(to_sql(node), node)
     for tree in trees:
         for window in tree.find_all(exp.Window):
             inner = [window.this.expressions, window.args.get("partition_by") or [], window.args.get("order")]
             parts = [p for group in inner for p in (group if isinstance(group, list) else [group]) if p is not None]
             if isinstance(window.this, exp.Func) and window.this.args.get("this") is not None:
                 parts.append(window.this.this)
-            found |= find_aggregate_calls([p for p in parts if isinstance(p, exp.Expr)])
-    return found
+            calls |= find_aggregate_calls([p for p in parts if isinstance(p, exp.Expr)])
+    return calls
 
 
 def _is_aggregate_call(node: exp.Expr) -> bool:
@@ -58,20 +58,20 @@ def _is_aggregate_call(node: exp.Expr) -> bool:
 def group_rows(
     relation: TypedRelation, keys: Mapping[str, exp.Expr], calls: Mapping[str, exp.Expr], names: NameGenerator
 ) -> tuple[TypedRelation, dict[str, str]]:
-    """Groups by named key expressions; returns them with a column for each call, by the call's text."""
+    """Groups by named key expressions, with a column for each call; returns these column names by the call's text."""
     _check_keys(relation, keys)
     if not keys:
         return _aggregate_all(relation, calls, names)
     relation = relation.add_columns({n: t for n, t in keys.items() if n not in relation.columns})
-    made = {text: names.generate_name("agg") for text in calls}
+    columns = {text: names.generate_name("agg") for text in calls}
     parts = [
-        _aggregate_part(relation, tuple(keys), {made[t]: calls[t] for t in texts}, names)
+        _aggregate_part(relation, tuple(keys), {columns[t]: calls[t] for t in texts}, names)
         for texts in _group_by_distinct(calls).values()
     ]  # fmt: skip
     first, *rest = parts or [TypedRelation(Aggregation(relation.op, tuple(keys)), relation.types)]
     for part in rest:
         first = _join_groups(first, part, tuple(keys), names)
-    return first, made
+    return first, columns
 
 
 def _check_keys(relation: TypedRelation, keys: Mapping[str, exp.Expr]) -> None:
@@ -83,42 +83,46 @@ def _check_keys(relation: TypedRelation, keys: Mapping[str, exp.Expr]) -> None:
 def _aggregate_all(
     relation: TypedRelation, calls: Mapping[str, exp.Expr], names: NameGenerator
 ) -> tuple[TypedRelation, dict[str, str]]:
-    """One row, also of nothing: then the calls have the values that they have of no rows."""
+    """One row, even for no rows: then each call has its value for empty input."""
     constant = names.generate_name("all")
-    grouped, made = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
-    one = Join(SingleRow(), grouped.op, JoinKind.LEFT, (("_one", constant),))
-    items = [NamedExpression(made[t], default_if_empty(call, made[t])) for t, call in calls.items()]
-    return TypedRelation(Projection(one, tuple(items) or select_columns(one, ("_one",)).items), grouped.types), made
+    grouped, columns = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
+    single = Join(SingleRow(), grouped.op, JoinKind.LEFT, (("_one", constant),))
+    items = [NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items()]
+    return TypedRelation(
+        Projection(single, tuple(items) or select_columns(single, ("_one",)).items), grouped.types
+    ), columns
 
 
 def default_if_empty(call: exp.Expr, name: str) -> Expression:
-    """The column that holds a call's value, with the value of no rows where a join found no group."""
+    """The column that holds a call's value, with the value for empty input where a join found no group."""
     function = find_function_name(_split_filter(call)[0])
     if function in ZERO_OF_NOTHING:
         return to_expression(f"COALESCE({quote_name(name)}, 0)")
     if function in EMPTY_OF_NOTHING:
         return to_expression(f"COALESCE({quote_name(name)}, ARRAY())")
     if function not in NULL_OF_NOTHING:
-        raise NotIncremental(f"{function}() where there may be no rows, as without GROUP BY, is only known in batch")
+        raise NotIncremental(
+            f"{function}() where there may be no rows, as without GROUP BY, is only supported in batch"
+        )
     return build_column(name)
 
 
 def _group_by_distinct(calls: Mapping[str, exp.Expr]) -> dict[str, list[str]]:
-    """The calls by their set of DISTINCT arguments; "" for those without."""
-    found: dict[str, list[str]] = {}
+    """The calls by their set of DISTINCT arguments; "" for calls without DISTINCT."""
+    groups: dict[str, list[str]] = {}
     for text, call in calls.items():
-        found.setdefault(_format_distinct(call), []).append(text)
-    return found
+        groups.setdefault(_format_distinct(call), []).append(text)
+    return groups
 
 
 def _format_distinct(call: exp.Expr) -> str:
     inner, condition = _split_filter(call)
-    marked = inner.find(exp.Distinct)
-    if marked is None or find_function_name(inner) in ("min", "max"):
+    distinct = inner.find(exp.Distinct)
+    if distinct is None or find_function_name(inner) in ("min", "max"):
         return ""
     if find_function_name(inner) not in ("count", "sum", "avg", "collect_set", "mean"):
-        raise NotIncremental(f"{to_sql(inner)} is only known in batch")
-    return f"{', '.join(to_sql(e) for e in marked.expressions)} | {to_sql(condition) if condition else ''}"
+        raise NotIncremental(f"{to_sql(inner)} is only supported in batch")
+    return f"{', '.join(to_sql(e) for e in distinct.expressions)} | {to_sql(condition) if condition else ''}"
 
 
 def _split_filter(call: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
@@ -134,30 +138,30 @@ def _aggregate_part(
     first = next(iter(calls.values()))
     if _format_distinct(first):
         relation, calls = _rewrite_distinct(relation, keys, calls, names)
-    folds = tuple(_build_aggregate(name, call, relation) for name, call in calls.items())
-    types = {k: relation.types.get(k, "") for k in keys} | {f.name: _find_result_type(f) for f in folds}
-    return TypedRelation(Aggregation(relation.op, keys, folds), types)
+    aggregates = tuple(_build_aggregate(name, call, relation) for name, call in calls.items())
+    types = {k: relation.types.get(k, "") for k in keys} | {f.name: _find_result_type(f) for f in aggregates}
+    return TypedRelation(Aggregation(relation.op, keys, aggregates), types)
 
 
 def _rewrite_distinct(
     relation: TypedRelation, keys: tuple[str, ...], calls: Mapping[str, exp.Expr], names: NameGenerator
 ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
-    """The distinct rows of keys and arguments, and the calls over those."""
+    """The distinct rows of keys and arguments, and the calls over them."""
     inner, condition = _split_filter(next(iter(calls.values())))
-    marked = inner.find(exp.Distinct)
-    assert marked is not None
-    arguments = {names.generate_name("arg"): _build_case(condition, e) for e in marked.expressions}
+    distinct = inner.find(exp.Distinct)
+    assert distinct is not None
+    arguments = {names.generate_name("arg"): _build_case(condition, e) for e in distinct.expressions}
     rows = relation.add_columns(arguments)
-    kept = TypedRelation(select_distinct(select_columns(rows.op, (*keys, *arguments))), rows.types)
-    again = [exp.Column(this=exp.Identifier(this=n, quoted=True)) for n in arguments]
-    return kept, {name: _rebuild_call(_split_filter(call)[0], again) for name, call in calls.items()}
+    distinct_rows = TypedRelation(select_distinct(select_columns(rows.op, (*keys, *arguments))), rows.types)
+    columns = [exp.Column(this=exp.Identifier(this=n, quoted=True)) for n in arguments]
+    return distinct_rows, {name: _rebuild_call(_split_filter(call)[0], columns) for name, call in calls.items()}
 
 
 def _rebuild_call(call: exp.Expr, arguments: list[exp.Column]) -> exp.Expr:
     name = find_function_name(call)
     if name == "count" and len(arguments) > 1:
-        there = exp.and_(*(exp.Not(this=exp.Is(this=a.copy(), expression=exp.Null())) for a in arguments))
-        return exp.Count(this=exp.Case(ifs=[exp.If(this=there, true=exp.Literal.number(1))]))
+        not_null = exp.and_(*(exp.Not(this=exp.Is(this=a.copy(), expression=exp.Null())) for a in arguments))
+        return exp.Count(this=exp.Case(ifs=[exp.If(this=not_null, true=exp.Literal.number(1))]))
     return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
 
 
@@ -184,17 +188,17 @@ def _build_aggregate(name: str, call: exp.Expr, relation: TypedRelation) -> Aggr
     return AggregateCall(name, _PLAIN[function], values, kind)
 
 
-_SAME = (
+_SAME_NAMES = (
     "count", "count_if", "sum", "avg", "min", "max", "variance", "var_samp", "var_pop", "stddev", "stddev_samp",
     "stddev_pop", "std", "bool_and", "every", "bool_or", "any", "some",
 )  # fmt: skip
-_PLAIN = {name: name for name in _SAME} | {"mean": "avg", "variance_pop": "var_pop"}
-"""Aggregates whose arguments are values of a row, NULLs ignored, so that a filter can make them NULL."""
+_PLAIN = {name: name for name in _SAME_NAMES} | {"mean": "avg", "variance_pop": "var_pop"}
+"""Aggregates of the values of single rows that ignore NULLs, so that a filter can be expressed as NULL."""
 
 
 def _list_arguments(call: exp.Expr) -> list[exp.Expr]:
-    given = call.expressions if isinstance(call, exp.Anonymous) else [call.this, *call.expressions]
-    unwrapped = [a.expressions[0] if isinstance(a, exp.Distinct) else a for a in given if a is not None]
+    arguments = call.expressions if isinstance(call, exp.Anonymous) else [call.this, *call.expressions]
+    unwrapped = [a.expressions[0] if isinstance(a, exp.Distinct) else a for a in arguments if a is not None]
     return [a for a in unwrapped if not isinstance(a, exp.Star)]
 
 
@@ -203,28 +207,28 @@ def _format_call(call: exp.Expr) -> str:
 
 
 def quote_columns(call: exp.Expr) -> exp.Expr:
-    made = call.copy()
-    for found in made.find_all(exp.Column):
-        found.this.set("quoted", True)
-    return made
+    tree = call.copy()
+    for column in tree.find_all(exp.Column):
+        column.this.set("quoted", True)
+    return tree
 
 
-def _find_result_type(fold: AggregateCall) -> str:
-    if fold.function in ("count", "count_if"):
+def _find_result_type(aggregate: AggregateCall) -> str:
+    if aggregate.function in ("count", "count_if"):
         return "BIGINT"
-    if fold.function in ("min", "max"):
-        return fold.type
-    if fold.function == "sum" and fold.type in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+    if aggregate.function in ("min", "max"):
+        return aggregate.type
+    if aggregate.function == "sum" and aggregate.type in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
         return "BIGINT"
-    return "DOUBLE" if fold.type in ("DOUBLE", "FLOAT") else ""
+    return "DOUBLE" if aggregate.type in ("DOUBLE", "FLOAT") else ""
 
 
 def _join_groups(
     left: TypedRelation, right: TypedRelation, keys: tuple[str, ...], names: NameGenerator
 ) -> TypedRelation:
-    """Two aggregates of the same groups, side by side."""
-    again = {k: names.generate_name("same") for k in keys}
-    other = rename_columns(right.op, {c: again.get(c, c) for c in right.columns})
-    op = Join(left.op, other, JoinKind.INNER, tuple(again.items()), safe=True)
+    """Two aggregates of the same groups, joined."""
+    key_names = {k: names.generate_name("same") for k in keys}
+    other = rename_columns(right.op, {c: key_names.get(c, c) for c in right.columns})
+    op = Join(left.op, other, JoinKind.INNER, tuple(key_names.items()), safe=True)
     values = tuple(c for c in right.columns if c not in keys)
     return TypedRelation(select_columns(op, (*left.columns, *values)), {**right.types, **left.types})

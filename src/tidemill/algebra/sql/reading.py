@@ -1,4 +1,4 @@
-"""Reading a query: parsed, every column qualified, and everything that cannot be incremental named."""
+"""Reading a query: parse it, qualify every column, and reject constructs that cannot be incremental."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tidemill.algebra.sql.understood import describe_parse_error, find_function_
 
 
 class NotIncremental(Exception):
-    """A query that can only be run in batch, and why."""
+    """A query that can only be run in batch; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """What is known of a channel that a query reads."""
+    """The known properties of a channel that a query reads."""
 
     columns: Mapping[str, str]  # name to type; "" if the type is not known
-    keys: tuple[str, ...] = ()  # columns of which no two rows have the same values
-    append: bool = False  # rows are only ever added
+    keys: tuple[str, ...] = ()  # columns that are unique together
+    append: bool = False  # rows are only added, never removed
 
 
 def qualify_query(query: str, sources: Mapping[str, SourceTable]) -> exp.Query:
-    """The query with every column qualified by its table; raises `NotIncremental` if it cannot be told."""
+    """The query with every column qualified by its table; raises `NotIncremental` if that is not possible."""
     try:
         tree = parse_query(query)
     except SqlglotError as error:
@@ -42,51 +42,53 @@ def qualify_query(query: str, sources: Mapping[str, SourceTable]) -> exp.Query:
     schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
     _select_using_columns(tree)
     try:
-        made = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
+        qualified = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
     except SqlglotError as error:
         raise NotIncremental(_describe_unresolved(error)) from error
-    assert isinstance(made, exp.Query)
-    if any(not isinstance(star.parent, exp.Count) for star in made.find_all(exp.Star)):
-        raise NotIncremental("the fields of a struct by .* are only known in batch")
-    _restore_using_columns(made)
-    return _flatten_columns(made)
+    assert isinstance(qualified, exp.Query)
+    if any(not isinstance(star.parent, exp.Count) for star in qualified.find_all(exp.Star)):
+        raise NotIncremental("the fields of a struct by .* are only supported in batch")
+    _restore_using_columns(qualified)
+    return _flatten_columns(qualified)
 
 
 def _describe_unresolved(error: SqlglotError) -> str:
-    """Name the column if sqlglot does; its other messages hold whole queries."""
-    found = re.match(r"Column '(.+?)' could not be resolved", str(error))
-    return f"its column {found[1]} could not be resolved here" if found else "its columns could not be resolved here"
+    """Name the column if sqlglot's message does; its other messages contain full queries."""
+    column = re.match(r"Column '(.+?)' could not be resolved", str(error))
+    return f"its column {column[1]} could not be resolved here" if column else "its columns could not be resolved here"
 
 
-_LENT = "_using "
+_USING_PREFIX = "_using "
 
 
 def _select_using_columns(tree: exp.Query) -> None:
-    """Select what HAVING and QUALIFY take from USING: sqlglot qualifies such columns only where they are selected."""
+    """Select the USING columns of HAVING and QUALIFY, because sqlglot qualifies such columns only where they are
+    selected.
+    """
     for select in tree.find_all(exp.Select):
         joined = {c.name.lower() for join in select.args.get("joins") or () for c in join.args.get("using") or ()}
-        wanted = {c.name.lower() for c in _find_unqualified_columns(select)} & joined - {
+        missing = {c.name.lower() for c in _find_unqualified_columns(select)} & joined - {
             name.lower() for name in select.named_selects
         }
-        for name in sorted(wanted):
-            select.select(exp.alias_(exp.column(name), f"{_LENT}{name}", quoted=True), copy=False)
+        for name in sorted(missing):
+            select.select(exp.alias_(exp.column(name), f"{_USING_PREFIX}{name}", quoted=True), copy=False)
 
 
 def _restore_using_columns(tree: exp.Query) -> None:
     for select in tree.find_all(exp.Select):
-        lent = {s.alias: s for s in select.selects if s.alias.startswith(_LENT)}
+        added = {s.alias: s for s in select.selects if s.alias.startswith(_USING_PREFIX)}
         for column in _find_unqualified_columns(select):
-            if (found := lent.get(_LENT + column.name)) is not None:
-                column.replace(found.this.copy())
-        for found in lent.values():
-            found.pop()
+            if (selected := added.get(_USING_PREFIX + column.name)) is not None:
+                column.replace(selected.this.copy())
+        for selected in added.values():
+            selected.pop()
 
 
 def _find_unqualified_columns(select: exp.Select) -> list[exp.Column]:
-    """Columns of no table in HAVING and QUALIFY, those of their sub-queries aside."""
+    """Unqualified columns in HAVING and QUALIFY, excluding those of their sub-queries."""
     clauses = [clause for name in ("having", "qualify") if (clause := select.args.get(name)) is not None]
-    found = (column for clause in clauses for column in clause.find_all(exp.Column))
-    return [c for c in found if not c.table and c.find_ancestor(exp.Select) is select]
+    columns = (column for clause in clauses for column in clause.find_all(exp.Column))
+    return [c for c in columns if not c.table and c.find_ancestor(exp.Select) is select]
 
 
 def _check_supported(tree: exp.Expr) -> None:
@@ -95,12 +97,12 @@ def _check_supported(tree: exp.Expr) -> None:
 
 
 def _find_merged_keys(tree: exp.Expr) -> Iterator[str]:
-    """sqlglot takes the key that USING merges from one side; further joins see the merged one."""
+    """sqlglot takes the key that USING merges from one side; further joins use the merged key."""
     for select in tree.find_all(exp.Select):
         joins = select.args.get("joins") or []
         outer = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins)
         if len(joins) > 1 and outer and any(join.args.get("using") for join in joins):
-            yield "USING beside a RIGHT or FULL join and a further join is only known in batch"
+            yield "USING beside a RIGHT or FULL join and a further join is only supported in batch"
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -115,8 +117,8 @@ def _flatten_columns(tree: exp.Query) -> exp.Query:
         if node.table:
             name = f"{node.table}.{node.name}"
             flat = exp.Column(this=exp.Identifier(this=name, quoted=True))
-            inside = isinstance(node.parent, exp.Dot) and node.arg_key == "this"
-            node.replace(exp.Paren(this=flat) if inside else flat)
+            is_struct = isinstance(node.parent, exp.Dot) and node.arg_key == "this"
+            node.replace(exp.Paren(this=flat) if is_struct else flat)
     for call in list(tree.find_all(exp.Anonymous)):
         if find_function_name(call) == "struct":
             call.replace(_build_named_struct(call))
@@ -124,7 +126,7 @@ def _flatten_columns(tree: exp.Query) -> exp.Query:
 
 
 def _build_named_struct(call: exp.Anonymous) -> exp.Anonymous:
-    """Fields keep the names that the columns had before they were qualified."""
+    """Fields have the names that the columns had before they were qualified."""
     named: list[exp.Expr] = []
     for position, item in enumerate(call.expressions, 1):
         value = item.this if isinstance(item, exp.Alias) else item
@@ -134,19 +136,19 @@ def _build_named_struct(call: exp.Anonymous) -> exp.Anonymous:
 
 
 def to_operator_expression(tree: exp.Expr) -> Expression:
-    """The expression as operators have it."""
+    """The expression in the form that operators use."""
     return expression_from_tree(check_no_subqueries(tree))
 
 
 def check_no_subqueries(tree: exp.Expr) -> exp.Expr:
-    """The same, if it has no sub-queries: operators know none, only the joins that are made of them."""
+    """The same tree; raises if it has sub-queries, because operators have joins instead."""
     if tree.find(exp.Query):
-        raise NotIncremental(f"the sub-query in {to_sql(tree)} is only known in batch")
+        raise NotIncremental(f"the sub-query in {to_sql(tree)} is only supported in batch")
     return tree
 
 
 def split_conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """What must all hold; what all branches of an OR have in common is drawn out of it."""
+    """The conjuncts of a condition; conjuncts that all branches of an OR share are extracted from it."""
     if condition is None:
         return []
     condition = condition.unnest()

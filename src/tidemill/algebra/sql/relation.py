@@ -1,4 +1,4 @@
-"""A relation under translation: an operator, and what is known of its columns' types."""
+"""A relation under translation: an operator and the known types of its columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TypedRelation:
         return self.op.columns
 
     def has_columns(self, tree: exp.Expr) -> bool:
-        """Does the expression use this relation's columns alone?"""
+        """Whether the expression uses only columns of this relation."""
         return list_columns(tree) <= set(self.columns)
 
     def rename_columns(self, names: Mapping[str, str]) -> TypedRelation:
@@ -36,16 +36,16 @@ class TypedRelation:
         return replace(self, op=op)
 
     def add_columns(self, items: Mapping[str, exp.Expr]) -> TypedRelation:
-        """With further columns, computed."""
+        """The relation with further computed columns."""
         if not items:
             return self
-        made = [NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
+        computed = [NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
         types = {n: infer_type(t, self.types) for n, t in items.items()}
-        return TypedRelation(add_columns(self.op, *made), {**self.types, **types})
+        return TypedRelation(add_columns(self.op, *computed), {**self.types, **types})
 
 
 class NameGenerator:
-    """Makes column names that no query can have written."""
+    """Generates column names that no query can contain."""
 
     def __init__(self) -> None:
         self._used = 0
@@ -65,32 +65,32 @@ def build_column_tree(name: str) -> exp.Column:
 
 def replace_columns(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
     """The expression over other column names."""
-    made = tree.copy()
-    for found in list(made.find_all(exp.Column)):
-        if found.name in names:
-            found.this.set("this", names[found.name])
-    return made
+    copy = tree.copy()
+    for column in list(copy.find_all(exp.Column)):
+        if column.name in names:
+            column.this.set("this", names[column.name])
+    return copy
 
 
 def join_relations(
     left: TypedRelation, right: TypedRelation, kind: JoinKind, conditions: list[exp.Expr], names: NameGenerator
 ) -> TypedRelation:
-    """Join on conditions: equalities between the sides become keys, the rest a condition or filters below."""
-    left, right, rest = _push_conditions(left, right, kind, conditions)
+    """Join on conditions: equalities between the sides become keys, the others a condition or filters below."""
+    left, right, remaining = _push_conditions(left, right, kind, conditions)
     keys: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     others: list[exp.Expr] = []
-    safe = bool(rest) and all(isinstance(c, exp.NullSafeEQ) for c in rest if _split_equality(c, left, right))
-    for each in rest:
-        sides = _split_equality(each, left, right)
-        if sides is not None and isinstance(each, exp.NullSafeEQ) == safe:
-            keys[each.sql()] = sides
+    safe = bool(remaining) and all(isinstance(c, exp.NullSafeEQ) for c in remaining if _split_equality(c, left, right))
+    for conjunct in remaining:
+        sides = _split_equality(conjunct, left, right)
+        if sides is not None and isinstance(conjunct, exp.NullSafeEQ) == safe:
+            keys[conjunct.sql()] = sides
         else:
-            others.append(each)
+            others.append(conjunct)
     on: list[tuple[str, str]] = []
-    more: tuple[dict[str, exp.Expr], dict[str, exp.Expr]] = ({}, {})
+    added: tuple[dict[str, exp.Expr], dict[str, exp.Expr]] = ({}, {})
     for a, b in keys.values():
-        on.append((_add_key(a, more[0], names), _add_key(b, more[1], names)))
-    left, right = left.add_columns(more[0]), right.add_columns(more[1])
+        on.append((_add_key(a, added[0], names), _add_key(b, added[1], names)))
+    left, right = left.add_columns(added[0]), right.add_columns(added[1])
     condition = to_operator_expression(exp.and_(*(c.copy() for c in others), copy=False)) if others else None
     op = Join(left.op, right.op, kind, tuple(dict.fromkeys(on)), condition, safe)
     types = left.types if kind in (JoinKind.SEMI, JoinKind.ANTI) else {**left.types, **right.types}
@@ -100,13 +100,13 @@ def join_relations(
 def _push_conditions(
     left: TypedRelation, right: TypedRelation, kind: JoinKind, conditions: list[exp.Expr]
 ) -> tuple[TypedRelation, TypedRelation, list[exp.Expr]]:
-    """Conditions on one side alone filter that side, where the kind of join allows it."""
-    down_left = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
-    down_right = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
-    lefts = [c for c in conditions if down_left and list_columns(c) and left.has_columns(c)]
-    rights = [c for c in conditions if down_right and list_columns(c) and right.has_columns(c) and c not in lefts]
-    rest = [c for c in conditions if not any(c is d for d in (*lefts, *rights))]
-    return left.filter_rows(lefts), right.filter_rows(rights), rest
+    """Conditions on a single side filter that side, where the kind of join allows it."""
+    filters_left = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
+    filters_right = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
+    lefts = [c for c in conditions if filters_left and list_columns(c) and left.has_columns(c)]
+    rights = [c for c in conditions if filters_right and list_columns(c) and right.has_columns(c) and c not in lefts]
+    remaining = [c for c in conditions if not any(c is d for d in (*lefts, *rights))]
+    return left.filter_rows(lefts), right.filter_rows(rights), remaining
 
 
 def _split_equality(condition: exp.Expr, left: TypedRelation, right: TypedRelation) -> tuple[exp.Expr, exp.Expr] | None:
@@ -119,31 +119,31 @@ def _split_equality(condition: exp.Expr, left: TypedRelation, right: TypedRelati
     return None
 
 
-def _add_key(tree: exp.Expr, more: dict[str, exp.Expr], names: NameGenerator) -> str:
+def _add_key(tree: exp.Expr, added: dict[str, exp.Expr], names: NameGenerator) -> str:
     if isinstance(tree, exp.Column):
         return tree.name
     name = names.generate_name("key")
-    more[name] = tree
+    added[name] = tree
     return name
 
 
 def join_all(
     relations: list[TypedRelation], conditions: list[exp.Expr], names: NameGenerator
 ) -> tuple[TypedRelation, list[exp.Expr]]:
-    """Inner joins in an order in which each has a condition, if there is one; returns the conditions left over."""
+    """Inner joins in an order in which each has a condition, if there is one; also returns the unused conditions."""
     pending = list(conditions)
-    done, *waiting = [_apply_own_conditions(r, pending) for r in relations]
-    while waiting:
-        nearest = next((r for r in waiting if any(_split_equality(c, done, r) for c in pending)), waiting[0])
-        waiting.remove(nearest)
-        usable = [c for c in pending if list_columns(c) and list_columns(c) <= {*done.columns, *nearest.columns}]
+    joined, *unjoined = [_apply_own_conditions(r, pending) for r in relations]
+    while unjoined:
+        relation = next((r for r in unjoined if any(_split_equality(c, joined, r) for c in pending)), unjoined[0])
+        unjoined.remove(relation)
+        usable = [c for c in pending if list_columns(c) and list_columns(c) <= {*joined.columns, *relation.columns}]
         pending = [c for c in pending if not any(c is u for u in usable)]
-        done = join_relations(done, nearest, JoinKind.INNER, usable, names)
-    return done, pending
+        joined = join_relations(joined, relation, JoinKind.INNER, usable, names)
+    return joined, pending
 
 
 def _apply_own_conditions(relation: TypedRelation, pending: list[exp.Expr]) -> TypedRelation:
-    """The relation with the conditions that are on it alone, which are taken from `pending`."""
-    own = [c for c in pending if list_columns(c) and relation.has_columns(c)]
-    pending[:] = [c for c in pending if not any(c is o for o in own)]
-    return relation.filter_rows(own)
+    """The relation filtered by the conditions on it alone, which are removed from `pending`."""
+    applicable = [c for c in pending if list_columns(c) and relation.has_columns(c)]
+    pending[:] = [c for c in pending if not any(c is o for o in applicable)]
+    return relation.filter_rows(applicable)

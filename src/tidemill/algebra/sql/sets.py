@@ -22,18 +22,20 @@ def group_by_sets(
     grouping: Mapping[str, exp.Expr],
     names: NameGenerator,
 ) -> tuple[TypedRelation, dict[str, str]]:
-    """A union of the sets' groups; a key that a set leaves out is NULL there. Beside it, the columns of all of them."""
-    every = {to_sql(k): k for one in sets for k in one}
-    columns = {t: names.generate_name("key") for t in every}
+    """The union of the sets' groups, where a key that a set omits is NULL; also returns the column of each key and
+    call.
+    """
+    all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
+    columns = {t: names.generate_name("key") for t in all_keys}
     columns |= {t: names.generate_name("set") for t in calls} | {t: names.generate_name("in") for t in grouping}
     parts: list[Operator] = []
-    for one in sets:
-        inside = {to_sql(k) for k in one}
-        keys = {columns[t]: k if t in inside else _build_null_like(k) for t, k in every.items()}
-        part, made = group_rows(rows, keys, calls, names)
-        items = [NamedExpression(columns[t], build_column(made[t])) for t in calls]
+    for grouping_set in sets:
+        present = {to_sql(k) for k in grouping_set}
+        keys = {columns[t]: k if t in present else _build_null_like(k) for t, k in all_keys.items()}
+        part, call_columns = group_rows(rows, keys, calls, names)
+        items = [NamedExpression(columns[t], build_column(call_columns[t])) for t in calls]
         items += [NamedExpression(n, build_column(n)) for n in keys]
-        items += [NamedExpression(columns[t], to_expression(_format_grouping(c, inside))) for t, c in grouping.items()]
+        items += [NamedExpression(columns[t], to_expression(_format_grouping(c, present))) for t, c in grouping.items()]
         parts.append(Projection(part.op, tuple(items)))
     return TypedRelation(Union(tuple(parts))), columns
 
@@ -52,8 +54,8 @@ def list_grouping_sets(clause: exp.Group | None) -> list[list[exp.Expr]]:
     sets: list[list[exp.Expr]] = [[]]
     for item in items:
         options = _expand_item(item)
-        sets = [[*one, *option] for one in sets for option in options]
-    return [list({to_sql(k): k for k in one}.values()) for one in sets]
+        sets = [[*grouping_set, *option] for grouping_set in sets for option in options]
+    return [list({to_sql(k): k for k in grouping_set}.values()) for grouping_set in sets]
 
 
 def _expand_item(item: exp.Expr) -> list[list[exp.Expr]]:
@@ -63,10 +65,10 @@ def _expand_item(item: exp.Expr) -> list[list[exp.Expr]]:
             return [[k for p in parts[:n] for k in p] for n in range(len(parts), -1, -1)]
         case exp.Cube():
             parts = [_list_members(e) for e in item.expressions]
-            chosen: list[list[exp.Expr]] = [[]]
+            subsets: list[list[exp.Expr]] = [[]]
             for part in parts:
-                chosen = [[*one, *more] for one in chosen for more in (part, [])]
-            return chosen
+                subsets = [[*subset, *addition] for subset in subsets for addition in (part, [])]
+            return subsets
         case exp.GroupingSets():
             return [option for e in item.expressions for option in _expand_set(e)]
     return [[item]]
@@ -82,13 +84,13 @@ def _list_members(item: exp.Expr) -> list[exp.Expr]:
     return [item.unnest()]
 
 
-def _format_grouping(call: exp.Expr, inside: set[str]) -> str:
-    """GROUPING(x): 1 where the set leaves x out."""
+def _format_grouping(call: exp.Expr, present: set[str]) -> str:
+    """GROUPING(x): 1 if the set omits x."""
     if find_function_name(call) != "grouping":
-        raise NotIncremental("GROUPING_ID is only known in batch")
-    return f"CAST({0 if to_sql(call.expressions[0]) in inside else 1} AS TINYINT)"
+        raise NotIncremental("GROUPING_ID is only supported in batch")
+    return f"CAST({0 if to_sql(call.expressions[0]) in present else 1} AS TINYINT)"
 
 
 def _build_null_like(tree: exp.Expr) -> exp.Expr:
-    """NULL of the type that the expression has."""
+    """NULL with the type of the expression."""
     return exp.Case(ifs=[exp.If(this=exp.false(), true=tree.copy())])

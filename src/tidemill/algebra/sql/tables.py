@@ -1,4 +1,4 @@
-"""Which tables a query reads, by the names that it gives them."""
+"""The tables that a query reads, by name."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 class NotASelect(ValueError):
-    """The text is no query, but a command, or nothing."""
+    """The text is not a query, but a command or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """The names of the tables that a query reads, each once, whatever its case."""
+    """The distinct names of the tables that a query reads, ignoring case."""
 
     names: tuple[str, ...]
-    certain: bool  # False: the query could not be parsed here, so that some of the names may be no tables
+    certain: bool  # False: the query could not be parsed here, so some of the names may not be tables
 
 
 def find_table_names(query: str) -> TableNames:
-    """The tables that a query reads, those aside that it defines itself; raises `NotASelect` for commands.
+    """The tables that a query reads, except those that it defines itself; raises `NotASelect` for commands.
 
     >>> find_table_names("WITH t AS (SELECT k FROM t) SELECT * FROM t JOIN U USING (k)")
     TableNames(names=('t', 'U'), certain=True)
@@ -41,8 +41,8 @@ def find_table_names(query: str) -> TableNames:
     """
     tokens = _tokenize_query(query)
     if not tokens or tokens[0].text.upper() not in _FIRST:
-        found = tokens[0].text.upper() if tokens else "nothing"
-        raise NotASelect(f"a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with {found}")
+        first_word = tokens[0].text.upper() if tokens else "nothing"
+        raise NotASelect(f"a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with {first_word}")
     try:
         tree = parse_query(query)
     except (SqlglotError, RecursionError):
@@ -64,7 +64,7 @@ def _dedupe_names(names: list[str]) -> tuple[str, ...]:
 
 
 def _find_free_tables(tree: exp.Expr) -> Iterator[str]:
-    """The tables that no WITH around them defines. One that reads its own name means the table outside."""
+    """The tables that no enclosing WITH defines. A definition that reads its own name refers to the table outside."""
     for table in sorted(tree.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0))):
         name = _find_table_name(table)
         if name is not None and name.lower() not in _find_visible_ctes(table):
@@ -76,8 +76,8 @@ def _find_table_name(table: exp.Table) -> str | None:
     match table.this:
         case exp.Identifier() if not table.find_ancestor(exp.Hint):
             return ".".join(part.name for part in table.parts)
-        case exp.Anonymous(this=str(called), expressions=[exp.Literal(is_string=True) as name]) if (
-            called.upper() == "IDENTIFIER"
+        case exp.Anonymous(this=str(function), expressions=[exp.Literal(is_string=True) as name]) if (
+            function.upper() == "IDENTIFIER"
         ):
             return str(name.name)
         case _:
@@ -85,16 +85,16 @@ def _find_table_name(table: exp.Table) -> str | None:
 
 
 def _find_visible_ctes(table: exp.Table) -> set[str]:
-    """The names that the WITH clauses around a table define for it."""
+    """The names that the enclosing WITH clauses define for a table."""
     visible: set[str] = set()
     node: exp.Expr = table
     while node.parent is not None:
-        within, node = node, node.parent
+        child, node = node, node.parent
         with_ = node.args.get("with_")
         if with_ is None and isinstance(node, exp.With):
-            before = node.expressions if node.args.get("recursive") else _take_until(node.expressions, within)
+            before = node.expressions if node.args.get("recursive") else _take_until(node.expressions, child)
             visible |= {definition.alias.lower() for definition in before}
-        elif with_ is not None and with_ is not within:
+        elif with_ is not None and with_ is not child:
             visible |= {definition.alias.lower() for definition in with_.expressions}
     return visible
 
@@ -107,21 +107,21 @@ def _take_until(definitions: list[exp.Expr], last: exp.Expr) -> Iterator[exp.Exp
 
 
 def _guess_tables(tokens: list[Token]) -> Iterator[str]:
-    """Names where tables stand: after FROM, JOIN, TABLE and commas. A name that WITH defines is left out."""
+    """Names in table positions: after FROM, JOIN, TABLE and commas. A name that WITH defines is omitted."""
     texts = [token.text.upper() for token in tokens]
     defined = {
-        texts[at]
-        for at in range(len(tokens) - 2)
-        if texts[at + 1 : at + 3] == ["AS", "("] and tokens[at].token_type in _NAMES
+        texts[i]
+        for i in range(len(tokens) - 2)
+        if texts[i + 1 : i + 3] == ["AS", "("] and tokens[i].token_type in _NAMES
     }
-    for at in range(1, len(tokens)):
-        called = at + 1 < len(tokens) and texts[at + 1] == "("
-        if texts[at - 1] in _BEFORE_TABLES and texts[at : at + 2] == ["IDENTIFIER", "("]:
-            yield from (token.text for token in tokens[at + 2 : at + 3] if token.token_type is TokenType.STRING)
+    for i in range(1, len(tokens)):
+        is_call = i + 1 < len(tokens) and texts[i + 1] == "("
+        if texts[i - 1] in _BEFORE_TABLES and texts[i : i + 2] == ["IDENTIFIER", "("]:
+            yield from (token.text for token in tokens[i + 2 : i + 3] if token.token_type is TokenType.STRING)
         elif (
-            tokens[at].token_type in _NAMES
-            and texts[at - 1] in _BEFORE_TABLES
-            and not called
-            and texts[at] not in defined
+            tokens[i].token_type in _NAMES
+            and texts[i - 1] in _BEFORE_TABLES
+            and not is_call
+            and texts[i] not in defined
         ):
-            yield tokens[at].text
+            yield tokens[i].text

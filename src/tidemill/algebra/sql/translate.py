@@ -1,4 +1,4 @@
-"""Translation: a query's clauses, in the order in which SQL gives them meaning, each an operator on the last."""
+"""Translation: a query's clauses in the order of SQL's semantics, each an operator on the previous one."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class TranslatedQuery:
 
 
 def translate_query(query: str, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
-    """The operators of a query over channels; raises `NotIncremental` with the reason if there are none."""
+    """The operators of a query over channels; raises `NotIncremental` with the reason if it has no incremental form."""
     sources = {name.lower(): source for name, source in sources.items()}
     tree = qualify_query(query, sources)
-    found = QueryTranslator(sources).translate_tree(tree, {})
-    names = _restore_spelling(query, found.columns, sources)
-    root = found.rename_columns(dict(zip(found.columns, names, strict=True)))
+    relation = QueryTranslator(sources).translate_tree(tree, {})
+    names = _restore_spelling(query, relation.columns, sources)
+    root = relation.rename_columns(dict(zip(relation.columns, names, strict=True)))
     stray = find_stray_column(root.op)
     if stray is not None:
         raise NotIncremental(f"its column {stray.rpartition('.')[2]} could not be resolved here")
@@ -65,7 +65,7 @@ def translate_query(query: str, sources: Mapping[str, SourceTable]) -> Translate
 
 
 def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str, SourceTable]) -> tuple[str, ...]:
-    """The result's column names as the user wrote them; those without a name have their own text, as in Spark."""
+    """The result's column names as the user wrote them; unnamed columns have their text as name, as in Spark."""
     spelling = {c.lower(): c for s in sources.values() for c in s.columns}
     tree = parse_query(query)
     first = tree
@@ -73,12 +73,12 @@ def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str
         first = first.this
     items = first.expressions if isinstance(first, exp.Select) else []
     spelling |= {n.lower(): n for n in map(_find_item_name, items) if n}
-    made = list(columns)
+    outputs = list(columns)
     if not any(i.find(exp.Star) and not i.find(exp.Count) for i in items) and len(items) == len(columns):
         for position, item in enumerate(items):
             if not _find_item_name(item):
-                made[position] = _format_item(item)
-    names = tuple(spelling.get(c, c) for c in made)
+                outputs[position] = _format_item(item)
+    names = tuple(spelling.get(c, c) for c in outputs)
     if len({n.lower() for n in names}) < len(names):
         raise NotIncremental("two of its columns have the same name")
     return names
@@ -97,14 +97,14 @@ _QUALIFY = "_qualify"
 
 
 class QueryTranslator:
-    """Translates one query. `names` makes names for what the query left without."""
+    """Translates one query. `names` generates names for unnamed columns."""
 
     def __init__(self, sources: Mapping[str, SourceTable]) -> None:
         self.sources = sources
         self.names = NameGenerator()
 
     def translate_tree(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        """A query's rows, its columns under their own names."""
+        """A query's rows, with unqualified column names."""
         ctes = self._translate_ctes(tree, ctes)
         match tree:
             case exp.Subquery():
@@ -113,7 +113,7 @@ class QueryTranslator:
                 return self._apply_limit(tree, self._translate_set_operation(tree, ctes), None)
             case exp.Select():
                 return self._translate_select(tree, ctes)
-        raise NotIncremental(f"{tree.key.upper()} is only known in batch")
+        raise NotIncremental(f"{tree.key.upper()} is only supported in batch")
 
     def _translate_ctes(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> Mapping[str, TypedRelation]:
         known = dict(ctes)
@@ -126,25 +126,25 @@ class QueryTranslator:
 
     def _translate_select(self, tree: exp.Select, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if tree.args.get("connect") or tree.args.get("into"):
-            raise NotIncremental("CONNECT BY and INTO are only known in batch")
+            raise NotIncremental("CONNECT BY and INTO are only supported in batch")
         _inline_named_windows(tree)
-        rows, left_over = self.translate_rows(tree, ctes)
-        if left_over:
-            raise NotIncremental(f"a column of {to_sql(left_over[0])} could not be resolved here")
+        rows, unresolved = self.translate_rows(tree, ctes)
+        if unresolved:
+            raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
         return self._translate_outputs(tree, rows, ctes)
 
     def translate_rows(
         self, tree: exp.Select, ctes: Mapping[str, TypedRelation]
     ) -> tuple[TypedRelation, list[exp.Expr]]:
-        """FROM and WHERE; also the conditions on columns that are not there: a sub-query's on its outer query."""
+        """FROM and WHERE; also returns the conditions on columns of the outer query, if this is a sub-query."""
         where = tree.args.get("where")
         conditions = split_conjuncts(where.this if where else None)
         plain = [c for c in conditions if not c.find(exp.Query)]
         nested = [c for c in conditions if c.find(exp.Query)]
-        rows, rest = self._translate_from(tree, plain, ctes)
-        own = [c for c in rest if rows.has_columns(c)]
-        rows = rows.filter_rows(own)
-        outer = [c for c in rest if not any(c is o for o in own)]
+        rows, remaining = self._translate_from(tree, plain, ctes)
+        resolved = [c for c in remaining if rows.has_columns(c)]
+        rows = rows.filter_rows(resolved)
+        outer = [c for c in remaining if not any(c is o for o in resolved)]
         for condition in nested:
             rows = subqueries.filter_where(self, rows, condition, ctes)
         return rows, outer
@@ -154,7 +154,7 @@ class QueryTranslator:
     ) -> tuple[TypedRelation, list[exp.Expr]]:
         from_ = tree.args.get("from_")
         if from_ is None:
-            raise NotIncremental("a SELECT without FROM is only known in batch")
+            raise NotIncremental("a SELECT without FROM is only supported in batch")
         first, joins = self._translate_table(from_.this, ctes), tree.args.get("joins") or []
         laterals = tree.args.get("laterals") or []
         if all(_find_join_kind(j) is JoinKind.INNER for j in joins) and not laterals:
@@ -173,15 +173,15 @@ class QueryTranslator:
 
     def _translate_table(self, node: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if node.args.get("pivots") or node.args.get("sample"):
-            raise NotIncremental("PIVOT and TABLESAMPLE are only known in batch")
+            raise NotIncremental("PIVOT and TABLESAMPLE are only supported in batch")
         if isinstance(node, exp.Subquery):
-            found = self.translate_tree(node.this, ctes)
+            relation = self.translate_tree(node.this, ctes)
         elif isinstance(node, exp.Table):
-            found = ctes.get(node.name) or self._scan_channel(node)
+            relation = ctes.get(node.name) or self._scan_channel(node)
         else:
-            raise NotIncremental(f"{node.key.upper()} in FROM is only known in batch")
+            raise NotIncremental(f"{node.key.upper()} in FROM is only supported in batch")
         prefix = node.alias_or_name
-        return found.rename_columns({c: f"{prefix}.{c.lower()}" for c in found.columns})
+        return relation.rename_columns({c: f"{prefix}.{c.lower()}" for c in relation.columns})
 
     def _scan_channel(self, table: exp.Table) -> TypedRelation:
         name = ".".join(p.name for p in table.parts)
@@ -198,11 +198,11 @@ class QueryTranslator:
 
     def _explode_rows(self, rows: TypedRelation, call: exp.Expr, outputs: list[str], outer: bool) -> TypedRelation:
         name = find_function_name(call)
-        wanted = {"explode": 1, "explode_outer": 1, "posexplode": 2, "posexplode_outer": 2}
-        if name not in wanted or len(outputs) != wanted[name]:
-            raise NotIncremental(f"{to_sql(call)} is only known in batch")
-        bare = to_operator_expression(call.copy())
-        op = Explode(rows.op, Expression(bare.text.replace("_OUTER(", "(", 1), bare.columns), tuple(outputs),
+        output_counts = {"explode": 1, "explode_outer": 1, "posexplode": 2, "posexplode_outer": 2}
+        if name not in output_counts or len(outputs) != output_counts[name]:
+            raise NotIncremental(f"{to_sql(call)} is only supported in batch")
+        generator = to_operator_expression(call.copy())
+        op = Explode(rows.op, Expression(generator.text.replace("_OUTER(", "(", 1), generator.columns), tuple(outputs),
                      outer or name.endswith("_outer"))  # fmt: skip
         return TypedRelation(op, rows.types)
 
@@ -216,15 +216,15 @@ class QueryTranslator:
         if name := find_internal_name(items):
             raise NotIncremental(f"a column cannot be called {name} in an incremental query")
         having, order = tree.args.get("having"), tree.args.get("order")
-        limited = tree.args.get("limit") is not None
-        sorting = [o.this for o in order.expressions] if order and limited else []
+        has_limit = tree.args.get("limit") is not None
+        order_values = [o.this for o in order.expressions] if order and has_limit else []
         qualify = tree.args.get("qualify")
         if qualify:
             items[_QUALIFY] = qualify.this
-        shown = [*items.values(), *([having.this] if having else []), *sorting]
-        if tree.args.get("group") or find_aggregate_calls(shown):
-            rows, shown = self._translate_groups(tree, rows, shown)
-        values = list(shown)
+        expressions = [*items.values(), *([having.this] if having else []), *order_values]
+        if tree.args.get("group") or find_aggregate_calls(expressions):
+            rows, expressions = self._translate_groups(tree, rows, expressions)
+        values = list(expressions)
         outputs, values = dict(zip(items, values[: len(items)], strict=True)), values[len(items) :]
         if having:
             for condition in split_conjuncts(values.pop(0)):
@@ -244,7 +244,7 @@ class QueryTranslator:
         self, tree: exp.Select, result: TypedRelation, hidden: Mapping[str, exp.Expr]
     ) -> TypedRelation:
         if hidden or tree.args["distinct"].args.get("on"):
-            raise NotIncremental("DISTINCT with an order by what is not shown is only known in batch")
+            raise NotIncremental("DISTINCT with an order by a column that is not selected is only supported in batch")
         _check_groupable(result)
         return TypedRelation(select_distinct(result.op), result.types)
 
@@ -259,32 +259,32 @@ class QueryTranslator:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _translate_groups(
-        self, tree: exp.Select, rows: TypedRelation, shown: list[exp.Expr]
+        self, tree: exp.Select, rows: TypedRelation, expressions: list[exp.Expr]
     ) -> tuple[TypedRelation, list[exp.Expr]]:
-        calls = find_aggregate_calls(shown)
+        calls = find_aggregate_calls(expressions)
         grouping = {t: c for t, c in calls.items() if find_function_name(c) in ("grouping", "grouping_id")}
         sets = list_grouping_sets(tree.args.get("group"))
-        keys = {to_sql(k): k for one in sets for k in one}
-        named = {
+        keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
+        key_names = {
             text: k.name if isinstance(k, exp.Column) else self.names.generate_name("key") for text, k in keys.items()
         }
         plain = {t: c for t, c in calls.items() if t not in grouping}
         if len(sets) == 1:
-            made, columns = group_rows(rows, {named[t]: k for t, k in keys.items()}, plain, self.names)
-            columns |= {t: named[t] for t in keys}
+            grouped, columns = group_rows(rows, {key_names[t]: k for t, k in keys.items()}, plain, self.names)
+            columns |= {t: key_names[t] for t in keys}
         else:
-            made, columns = group_by_sets(rows, sets, plain, grouping, self.names)
-        return made, [_substitute_columns(s, columns) for s in shown]
+            grouped, columns = group_by_sets(rows, sets, plain, grouping, self.names)
+        return grouped, [_substitute_columns(s, columns) for s in expressions]
 
     # -- windows and generators ----------------------------------------------------------------------------------
 
     def _translate_windows(
         self, rows: TypedRelation, outputs: dict[str, exp.Expr]
     ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
-        found = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
+        windows = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
         by_partition: dict[tuple[str, ...], list[NamedExpression]] = {}
         columns: dict[str, str] = {}
-        for text, window in found.items():
+        for text, window in windows.items():
             rows, partition, bare = self._add_partition(rows, window)
             columns[text] = self.names.generate_name("win")
             by_partition.setdefault(partition, []).append(NamedExpression(columns[text], to_operator_expression(bare)))
@@ -296,99 +296,103 @@ class QueryTranslator:
     def _add_partition(
         self, rows: TypedRelation, window: exp.Window
     ) -> tuple[TypedRelation, tuple[str, ...], exp.Expr]:
-        made: dict[str, exp.Expr] = {}
+        computed: dict[str, exp.Expr] = {}
         names: list[str] = []
         for key in window.args.get("partition_by") or []:
             name = key.name if isinstance(key, exp.Column) else self.names.generate_name("part")
             if not isinstance(key, exp.Column):
-                made[name] = key
+                computed[name] = key
             if not is_groupable(infer_type(key, rows.types)):
                 raise NotIncremental(f"{to_sql(key)} holds a map, and Spark cannot partition by maps")
             names.append(name)
         bare = window.copy()
         bare.set("partition_by", [build_column_tree(n) for n in names])
-        return rows.add_columns(made), tuple(dict.fromkeys(names)), bare
+        return rows.add_columns(computed), tuple(dict.fromkeys(names)), bare
 
     def _translate_generators(
         self, rows: TypedRelation, outputs: dict[str, exp.Expr]
     ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
-        """explode() in the list of columns."""
+        """explode() in the select list."""
         for name, value in list(outputs.items()):
             call = value.find(exp.Explode)
             if call is None:
                 continue
             if call is not value or find_function_name(call).startswith("pos"):
-                raise NotIncremental(f"{to_sql(value)} is only known in batch")
-            made = self.names.generate_name("item")
-            rows = self._explode_rows(rows, call, [made], outer=False)
-            outputs[name] = build_column_tree(made)
+                raise NotIncremental(f"{to_sql(value)} is only supported in batch")
+            output = self.names.generate_name("item")
+            rows = self._explode_rows(rows, call, [output], outer=False)
+            outputs[name] = build_column_tree(output)
         return rows, outputs
 
     # -- sets and order ------------------------------------------------------------------------------------------
 
     def _translate_set_operation(self, tree: exp.SetOperation, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
         if tree.args.get("by_name"):
-            raise NotIncremental("BY NAME is only known in batch")
+            raise NotIncremental("BY NAME is only supported in batch")
         left, right = self.translate_tree(tree.left, ctes), self.translate_tree(tree.right, ctes)
         if len(left.columns) != len(right.columns):
             raise NotIncremental("the sides of a set operation have different numbers of columns")
         right = right.rename_columns(dict(zip(right.columns, left.columns, strict=True)))
         left, right = _cast_to_common_type(left, right)
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
-        once = bool(tree.args.get("distinct"))
+        distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
             both: Operator = Union((left.op, right.op))
-            op: Operator = select_distinct(both) if once else both
+            op: Operator = select_distinct(both) if distinct else both
         else:
-            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), once=once)
+            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), once=distinct)
         result = TypedRelation(op, types)
-        if once or not isinstance(tree, exp.Union):
+        if distinct or not isinstance(tree, exp.Union):
             _check_groupable(result)
         return result
 
     def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, once: bool) -> Operator:
-        """INTERSECT and EXCEPT: how often each row is on either side decides how often it stays."""
-        here, there = self.names.generate_name("left"), self.names.generate_name("right")
+        """INTERSECT and EXCEPT: the number of a row's occurrences on each side decides how often it is in the
+        result.
+        """
+        left_count, right_count = self.names.generate_name("left"), self.names.generate_name("right")
         tagged = [
             add_columns(
-                side.op, NamedExpression(here, to_expression(str(1 - i))), NamedExpression(there, to_expression(str(i)))
+                side.op,
+                NamedExpression(left_count, to_expression(str(1 - i))),
+                NamedExpression(right_count, to_expression(str(i))),
             )
             for i, side in enumerate((left, right))
         ]
-        folds = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in (here, there))
-        counted = Aggregation(Union(tuple(tagged)), left.columns, folds)
+        sums = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in (left_count, right_count))
+        counted = Aggregation(Union(tuple(tagged)), left.columns, sums)
         if keep_common:
-            stays, times = f"{here} > 0 AND {there} > 0", f"LEAST({here}, {there})"
+            condition, times = f"{left_count} > 0 AND {right_count} > 0", f"LEAST({left_count}, {right_count})"
         elif once:
-            stays, times = f"{here} > 0 AND {there} = 0", ""
+            condition, times = f"{left_count} > 0 AND {right_count} = 0", ""
         else:
-            stays, times = f"{here} > {there}", f"{here} - {there}"
-        kept: Operator = Filter(counted, to_expression(stays))
+            condition, times = f"{left_count} > {right_count}", f"{left_count} - {right_count}"
+        rows: Operator = Filter(counted, to_expression(condition))
         if not once:
-            kept = repeat_rows(kept, times, self.names.generate_name("time"))
-        return select_columns(kept, left.columns)
+            rows = repeat_rows(rows, times, self.names.generate_name("time"))
+        return select_columns(rows, left.columns)
 
     def _apply_limit(self, tree: exp.Expr, result: TypedRelation, hidden: list[str] | None) -> TypedRelation:
-        """LIMIT in an order; an order alone says nothing about a bag."""
+        """LIMIT in an order; an order alone has no effect on a bag."""
         limit, offset, order = (tree.args.get(a) for a in ("limit", "offset", "order"))
         if limit is None and offset is None:
             return result
         if limit is None or order is None:
             raise NotIncremental("LIMIT without ORDER BY, or OFFSET alone, may give any rows")
-        waiting = list(hidden or [])
+        hidden_names = list(hidden or [])
         keys = []
         for item in order.expressions:
             value = item.this
-            known = isinstance(value, exp.Column) and value.name in result.columns
-            name = value.name if known else (waiting.pop(0) if waiting else None)
+            is_output = isinstance(value, exp.Column) and value.name in result.columns
+            name = value.name if is_output else (hidden_names.pop(0) if hidden_names else None)
             if name is None:
-                raise NotIncremental(f"the order {to_sql(item)} is only known in batch")
+                raise NotIncremental(f"the order {to_sql(item)} is only supported in batch")
             ordered = item.copy()
             ordered.set("this", build_column_tree(name))
             keys.append(to_operator_expression(ordered))
         op = TopN(result.op, tuple(keys), _parse_number(limit), _parse_number(offset) if offset else 0)
-        shown = tuple(c for c in result.columns if c not in (hidden or []))
-        return TypedRelation(select_columns(op, shown), result.types)
+        visible = tuple(c for c in result.columns if c not in (hidden or []))
+        return TypedRelation(select_columns(op, visible), result.types)
 
 
 def _find_join_kind(node: exp.Join) -> JoinKind:
@@ -396,12 +400,12 @@ def _find_join_kind(node: exp.Join) -> JoinKind:
     if kind in ("SEMI", "ANTI"):
         return JoinKind(kind.lower())
     if node.args.get("using") or node.method or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise NotIncremental(f"{to_sql(node)} is only known in batch")
+        raise NotIncremental(f"{to_sql(node)} is only supported in batch")
     return JoinKind(side.lower()) if side else JoinKind.INNER
 
 
 def _inline_named_windows(tree: exp.Select) -> None:
-    """OVER w means what the WINDOW clause says of w."""
+    """Replace OVER w by the definition of w in the WINDOW clause."""
     named = {w.name: w for w in tree.args.get("windows") or []}
     for window in tree.find_all(exp.Window):
         spec = (
@@ -410,14 +414,14 @@ def _inline_named_windows(tree: exp.Select) -> None:
         if spec is not None:
             window.set("alias", None)
             for part in ("partition_by", "order", "spec"):
-                found = spec.args.get(part)
-                window.set(part, [p.copy() for p in found] if isinstance(found, list) else found and found.copy())
+                clause = spec.args.get(part)
+                window.set(part, [p.copy() for p in clause] if isinstance(clause, list) else clause and clause.copy())
 
 
 def _refuse_queries(conditions: list[exp.Expr]) -> None:
     for condition in conditions:
         if condition.find(exp.Query):
-            raise NotIncremental("a sub-query in ON is only known in batch")
+            raise NotIncremental("a sub-query in ON is only supported in batch")
 
 
 def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> TypedRelation:
@@ -426,7 +430,7 @@ def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> Ty
 
 
 def _substitute_columns(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
-    """The expression with whole sub-expressions replaced by the columns that hold them, but not a sub-query's own."""
+    """The expression with sub-expressions replaced by the columns that hold them, except inside a sub-query."""
 
     def swap_node(node: exp.Expr) -> exp.Expr:
         name = columns.get(to_sql(node))
@@ -436,12 +440,12 @@ def _substitute_columns(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
 
 
 def _is_of_subquery(node: exp.Expr) -> bool:
-    """Does it stand in a sub-query and mean that one's rows? Its tables hide outer ones of the same name."""
+    """Whether the node is inside a sub-query and refers to its tables, which hide outer ones of the same name."""
     tables: set[str] = set()
-    around = node.find_ancestor(exp.Select)
-    while around is not None:
-        tables |= {s.alias_or_name for s in _list_sources(around)}
-        around = around.find_ancestor(exp.Select)
+    select = node.find_ancestor(exp.Select)
+    while select is not None:
+        tables |= {s.alias_or_name for s in _list_sources(select)}
+        select = select.find_ancestor(exp.Select)
     used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
     return bool(tables) and (not used or not used.isdisjoint(tables))
 
@@ -452,7 +456,7 @@ def _list_sources(tree: exp.Select) -> list[exp.Expr]:
 
 
 def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
-    """The sides of a set operation with their numbers cast to what Spark makes of both."""
+    """The sides of a set operation with their numbers cast to the type that Spark chooses for both."""
     kinds = {c: {side.types.get(c, "") for side in sides} for c in sides[0].columns}
     wider = {c: find_common_type(k) for c, k in kinds.items() if len(k) > 1 and "" not in k}
     casts = {c: kind for c, kind in wider.items() if kind}
@@ -482,5 +486,5 @@ def _check_groupable(result: TypedRelation) -> None:
 def _parse_number(clause: exp.Expr) -> int:
     value = clause.expression
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
-        raise NotIncremental("LIMIT and OFFSET by anything but a number are only known in batch")
+        raise NotIncremental("LIMIT and OFFSET with other expressions than a number are only supported in batch")
     return int(value.name)

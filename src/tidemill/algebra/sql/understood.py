@@ -1,7 +1,7 @@
-"""What of Spark SQL the translation understands. Whatever is not named here makes a query one for batch.
+"""The part of Spark SQL that the translation supports. Any other construct makes a query batch-only.
 
-sqlglot reads more than the translation knows, and keeps what it read in arguments of its nodes: an argument that
-nobody looks at would be a clause that is ignored. So each kind of node has a list of those that are looked at.
+sqlglot parses more than the translation supports, and stores it in arguments of its nodes: an argument that is not
+checked would be a clause that is silently ignored. So each kind of node has a list of supported arguments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.And, exp.Or, exp.Not, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Coalesce, exp.Nullif),
     *(exp.Extract, exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition, exp.RegexpLike, exp.Exists),
 )
-"""Functions with a syntax of their own, of the values of one row."""
+"""Row functions with a special syntax."""
 
 _OTHER: dict[type[exp.Expr], str] = {
     exp.TableSample: "TABLESAMPLE",
@@ -56,7 +56,7 @@ _OTHER: dict[type[exp.Expr], str] = {
     exp.Any: "ANY",
     exp.All: "ALL",
     exp.Collate: "COLLATE",
-    exp.Hint: "",  # says how, not what
+    exp.Hint: "",  # affects the plan, not the result
 }
 
 _CLAUSES = {
@@ -70,17 +70,17 @@ _CLAUSES = {
     "sample": "TABLESAMPLE",
     "sort": "SORT BY",
 }
-"""Clauses, by the arguments in which sqlglot keeps them."""
+"""Clauses, by the arguments in which sqlglot stores them."""
 
 
 _FIXED = r"_(one|qualify|hit|last|is|was|times|rows?|number|n)"
 _NUMBERED = r"_(key|agg|sub|on|mark|order|part|win|item|all|same|arg|left|right|time|in|set)\d+(_\w+)?"
 _INTERNAL = re.compile(f"{_FIXED}|{_NUMBERED}")
-"""Names that the algebra gives to columns of its own."""
+"""Names of columns that the algebra generates."""
 
 
 def find_internal_name(names: Iterable[str]) -> str | None:
-    """A column's name that the algebra would take for one of its own.
+    """A column name that collides with the names that the algebra generates.
 
     >>> find_internal_name(["id", "_id", "_order1"])
     '_order1'
@@ -89,38 +89,38 @@ def find_internal_name(names: Iterable[str]) -> str | None:
 
 
 def find_reasons(tree: exp.Expr) -> Iterator[str]:
-    """Why a query cannot be incremental, as far as its clauses and functions tell, one by one."""
+    """The reasons why a query's clauses and functions cannot be incremental."""
     for node in tree.walk():
-        if said := _OTHER.get(type(node)):
-            yield f"{said} is only known in batch"
+        if construct := _OTHER.get(type(node)):
+            yield f"{construct} is only supported in batch"
         if isinstance(node, exp.Func) and not node.find_ancestor(exp.Hint):
             yield from _find_function_reasons(node)
-        known = _ARGUMENTS.get(type(node))
-        for name in () if known is None else sorted(n for n, v in node.args.items() if v and n not in known):
-            yield f"{_CLAUSES.get(name) or f'{name} of {node.key}'.upper().replace('_', ' ')} is only known in batch"
+        supported = _ARGUMENTS.get(type(node))
+        for arg in () if supported is None else sorted(n for n, v in node.args.items() if v and n not in supported):
+            yield f"{_CLAUSES.get(arg) or f'{arg} of {node.key}'.upper().replace('_', ' ')} is only supported in batch"
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
-            yield f"the table {to_sql(node.this)} is only known in batch"
+            yield f"the table {to_sql(node.this)} is only supported in batch"
 
 
 def describe_parse_error(query: str, error: SqlglotError) -> str:
-    """Why a query that sqlglot does not parse cannot be incremental, with the place where its parser stopped.
+    """Why a query that sqlglot cannot parse cannot be incremental, with the position where the parser stopped.
 
     >>> from tidemill.algebra.dialect import parse_query
     >>> try:
     ...     parse_query("SELECT k >>> 1 FROM t")
     ... except SqlglotError as error:
     ...     describe_parse_error("SELECT k >>> 1 FROM t", error)
-    "it is parsed by Spark alone, because of what stands around '>' (line 1, column 12)"
+    "only Spark can parse it, because of the syntax near '>' (line 1, column 12)"
     """
     if isinstance(error, MisparsedQuery):
         return str(error)
     if re.search(r"\bwindow\s*\(", query, re.IGNORECASE):  # sqlglot expects a WINDOW clause there
-        return "window() is only known in batch"
-    place = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    if not place.get("highlight"):
-        return "it is parsed by Spark alone"
-    at = f"line {place['line']}, column {place['col']}"
-    return f"it is parsed by Spark alone, because of what stands around {place['highlight']!r} ({at})"
+        return "window() is only supported in batch"
+    details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    if not details.get("highlight"):
+        return "only Spark can parse it"
+    position = f"line {details['line']}, column {details['col']}"
+    return f"only Spark can parse it, because of the syntax near {details['highlight']!r} ({position})"
 
 
 def _find_function_reasons(call: exp.Func) -> Iterator[str]:
@@ -128,17 +128,17 @@ def _find_function_reasons(call: exp.Func) -> Iterator[str]:
     if name in VARYING and not (name == "unix_timestamp" and call.expressions):
         yield f"{name}() gives another value each time"
     elif not isinstance(call, _SYNTAX) and not any(name in kind for kind in _KNOWN):
-        yield f"{name}() is only known in batch"
+        yield f"{name}() is only supported in batch"
 
 
 _KNOWN = (SCALAR, AGGREGATE, RANKING, _GENERATORS)
 
 
 def find_function_name(call: exp.Expr) -> str:
-    """The name under which Spark is given a call; sqlglot has names of its own for some functions."""
+    """Spark's name of a function; sqlglot has different names for some functions."""
     if isinstance(call, exp.Anonymous):
         return call.name.lower()
     if not isinstance(call, exp.Func):
         return ""
-    own = call.sql_name().lower()
-    return own if any(own in kind for kind in _KNOWN) else to_sql(call).partition("(")[0].strip().lower()
+    name = call.sql_name().lower()
+    return name if any(name in kind for kind in _KNOWN) else to_sql(call).partition("(")[0].strip().lower()
