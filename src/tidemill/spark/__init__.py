@@ -1,1 +1,1 @@
-"""Spark lives here alone."""
+"""The engine on Spark. No other package imports Spark."""

@@ -1,4 +1,4 @@
-"""Queries and functions asked for their columns: analysed by Spark over empty tables, without running anything."""
+"""Analysis of queries and functions: Spark determines their columns over empty tables, without running them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidemill.spark.types import from_struct, is_plain_type, read_schema, to_con
 
 
 def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
-    """The columns of a query's result, and why its operators would not do; raises `QueryRefused`."""
+    """The columns of a query's result, and why its operators cannot be used; raises `QueryRefused`."""
     frames = {name: _build_empty_frame(spark, schema) for name, schema in query.tables.items()}
     try:
         with register_tables(spark, frames):
@@ -43,7 +43,7 @@ def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
 
 
 def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str, Schema] | None:
-    """The columns that a function returns of empty frames; None if it fails of them, or returns something else."""
+    """The columns that a function returns for empty frames; None if it fails for them, or returns something else."""
     code = task.variant.code
     assert isinstance(code, Function)
     frames = {argument: _build_empty_frame(spark, schema) for argument, schema in inputs.items()}
@@ -64,48 +64,48 @@ def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
 
 
 def _format_error(error: PySparkException) -> str:
-    """What Spark says, with the line and position that it names."""
+    """Spark's message, with the line and position that it names."""
     text = extract_first_line(error)
-    places = [c.summary().splitlines()[0].strip("= ") for c in error.getQueryContext() if "line" in c.summary()]
+    positions = [c.summary().splitlines()[0].strip("= ") for c in error.getQueryContext() if "line" in c.summary()]
     message = str(error)
     if "(line " in message and "(line " not in text:
-        places.append(message[message.index("(line ") :].partition(")")[0].strip("("))
-    return text if not places or "line " in text else f"{text} ({places[0].removeprefix('SQL ').strip('()')})"
+        positions.append(message[message.index("(line ") :].partition(")")[0].strip("("))
+    return text if not positions or "line " in text else f"{text} ({positions[0].removeprefix('SQL ').strip('()')})"
 
 
 def _find_obstacle(
     spark: SparkSession, root: Operator, result: DataFrame, channels: Mapping[str, DataFrame]
 ) -> str | None:
-    """Why the operators would not give what the query gives, or not in a form that can be kept; None if they do."""
+    """Why the operators would not give the query's result, or not in a form that can be stored; None if they would."""
     compiler = OperatorCompiler(spark, _EmptyScans(channels), steps={})
     try:
-        made = compiler.build_frame(root).schema
+        incremental = compiler.build_frame(root).schema
         for union in (op for op in walk_operators(root) if isinstance(op, Union)):
             kinds = {tuple(f.dataType.simpleString() for f in compiler.build_frame(c).schema) for c in union.children}
             if len(kinds) > 1:
                 return "the sides of a set operation differ in their types"
-        kept = [(updates, compiler.build_frame(step).schema) for updates, step in _list_stored_tables(root)]
+        stored = [(updates, compiler.build_frame(step).schema) for updates, step in _list_stored_tables(root)]
     except PySparkException as error:
         return f"Spark does not accept its operators ({error.getCondition()})"
     finally:
         compiler.close()
-    for mine, theirs in zip(made.fields, result.schema.fields, strict=False):
-        if mine.dataType != theirs.dataType:
-            kinds_text = f"{theirs.dataType.simpleString()} in batch and {mine.dataType.simpleString()} incrementally"
-            return f"column {theirs.name} would be {kinds_text}"
-    for updates, struct in kept:
+    for made, expected in zip(incremental.fields, result.schema.fields, strict=False):
+        if made.dataType != expected.dataType:
+            kinds_text = f"{expected.dataType.simpleString()} in batch and {made.dataType.simpleString()} incrementally"
+            return f"column {expected.name} would be {kinds_text}"
+    for updates, struct in stored:
         for field in struct.fields:
             if not is_plain_type(field.dataType):
-                return f"values of type {field.dataType.simpleString()} are only known in batch"
+                return f"values of type {field.dataType.simpleString()} are only supported in batch"
         if isinstance(updates, Signed) and (
-            found := next((f for f in from_struct(struct) if not f.is_groupable), None)
+            map_field := next((f for f in from_struct(struct) if not f.is_groupable), None)
         ):
-            return f"column {found.name} holds a map, and Spark cannot compare maps"
+            return f"column {map_field.name} holds a map, and Spark cannot compare maps"
     return None
 
 
 def _list_stored_tables(root: Operator) -> list[tuple[Updates, Operator]]:
-    """How the result and the states are changed, and what they hold."""
+    """The kind of updates and the rows of the result and of each state."""
     query = DeclaredQuery("analysed", root)
     states = [(state.updates, state.build_state(op.child)) for op, state in query.build_states().items()]  # type: ignore[union-attr]
     return [(query.updates, root), *states]

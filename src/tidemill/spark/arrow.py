@@ -1,4 +1,4 @@
-"""Views as Arrow tables and Arrow tables as blocks, without Spark where files are local and nothing is merged."""
+"""Views as Arrow tables and Arrow tables as blocks, without Spark if files are local and no merge is needed."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tidemill.spark.view_reader import Locate, ViewReader
 from tidemill.stream.operator import InputBlock
 
 Session = Callable[[], SparkSession]
-"""The session, started when it is first needed."""
+"""The session, started on first use."""
 
 
 class ArrowBlockIO:
-    """Reads and writes for tasks that work on arrays."""
+    """Reads and writes Arrow tables for tasks that run on the driver."""
 
     def __init__(self, session: Session, locate: Locate) -> None:
         self._session = session
         self._locate = locate
 
     def read_new_rows(self, view: View) -> list[InputBlock]:
-        """What is new, block by block where blocks only add rows; at least one piece, which may be empty."""
+        """The new rows, block by block if blocks only add rows; at least one block, which may be empty."""
         if isinstance(view, DeltaChain) and _is_append_only(view.deltas) and view.deltas:
             return [
                 InputBlock(self._read_in_schema(view.schema, block), _find_arrival(block), block.seq)
@@ -46,23 +46,23 @@ class ArrowBlockIO:
         return [InputBlock(self.read_table(view), _find_arrival(blocks[-1]), blocks[-1].seq)]
 
     def read_table(self, view: View) -> pa.Table:
-        """The rows of any view; Spark merges, where there is something to merge."""
+        """The rows of any view; Spark merges blocks if necessary."""
         if isinstance(view, Snapshot) and _is_append_only(view.deltas):
-            nothing = to_arrow_schema(view.schema).empty_table()
-            return pa.concat_tables([nothing, *(self._read_in_schema(view.schema, b) for b in _list_blocks(view))])
+            empty = to_arrow_schema(view.schema).empty_table()
+            return pa.concat_tables([empty, *(self._read_in_schema(view.schema, b) for b in _list_blocks(view))])
         return _cast_columns(
             ViewReader(self._session(), self._locate).read_frame(view).toArrow(), _build_view_schema(view)
         )
 
     def read_blocks(self, view: Snapshot) -> list[pa.Table]:
-        """The base and the deltas of a content, each as it is."""
+        """The base and the deltas of a content, without merging."""
         return [self._read_block(b) for b in _list_blocks(view) if b.files]
 
     def list_paths(self, view: Snapshot) -> tuple[str, ...]:
         return tuple(self._locate(f.path) for b in _list_blocks(view) for f in b.files)
 
     def write_delta(self, rows: pa.Table | None, target: WriteTarget) -> Schema:
-        """Write rows as a delta, in the columns of its channel; without any, nothing is written."""
+        """Write rows as a delta in the columns of its channel; without rows, no file is written."""
         content = target.schema
         assert content is not None, f"the columns of {target.channel} are declared"
         if rows is None or not rows.num_rows:
@@ -80,10 +80,10 @@ class ArrowBlockIO:
         return content
 
     def _read_in_schema(self, schema: Schema, block: Block) -> pa.Table:
-        """The rows of a block that adds rows, in the columns of today."""
-        rows, want = self._read_block(block), to_arrow_schema(schema)
-        columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in want]
-        return pa.table([c.cast(f.type) for c, f in zip(columns, want, strict=True)], schema=want)
+        """The rows of an append block, in the columns of the current schema."""
+        rows, target = self._read_block(block), to_arrow_schema(schema)
+        columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in target]
+        return pa.table([c.cast(f.type) for c, f in zip(columns, target, strict=True)], schema=target)
 
     def _read_block(self, block: Block) -> pa.Table:
         schema = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
@@ -103,7 +103,7 @@ def _is_append_only(deltas: Sequence[Block]) -> bool:
 
 
 def _find_arrival(block: Block) -> int:
-    """When a block arrived: what comes from outside carries it, of others it is the newest that they reflect."""
+    """When a block arrived: external blocks carry it; for others it is the newest time that they reflect."""
     return block.version or block.target.find_start() or 0
 
 
@@ -128,43 +128,43 @@ def _read_file(path: str, schema: Schema) -> pa.Table:
 
 
 def _cast_columns(rows: pa.Table, schema: Schema) -> pa.Table:
-    want = to_arrow_schema(schema)
-    return pa.table([rows[f.name].cast(f.type) for f in want], schema=want)
+    target = to_arrow_schema(schema)
+    return pa.table([rows[f.name].cast(f.type) for f in target], schema=target)
 
 
 def _shape_rows(rows: pa.Table, target: WriteTarget) -> pa.Table:
-    """The columns of the block, in their order and types; what only a delta has may be left out."""
+    """The columns of the block, in their order and types; columns that only a delta has may be missing."""
     assert target.schema is not None
-    want = to_arrow_schema(target.to_physical_schema(target.schema))
-    stray = [n for n in rows.column_names if n not in want.names]
-    missing = [n for n in want.names if n not in rows.column_names and n not in _OPTIONAL]
+    expected_schema = to_arrow_schema(target.to_physical_schema(target.schema))
+    stray = [n for n in rows.column_names if n not in expected_schema.names]
+    missing = [n for n in expected_schema.names if n not in rows.column_names and n not in _OPTIONAL]
     if stray or missing:
-        found, expected = ", ".join(rows.column_names), ", ".join(want.names)
+        found, expected = ", ".join(rows.column_names), ", ".join(expected_schema.names)
         raise BadInput(f"channel {target.channel} expects the columns {expected}; the task gave {found}")
-    return pa.table([_cast_column(rows, f, target) for f in want], schema=want)
+    return pa.table([_cast_column(rows, f, target) for f in expected_schema], schema=expected_schema)
 
 
 _OPTIONAL = {COUNT: 1, DELETED: None}
-"""Columns that a task may leave out of a delta, and what is in them then."""
+"""Columns that a task may omit from a delta, and their default values."""
 
 
-def _cast_column(rows: pa.Table, wanted: pa.Field, target: WriteTarget) -> pa.ChunkedArray | pa.Array:
+def _cast_column(rows: pa.Table, field: pa.Field, target: WriteTarget) -> pa.ChunkedArray | pa.Array:
     try:
-        return _select_column(rows, wanted)
+        return _select_column(rows, field)
     except pa.ArrowInvalid as error:
         raise BadInput(
-            f"channel {target.channel}: what the task gave for column {wanted.name} does not fit its type {wanted.type}"
+            f"channel {target.channel}: what the task gave for column {field.name} does not fit its type {field.type}"
         ) from error
 
 
-def _select_column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if wanted.name in rows.column_names:
-        return rows[wanted.name].cast(wanted.type)
-    return pa.repeat(pa.scalar(_OPTIONAL[wanted.name], wanted.type), rows.num_rows)
+def _select_column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name in rows.column_names:
+        return rows[field.name].cast(field.type)
+    return pa.repeat(pa.scalar(_OPTIONAL[field.name], field.type), rows.num_rows)
 
 
 def _check_rows(rows: pa.Table, content: Schema, target: WriteTarget) -> None:
-    """Hold rows to NOT NULL columns and the key, as Spark's way of writing does."""
+    """Check NOT NULL columns and the key, as writing through Spark does."""
     live = rows.filter(pc.invert(pc.fill_null(rows[DELETED], False))) if DELETED in rows.column_names else rows
     for field in content:
         if not field.nullable and live[field.name].null_count:

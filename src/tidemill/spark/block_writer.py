@@ -1,4 +1,4 @@
-"""DataFrames as block files, held to the channel's schema, NOT NULL columns and key."""
+"""Writing DataFrames as block files, checked against the channel's schema, NOT NULL columns and key."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
 
 
 def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> DataFrame:
-    """What a delta makes of nothing."""
+    """The content after applying a delta to an empty content."""
     rows = _shape_frame(frame, target.updates.build_delta_schema(content), target)
-    nothing = rows.sparkSession.createDataFrame([], to_nullable_ddl(content))
-    return merge_deltas(target.updates, nothing, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), little=False)
+    empty = rows.sparkSession.createDataFrame([], to_nullable_ddl(content))
+    return merge_deltas(target.updates, empty, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), little=False)
 
 
 def save_frame(frame: DataFrame, target: WriteTarget) -> None:
-    """Write a frame that has the block's columns already, and say how many rows it had."""
+    """Write a frame that already has the block's columns, and record its number of rows."""
     target.receipt.rows = save_and_count(frame, build_data_path(target.directory))
 
 
 def save_and_count(frame: DataFrame, directory: str, **options: int) -> int:
-    """Write a frame as Parquet files; returns the rows that went into them, counted where they were written.
+    """Write a frame as Parquet files; returns the number of rows, counted by the executors that wrote them.
 
-    Executors may write where this process does not look. Who publishes the files compares.
+    Executors may write to a file system that this process does not see; publishing the files compares the numbers.
     """
     counted = Observation()
     rows = frame.observe(counted, F.count(F.lit(1)).alias(_ROWS))
@@ -52,39 +52,39 @@ def save_and_count(frame: DataFrame, directory: str, **options: int) -> int:
 
 
 def build_data_path(directory: str) -> str:
-    """Spark wants to make the directory itself, so it gets one inside the run's."""
+    """The directory for Spark's files: Spark creates it itself, so it is inside the run's directory."""
     return f"{directory}/data"
 
 
 def require_schema(target: WriteTarget) -> Schema:
-    """The schema of a channel that a run leaves as it is."""
+    """The schema of a channel that a run does not change."""
     assert target.schema is not None, f"nothing was ever written to {target.channel}, yet it has not changed"
     return target.schema
 
 
 def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
-    """The schema of the content: as declared; else what is written decides, as long as older blocks can be read."""
+    """The schema of the content: as declared; else that of the frame, as long as older blocks stay readable."""
     if target.schema is None:
         return _infer_content_schema(frame, target)
     if not target.learnt:
         return target.schema
-    found, known = _infer_content_schema(frame, target), target.schema
-    if target.kind is BlockKind.BASE or not _can_write(found, known):
+    inferred, known = _infer_content_schema(frame, target), target.schema
+    if target.kind is BlockKind.BASE or not _can_write(inferred, known):
         problems = (
-            [] if target.kind is BlockKind.BASE else list(find_unreadable_changes(known, found, target.updates.key))
+            [] if target.kind is BlockKind.BASE else list(find_unreadable_changes(known, inferred, target.updates.key))
         )
         if problems:
             raise BadInput(
                 f"channel {target.channel} holds rows of an earlier result, which cannot change "
                 f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
             )
-        return found
+        return inferred
     return known
 
 
-def _can_write(found: Schema, known: Schema) -> bool:
-    """Can rows be written in the columns that are known?"""
-    types = {f.name: f.type for f in found}
+def _can_write(inferred: Schema, known: Schema) -> bool:
+    """Whether rows of the inferred schema can be written in the known columns."""
+    types = {f.name: f.type for f in inferred}
     return types.keys() == set(known.names) and all(
         types[f.name] == f.type or can_widen(types[f.name], f.type) for f in known
     )
@@ -92,25 +92,25 @@ def _can_write(found: Schema, known: Schema) -> bool:
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     schema = read_schema(frame)
-    kept = [f for f in schema if f.name not in RESERVED]
-    if not kept:
+    fields = [f for f in schema if f.name not in RESERVED]
+    if not fields:
         raise _build_mismatch(target, "the result has no columns")
-    return Schema(tuple(Field(f.name, f.type) for f in kept))
+    return Schema(tuple(Field(f.name, f.type) for f in fields))
 
 
 def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> DataFrame:
-    """The frame's columns in the order and types of the block, with what a delta may leave out filled in."""
-    have = read_schema(frame)
+    """The frame's columns in the order and types of the block, with defaults for optional delta columns."""
+    schema = read_schema(frame)
     optional = {COUNT: F.lit(1).cast("bigint"), DELETED: F.lit(None).cast("boolean")}
-    stray = [f.name for f in have if f.name not in physical and f.name not in RESERVED]
-    missing = [f.name for f in physical if f.name not in have and f.name not in optional]
+    stray = [f.name for f in schema if f.name not in physical and f.name not in RESERVED]
+    missing = [f.name for f in physical if f.name not in schema and f.name not in optional]
     if stray or missing:
         raise _build_mismatch(
-            target, f"the result {have.describe_difference(physical.select_fields(_list_content_names(physical)))}"
+            target, f"the result {schema.describe_difference(physical.select_fields(_list_content_names(physical)))}"
         )
     return frame.select(
         *(
-            _build_checked_column(f, have, target) if f.name in have else optional[f.name].alias(f.name)
+            _build_checked_column(f, schema, target) if f.name in schema else optional[f.name].alias(f.name)
             for f in physical
         )
     )
@@ -120,31 +120,33 @@ def _list_content_names(schema: Schema) -> list[str]:
     return [n for n in schema.names if n not in RESERVED]
 
 
-def _build_checked_column(want: Field, schema: Schema, target: WriteTarget) -> Column:
-    have, value = schema.get_field(want.name), build_column(want.name)
-    if have.type != want.type:
-        if not can_widen(have.type, want.type):
-            raise _build_mismatch(target, f"column {want.name} of the result is {have.type}, not {want.type}")
-        value = value.cast(want.type)
-    if not want.nullable and have.nullable:
-        missing = build_column(want.name).isNull()
-        if DELETED in schema and want.name not in target.updates.key:  # a deletion needs its key only
+def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) -> Column:
+    actual, value = schema.get_field(expected.name), build_column(expected.name)
+    if actual.type != expected.type:
+        if not can_widen(actual.type, expected.type):
+            raise _build_mismatch(target, f"column {expected.name} of the result is {actual.type}, not {expected.type}")
+        value = value.cast(expected.type)
+    if not expected.nullable and actual.nullable:
+        missing = build_column(expected.name).isNull()
+        if DELETED in schema and expected.name not in target.updates.key:  # a deletion only needs its key
             missing &= ~F.coalesce(build_column(DELETED), F.lit(False))
-        refuse = F.raise_error(F.lit(f"column {want.name} of channel {target.channel} is NOT NULL, but a row has NULL"))
-        value = F.when(missing, refuse.cast(want.type)).otherwise(value)
-    return value.alias(want.name)
+        failure = F.raise_error(
+            F.lit(f"column {expected.name} of channel {target.channel} is NOT NULL, but a row has NULL")
+        )
+        value = F.when(missing, failure.cast(expected.type)).otherwise(value)
+    return value.alias(expected.name)
 
 
 def _check_key(written: DataFrame, target: WriteTarget) -> None:
     key = list(target.updates.key)
-    twice = written.groupBy(*build_columns(key)).count().filter("count > 1").limit(1).collect()
-    if twice:
+    duplicates = written.groupBy(*build_columns(key)).count().filter("count > 1").limit(1).collect()
+    if duplicates:
         raise BadInput(
-            f"channel {target.channel}: its key is {', '.join(key)}, but the result has {twice[0]['count']} rows "
+            f"channel {target.channel}: its key is {', '.join(key)}, but the result has {duplicates[0]['count']} rows "
             "that agree on it; make them one, e.g. with dropDuplicates"
         )
 
 
-def _build_mismatch(target: WriteTarget, what: str) -> BadInput:
-    want = ", ".join(f"{f.name} {f.type.lower()}" for f in target.schema or Schema(()))
-    return BadInput(f"channel {target.channel} expects ({want}): {what}")
+def _build_mismatch(target: WriteTarget, problem: str) -> BadInput:
+    expected = ", ".join(f"{f.name} {f.type.lower()}" for f in target.schema or Schema(()))
+    return BadInput(f"channel {target.channel} expects ({expected}): {problem}")

@@ -1,4 +1,4 @@
-"""The channels of a query as Spark sees them: the rows of its scans."""
+"""The rows of a query's scans, read from its channels."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tidemill.spark.view_reader import ViewReader
 Views = Mapping[str, View]
 
 _BASE, _SINCE = " (base)", " (since)"
-"""Behind a channel's name: its base, and the deltas since."""
+"""Suffixes of a channel's name: its base, and the deltas since."""
 
 
 class ChannelScans:
-    """The rows of a query's scans, from the views that the run was given."""
+    """The rows of a query's scans, from the run's views."""
 
     def __init__(self, reader: ViewReader, query: DeclaredQuery, inputs: Views) -> None:
         self._reader = reader
@@ -37,7 +37,7 @@ class ChannelScans:
         self._inputs = dict(inputs)
 
     def list_deferred_channels(self) -> set[str]:
-        """The channels whose changes this run leaves for later."""
+        """The channels whose changes this run does not consume."""
         return {c for c in self._query.channels if c + CHANGE not in self._inputs}
 
     def list_changed_channels(self) -> set[str]:
@@ -48,14 +48,14 @@ class ChannelScans:
         }
 
     def is_local(self, scan: Scan) -> bool:
-        """Are the rows there, small and in the form that is asked for?"""
+        """Whether the rows are available locally, small and in the form that the scan needs."""
         view = self._inputs[_format_argument(scan)]
         match view.chain if isinstance(view, ConvertedDelta) else view:
             case Snapshot() as content:
                 if scan.channel.endswith(_SINCE):
                     return self._reader.is_local(content)
-                kept = is_append_only(content) or is_signed(content)
-                return kept and self._reader.is_local(content, whole=True)
+                is_plain = is_append_only(content) or is_signed(content)
+                return is_plain and self._reader.is_local(content, whole=True)
             case DeltaChain(updates=Upsert()) as changes:
                 return scan.at is ScanMode.TOUCHED and self._reader.is_local(changes)
             case DeltaChain(updates=Append() | Signed()) as changes:
@@ -64,15 +64,15 @@ class ChannelScans:
                 return False
 
     def read_local(self, scan: Scan) -> LocalBatch | None:
-        """The rows of a scan, if they are few and the driver can have them without Spark."""
+        """The rows of a scan, if they are few and the driver can read them without Spark."""
         if not self.is_local(scan):
             return None
         view = self._inputs[_format_argument(scan)]
         match view.chain if isinstance(view, ConvertedDelta) else view:
             case Snapshot() as content:
-                since = scan.channel.endswith(_SINCE)
-                holder = self._reader.holder
-                rows = holder.read_deltas(content) if since else holder.read_content(content, scan.columns)
+                is_since = scan.channel.endswith(_SINCE)
+                reader = self._reader.holder
+                rows = reader.read_deltas(content) if is_since else reader.read_content(content, scan.columns)
             case DeltaChain() as change:
                 rows = _complete_rows(self._reader.holder.read_change(change), change.updates)
             case _:
@@ -80,13 +80,13 @@ class ChannelScans:
         return rows and rows.select_columns(scan.columns)
 
     def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
-        """The rows of a content that agree with some of the keys, if the driver can look them up."""
+        """The rows of a content that match one of the keys, if the driver can look them up."""
         return self._reader.holder.find_by_keys(self._get_content_view(scan), keys, on, scan.columns)
 
     def expand_contents(self, op: Operator) -> Operator:
-        """The operator with contents that are kept as a base and small upserts as what they mean in operators.
+        """The operator with contents that consist of a base and small upserts replaced by equivalent operators.
 
-        Then Spark plans reading them together with all else, and few keys are looked up before anything is merged.
+        Spark then plans reading them together with everything else, and keys are looked up before the merge.
         """
         match op:
             case Join(left=Scan() as scan, kind=JoinKind.SEMI, condition=None, safe=True):
@@ -98,7 +98,7 @@ class ChannelScans:
         return map_children(op, self.expand_contents)
 
     def _expand_change(self, scan: Scan) -> Operator:
-        """A small change that is kept by key, as what it means in operators."""
+        """A small change that is stored by key, as equivalent operators."""
         change = self._inputs[_format_argument(scan)]
         if (
             not isinstance(change, DeltaChain)
@@ -124,12 +124,12 @@ class ChannelScans:
             return scan
         names = tuple(n for n in view.schema.names if n in scan.columns or n in updates.key)
         base = Scan(scan.channel + _BASE, names, scan.at)
-        since = Scan(scan.channel + _SINCE, (*names, DELETED, ORDER), scan.at)
+        deltas_scan = Scan(scan.channel + _SINCE, (*names, DELETED, ORDER), scan.at)
         self._inputs |= {
             _format_argument(base): replace(view, deltas=()),
-            _format_argument(since): replace(view, base=None),
+            _format_argument(deltas_scan): replace(view, base=None),
         }
-        return select_columns(merge_upserts(base, since, updates.key), scan.columns)
+        return select_columns(merge_upserts(base, deltas_scan, updates.key), scan.columns)
 
     def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
         match scan.at:
@@ -144,20 +144,20 @@ class ChannelScans:
                 return self._reader.read_touched_rows(self._get_change_view(scan), scan.keys, after)
 
     def _get_content_view(self, scan: Scan) -> Snapshot:
-        found = self._inputs[_format_argument(scan)]
-        assert isinstance(found, Snapshot)
-        return found
+        view = self._inputs[_format_argument(scan)]
+        assert isinstance(view, Snapshot)
+        return view
 
     def _get_change_view(self, scan: Scan) -> DeltaChain | SnapshotDiff | ConvertedDelta:
-        found = self._inputs[_format_argument(scan)]
-        assert not isinstance(found, Snapshot)
-        return found
+        view = self._inputs[_format_argument(scan)]
+        assert not isinstance(view, Snapshot)
+        return view
 
     def _read_change(self, scan: Scan) -> DataFrame:
         view = self._get_change_view(scan)
         if scan.append and isinstance(view, SnapshotDiff):
             raise RunFailed(
-                f"channel {scan.channel} only grows, but its content was replaced; refresh this table in batch"
+                f"channel {scan.channel} is append-only, but its content was replaced; refresh this table in batch"
             )
         before = self._inputs[scan.channel + OLD]
         assert isinstance(before, Snapshot)
@@ -169,7 +169,7 @@ def _format_argument(scan: Scan) -> str:
 
 
 def _complete_rows(rows: LocalBatch | None, updates: Updates) -> LocalBatch | None:
-    """The rows of a change as scans show them."""
+    """The rows of a change with the columns that scans expect."""
     if rows is None:
         return None
     match updates:

@@ -1,4 +1,4 @@
-"""The process in which an archive of Spark's classes is made: `python -m tidemill.spark.class_archive_process FILE`."""
+"""The process that builds an archive of Spark's classes: `python -m tidemill.spark.class_archive_process FILE`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def main(made: Path) -> None:
 
 
 def _exercise_spark(spark: SparkSession, directory: Path) -> None:
-    """A little of everything that runs do, so that its classes are needed."""
+    """Run typical operations of runs, so that their classes are loaded."""
     rows = spark.range(100).selectExpr("id", "id % 7 AS k", "string(id) AS s")
     rows.write.parquet(str(directory / "rows"))
     stored = spark.read.schema(rows.schema).parquet(str(directory / "rows"))
     stored.join(rows, "k").groupBy("k").agg(F.count("*"), F.count_distinct(stored["s"])).toArrow()
-    given = spark.createDataFrame(stored.toArrow())
-    given.selectExpr("row_number() OVER (PARTITION BY k ORDER BY id) AS n").collect()
+    local = spark.createDataFrame(stored.toArrow())
+    local.selectExpr("row_number() OVER (PARTITION BY k ORDER BY id) AS n").collect()
 
 
 def _stop_spark(spark: SparkSession) -> None:
-    """Stop Spark and wait for its Java process, which makes the archive last of all."""
+    """Stop Spark and wait for its Java process, which writes the archive when it exits."""
     gateway: Any = SparkContext._gateway
     spark.stop()
     gateway.shutdown()

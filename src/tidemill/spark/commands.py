@@ -1,4 +1,4 @@
-"""Command tasks: a program in a process of its own, with paths and a cleaned environment."""
+"""Command tasks: a program in a separate process, with paths and a restricted environment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidemill.model.task import Command
 from tidemill.ports.engine import Log
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""What a program sees of the environment; everything else, secrets above all, stays out."""
+"""Environment variables that a program inherits; all others, above all secrets, are removed."""
 
 TAIL = 2000
 
 
 class CommandRunner:
-    """The programs that run now, by tag, so that they can be stopped."""
+    """The running programs by tag, so that they can be stopped."""
 
     def __init__(self) -> None:
         self._running: dict[str, subprocess.Popen[str]] = {}
@@ -72,11 +72,11 @@ class CommandRunner:
 
 
 def _build_environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return kept | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
+    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return inherited | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
 
 
 def _kill_process(process: subprocess.Popen[str]) -> None:
-    """End the program and whatever it started."""
+    """Kill the program and its child processes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Compaction on Spark: writing views as blocks, and finding the files that a change leaves alone."""
+"""Compaction on Spark: write views as blocks, and find the files that a change does not touch."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from tidemill.spark.view_reader import Locate
 _FILE = "_tidemill_file"
 
 GROUP = 500_000
-"""Rows that are read in one piece: of narrow rows a group of Parquet's own size would be a whole file."""
+"""Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
 
 
 def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
-    """Write a frame that has the block's columns already; its rows were checked when they were first written.
+    """Write a frame that already has the block's columns; its rows were checked when they were first written.
 
-    So many files, about: where most of the rows, `rows` at most, come to one task, that writes more than one file.
-    Otherwise what was once a single file would be read by a single task for ever. Returns the rows written.
+    It writes about `files` files: a task that receives most of the `rows` writes more than one file. Otherwise the rows
+    of a former single file would always be read by a single task. Returns the number of rows written.
     """
     options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": GROUP}
     return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
 
 
 def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
-    """The paths of those files of the base that hold a key which the deltas touch; NULL is a key like any other.
+    """The paths of the base files that contain a key which the deltas touch; NULL is a key like any other.
 
-    Only key columns are read. Where Spark names a file in a way that is not understood, all count as touched.
+    Only key columns are read. If Spark reports an unknown file name, all files count as touched.
     """
     if view.base is None:
         return frozenset()
     paths = {_strip_scheme(locate(f.path)): f.path for f in view.base.files}
     if any(isinstance(d.updates, Patch) for d in view.deltas):  # a patch may touch rows in any file
         return frozenset(paths.values())
-    found = {_strip_scheme(unquote(row[0])) for row in _scan_touched_files(spark, view, view.base, locate).collect()}
-    known = found <= paths.keys()
-    return frozenset(paths[name] for name in found) if known else frozenset(paths.values())
+    touched = {_strip_scheme(unquote(row[0])) for row in _scan_touched_files(spark, view, view.base, locate).collect()}
+    all_known = touched <= paths.keys()
+    return frozenset(paths[name] for name in touched) if all_known else frozenset(paths.values())
 
 
 def _scan_touched_files(spark: SparkSession, view: Snapshot, base: Block, locate: Locate) -> DataFrame:
-    """The names, as Spark gives them, of base files with a touched key."""
+    """The names, as Spark reports them, of base files with a touched key."""
     key = view.deltas[0].updates.key or base.schema.names
     rows = _read_blocks(spark, [base], base.schema, locate).select(
         *build_columns(key), F.col("_metadata.file_path").alias(_FILE)
@@ -76,6 +76,6 @@ def _match_keys(left: DataFrame, right: DataFrame, key: Schema) -> Column:
     return reduce(Column.__and__, (left[quote_name(k)].eqNullSafe(right[quote_name(k)]) for k in key.names))
 
 
-def _strip_scheme(place: str) -> str:
+def _strip_scheme(path: str) -> str:
     """A path without its scheme: Spark writes file:///a where it was given /a."""
-    return re.sub(r"^[A-Za-z0-9+.-]+:/+", "/", place)
+    return re.sub(r"^[A-Za-z0-9+.-]+:/+", "/", path)

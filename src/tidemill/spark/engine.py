@@ -1,4 +1,4 @@
-"""The engine: runs tasks on Spark and writes what they return."""
+"""The engine: runs tasks on Spark and writes their results."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ Frames = Mapping[str, DataFrame]
 class SparkEngine:
     """Runs tasks through the DataFrame API.
 
-    The session is started when it is first needed, and stopped at the end unless somebody else had started it. One that
-    is lost is replaced when it is next needed, but not at once each time.
+    The session is started on first use, and stopped at the end unless it was already running before. A lost session is
+    replaced on next use, with back-off between repeated restarts.
     """
 
     def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
         self._new_session = session
         self._locate = locate
         self._sessions: EngineSessions | None = None
-        self._careful: EngineSessions | None = None  # in which Spark optimises less
+        self._careful: EngineSessions | None = None  # a second set of sessions with fewer optimizations
         self._started_here = False
         self._start_seconds = 0.0
-        self._lock = threading.RLock()  # while a session is started or given up
+        self._lock = threading.RLock()  # held while a session is started or discarded
         self._restarts = RestartPolicy()
         self._commands = CommandRunner()
         self._stateful = StatefulTaskRunner(locate)
@@ -89,12 +89,12 @@ class SparkEngine:
             return self._sessions
 
     def start(self) -> None:
-        """Start the session now and run one empty job, so that what comes next is not charged for it."""
+        """Start the session now and run one empty job, so that the next run's time does not include the start."""
         with self._report_errors("starting Spark"):
             self.spark.range(1).collect()
 
     def report_health(self) -> EngineHealth:
-        """Whether there is a session, as far as that is known without asking it."""
+        """Whether there is a session, as far as that is known without a request to it."""
         sessions = self._sessions
         if sessions is not None and sessions.life.has_exited() and self._lock.acquire(blocking=False):
             try:
@@ -108,31 +108,31 @@ class SparkEngine:
         if health.gave_up:
             raise EngineLost(f"Spark was lost too often in a row, and is not started again: {health.problem}")
         if health.retry_in:
-            wait = f"it may be started again in {health.retry_in:.1f} s"
-            raise EngineLost(f"Spark was lost, and {wait}: {health.problem}", health.retry_in)
+            delay = f"it may be started again in {health.retry_in:.1f} s"
+            raise EngineLost(f"Spark was lost, and {delay}: {health.problem}", health.retry_in)
         began = monotonic()
         try:
             self._started_here = find_running_session() is None
-            started = EngineSessions(self._new_session())
+            sessions = EngineSessions(self._new_session())
         except EngineError as error:
             if health.problem is not None:
                 self._restarts.record_loss(str(error))
             raise
         self._start_seconds += monotonic() - began
         self._restarts.record_start()
-        return started
+        return sessions
 
-    def _discard_sessions(self, sessions: EngineSessions, why: str) -> None:
-        """Drop the sessions; of several who notice, the first does."""
+    def _discard_sessions(self, sessions: EngineSessions, reason: str) -> None:
+        """Drop the sessions; only the first of concurrent callers has an effect."""
         with self._lock:
             if self._sessions is sessions:
                 self._sessions = self._careful = None
                 sessions.life.discard_session()
-                self._restarts.record_loss(why)
+                self._restarts.record_loss(reason)
 
     @contextlib.contextmanager
-    def _detect_loss(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong inside is `EngineLost` if the session is gone that was used."""
+    def _detect_loss(self, activity: str) -> Iterator[None]:
+        """Convert any error inside to `EngineLost` if the session in use was lost."""
         before = self._sessions
         try:
             yield
@@ -142,23 +142,23 @@ class SparkEngine:
             used = before or self._sessions
             if used is None or not used.life.is_lost(error):
                 raise
-            message = f"{what}: Spark's session is gone ({_format_error(error)})"
+            message = f"{activity}: Spark's session is gone ({_format_error(error)})"
             self._discard_sessions(used, message)
             raise EngineLost(message, self._restarts.report_health().retry_in) from error
 
     @contextlib.contextmanager
-    def _report_errors(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong inside is said in one line, with what was being done; the cause stays attached."""
+    def _report_errors(self, activity: str) -> Iterator[None]:
+        """Convert any error inside to a one-line message that names the activity; the cause stays attached."""
         try:
-            with self._detect_loss(what):
+            with self._detect_loss(activity):
                 yield
         except EngineLost:
             raise
         except TidemillError as error:
-            error.args = (f"{what}: {error}",)
+            error.args = (f"{activity}: {error}",)
             raise
         except Exception as error:
-            raise RunFailed(f"{what}: {_format_error(error)}") from error
+            raise RunFailed(f"{activity}: {_format_error(error)}") from error
 
     def read_frame(self, view: View) -> DataFrame:
         with self._report_errors("reading"):
@@ -186,14 +186,16 @@ class SparkEngine:
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         if isinstance(code, Stateful):
-            with self._report_errors(f"task {task.name} ({task.location})"), contextlib.ExitStack() as under:
-                return self._stateful.run(cache(partial(self._tag_session, under, tag)), task, inputs, outputs, now)
+            with self._report_errors(f"task {task.name} ({task.location})"), contextlib.ExitStack() as stack:
+                return self._stateful.run(cache(partial(self._tag_session, stack, tag)), task, inputs, outputs, now)
         with self._report_errors(f"task {task.name} ({task.location})"), tag_jobs(self.spark, tag):
             match code:
                 case Refresh():
-                    return self._run_query(lambda of: run_refresh(of, self._locate, code, inputs, outputs, tag), log)
+                    return self._run_query(
+                        lambda sessions: run_refresh(sessions, self._locate, code, inputs, outputs, tag), log
+                    )
                 case Sql(query):
-                    return self._run_query(lambda of: self._run_sql(of, query, inputs, outputs, tag), log)
+                    return self._run_query(lambda sessions: self._run_sql(sessions, query, inputs, outputs, tag), log)
             frames = {name: self._read_frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
@@ -207,7 +209,7 @@ class SparkEngine:
             return analyse_query(spark, query)
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
-        """The columns that a function returns, by output; None if it does not say."""
+        """The columns that a function returns, by output; None if they cannot be inferred."""
         with self._detect_loss("analysing a task"):
             return infer_outputs(self.quick_session, task, inputs)
 
@@ -244,7 +246,7 @@ class SparkEngine:
             for session in sessions.all_sessions:
                 cancel_jobs(session, tag)
         except Exception as error:
-            if not sessions.life.is_lost(error):  # else nothing runs any longer
+            if not sessions.life.is_lost(error):  # else nothing is running any more
                 raise
 
     def stop(self) -> None:
@@ -260,7 +262,7 @@ class SparkEngine:
         self._stateful.stop()
 
     def _tag_session(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
-        """The session for small work, under a tag for as long as the stack stands."""
+        """The session for small work, tagged until the stack is closed."""
         stack.enter_context(tag_jobs(self.quick_session, tag))
         return self.quick_session
 
@@ -281,18 +283,18 @@ class SparkEngine:
         outputs: Mapping[str, WriteTarget],
         tag: str,
     ) -> Mapping[str, Schema]:
-        """Run a query's text and write what it gives."""
+        """Run a query's text and write its result."""
         with run_query(sessions, self._locate, query, inputs, tag) as result:
             return {name: write_frame(result, target) for name, target in outputs.items()}
 
     def _run_query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
-        """Run a query; if Spark's optimizer spoils it, once more with less of that."""
+        """Run a query; if Spark's optimizer fails on it, retry with fewer optimizations."""
         try:
             return run(self.sessions)
         except Exception as error:
             if not is_optimizer_fault(error):
                 raise
-            log.write(f"Spark's optimizer spoils this query; again with less of it ({extract_first_line(error)})\n")
+            log.write(f"Spark's optimizer failed; retrying with fewer optimizations ({extract_first_line(error)})\n")
             self._careful = self._careful or EngineSessions(self.spark, CAREFUL)
             return run(self._careful)
 
@@ -312,7 +314,7 @@ class SparkEngine:
             shutil.rmtree(workdir, ignore_errors=True)
 
     def _read_output(self, directory: Path, target: WriteTarget) -> DataFrame:
-        """What a program left in an output directory: Parquet, CSV with a header, or JSON lines."""
+        """The files that a program wrote to an output directory: Parquet, CSV with a header, or JSON lines."""
         suffixes = {f.suffix for f in directory.iterdir() if not f.name.startswith((".", "_"))}
         readers = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
         formats = {readers[s] for s in suffixes if s in readers}
@@ -331,12 +333,12 @@ class SparkEngine:
 
 
 def _write_input(frame: DataFrame, directory: Path) -> None:
-    """Write an input for a program of this machine, and check that it is here."""
+    """Write an input for a program on this machine, and check that the files are visible here."""
     written = save_and_count(frame, str(directory))
-    found = sum(pq.read_metadata(file).num_rows for file in directory.glob("*.parquet"))
-    if found != written:
+    visible = sum(pq.read_metadata(file).num_rows for file in directory.glob("*.parquet"))
+    if visible != written:
         raise RunFailed(
-            f"{written} rows were written to {directory} for the program, but {found} are found there: Spark's "
+            f"{written} rows were written to {directory} for the program, but {visible} are found there: Spark's "
             "executors do not write where this process reads; run programs where Spark is local, or let TMPDIR be "
             "a directory that all machines share"
         )
@@ -351,15 +353,15 @@ def _check_results(results: Mapping[str, Any], outputs: Mapping[str, WriteTarget
 
 
 def _format_error(error: Exception) -> str:
-    """Spark's first line is enough; of Python's own errors the place is wanted too."""
+    """Spark's first line, or a Python error with its source location."""
     if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
         return extract_first_line(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
 
 
 class _LogStream(io.TextIOBase):
-    """Gives what a task prints to the run's log."""
+    """Writes a task's standard output to the run's log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

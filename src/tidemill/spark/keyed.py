@@ -1,7 +1,7 @@
-"""Keyed state on Spark: a batch runs in the driver, or once for each partition in Spark's Python workers.
+"""Keyed state on Spark: a batch runs in the driver, or by partition in Spark's Python workers.
 
-Handing a batch to workers has a price, so only functions that take long for a row gain by it (docs/streams.md).
-Either way the state is a mapped file at exactly the version that was committed, or rebuilt from base and deltas.
+Sending a batch to workers has a cost, so only functions that are slow for each row benefit (docs/streams.md). In both
+cases the state is a mapped file at exactly the committed version, or rebuilt from base and deltas.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tidemill.stream.operator import OperatorResult
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 
 IN_WORKERS_FROM = 500_000
-"""Rows of a batch from which on it is handed to workers: the driver has run about as many of a light function before
-workers have begun (docs/streams.md). What more rows gain there depends on the function."""
+"""Rows of a batch from which it is sent to workers: the driver processes about as many with a light function before
+workers have started (docs/streams.md). The gain for more rows depends on the function."""
 
 _PART = "part binary"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedStateLocation:
-    """Where a task's state is, and from which version to which a run leads."""
+    """The location of a task's state, and the versions before and after a run."""
 
     layout: RowLayout
     name: str
@@ -55,8 +55,8 @@ class KeyedFunction:
     """The user's function, as the operator calls it."""
 
     call: Callable[..., Any]
-    argument: str  # under which it sees the batch
-    others: dict[str, Any]  # whole tables and parameters
+    argument: str  # the name of the batch parameter
+    others: dict[str, Any]  # full tables and parameters
 
     def __call__(self, state: Rows, batch: Columns) -> KeyedResult:
         step = self.call(state, **{self.argument: batch}, **self.others)
@@ -66,19 +66,19 @@ class KeyedFunction:
 
 
 def build_layout(code: KeyedTaskSpec) -> RowLayout:
-    kept = code.kept
-    return RowLayout(kept.key, {f.name: WIDTHS[f.type] for f in kept.schema if f.name not in kept.key})
+    state = code.kept
+    return RowLayout(state.key, {f.name: WIDTHS[f.type] for f in state.schema if f.name not in state.key})
 
 
 def to_columns(table: pa.Table) -> dict[str, Any]:
-    """Rows as arrays by name. Whole numbers of which some are NULL become floats, as pandas has it."""
+    """Rows as arrays by name. Integers with NULLs become floats, as in pandas."""
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def run_in_driver(
     state: KeyedStateLocation, function: Function, events: pa.Table, blocks: Callable[[], Iterable[pa.Table]]
 ) -> OperatorResult:
-    """Run a batch here, on the state of all keys."""
+    """Run a batch in this process, on the state of all keys."""
     return _run_batch(state, state.build_partition(0, 1), function, events, blocks)
 
 
@@ -90,23 +90,25 @@ def run_in_workers(
     paths: Sequence[str],
     partitions: int,
 ) -> list[OperatorResult]:
-    """Run a batch in as many tasks of Spark's as there are partitions. The function is sent once, the rest as rows.
+    """Run a batch in one Spark task for each partition. The function is sent once, everything else as rows.
 
-    `paths` are the files of the base and its deltas, in order, for those who have to rebuild the state.
+    `paths` are the files of the base and its deltas, in order, for workers that have to rebuild the state.
     """
-    home = _assign_partitions(_extract_keys(events, state.layout.key), partitions)
-    shares = [(n, partitions, state, paths, events.filter(pa.array(home == n))) for n in range(partitions)]
-    sent = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
-    rows = create_frame(spark, sent)
-    each = rows.repartitionById(partitions, "number").select("part")  # others may put two partitions into one task
-    done = each.mapInArrow(partial(_run_partitions, function), _PART).toArrow()
-    return [pickle.loads(part) for part in done["part"].to_pylist()]
+    assignment = _assign_partitions(_extract_keys(events, state.layout.key), partitions)
+    shares = [(n, partitions, state, paths, events.filter(pa.array(assignment == n))) for n in range(partitions)]
+    payload = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
+    rows = create_frame(spark, payload)
+    partitioned = rows.repartitionById(partitions, "number").select(
+        "part"
+    )  # other methods may put two partitions into one task
+    results = partitioned.mapInArrow(partial(_run_partitions, function), _PART).toArrow()
+    return [pickle.loads(part) for part in results["part"].to_pylist()]
 
 
 def _run_partitions(function: Function, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        made = [pickle.dumps(_run_partition(function, *pickle.loads(part))) for part in batch.column(0).to_pylist()]
-        yield pa.RecordBatch.from_arrays([pa.array(made, pa.binary())], names=["part"])
+        results = [pickle.dumps(_run_partition(function, *pickle.loads(part))) for part in batch.column(0).to_pylist()]
+        yield pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], names=["part"])
 
 
 def _run_partition(
@@ -138,13 +140,13 @@ def _run_batch(
 def _extract_keys(rows: pa.Table, names: Sequence[str]) -> Keys:
     for name in names:
         if name not in rows.column_names or rows[name].null_count:
-            found = "NULL in it" if name in rows.column_names else f"the columns {', '.join(rows.column_names)}"
+            problem = "NULL in it" if name in rows.column_names else f"the columns {', '.join(rows.column_names)}"
             raise BadInput(
-                f"expected every event to have its key in the column {name!r}, found {found}; filter them first"
+                f"expected every event to have its key in the column {name!r}, found {problem}; filter them first"
             )
     return tuple(rows[name].to_numpy().astype(np.int64) for name in names)
 
 
 def _assign_partitions(keys: Keys, partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The partition of each key; other bits of the hash than those that lead to its place in a table."""
+    """The partition of each key; it uses different bits of the hash than the position in a table."""
     return (hash_keys(keys) >> np.uint64(40)).astype(np.int64) % partitions

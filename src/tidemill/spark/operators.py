@@ -1,8 +1,8 @@
-"""Operators as one Spark SQL statement, with the meaning that `algebra.evaluate` gives them.
+"""Operators as one Spark SQL statement, with the semantics of `algebra.evaluate`.
 
-Every operator becomes a query over those below it, so that Spark parses and analyses a whole step at once: built call
-by call, a refresh of a small change would spend most of its time in building. Scans are DataFrames, and so is what only
-the DataFrame API can say (a user's function of a group); the statement sees them as views.
+Every operator becomes a query over its inputs, so that Spark parses and analyses a step at once: built call by call, a
+refresh of a small change would spend most of its time on plan construction. Scans are DataFrames, as are operators that
+only the DataFrame API supports (a user's function of a group); the statement reads them as views.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tidemill.spark.local.batches import LocalBatch
 from tidemill.spark.merge import LookupKeys
 from tidemill.spark.types import build_columns, format_type
 
-_JOIN = {
+_JOIN_SQL = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
     JoinKind.RIGHT: "RIGHT JOIN",
@@ -56,23 +56,23 @@ _JOIN = {
 
 
 class ScanSource(Protocol):
-    """Where scans get their rows."""
+    """The source of the rows of scans."""
 
     def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
-        """The rows of a scan; with `only`, those that agree with some of the keys."""
+        """The rows of a scan; with `only`, those that match one of the keys."""
 
     def is_local(self, scan: Scan) -> bool:
-        """Can the rows be had for nearly nothing, and as they are asked for?"""
+        """Whether the rows are available at almost no cost, in the form that the scan needs."""
 
     def read_local(self, scan: Scan) -> LocalBatch | None:
-        """The rows of a scan, if they are few and the driver can have them without Spark."""
+        """The rows of a scan, if they are few and the driver can read them without Spark."""
 
     def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
-        """The rows of a content that agree with some of the keys, if the driver can look them up."""
+        """The rows of a content that match one of the keys, if the driver can look them up."""
 
 
 class OperatorCompiler:
-    """Makes DataFrames of operators, one at a time. The views it needs live until it is closed."""
+    """Compiles operators to DataFrames, one at a time. Its temporary views exist until it is closed."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class OperatorCompiler:
         in_one: bool = False,
         collected: Callable[[Operator], pa.Table] | None = None,
     ) -> None:
-        """`in_one`: steps have so few rows that one task will do; `collected`: and the driver can have them."""
+        """`in_one`: steps have so few rows that one task is enough; `collected`: collects them to the driver."""
         self._spark = spark
         self.sources = sources
         self.in_one = in_one
@@ -94,14 +94,14 @@ class OperatorCompiler:
         self._lock = RLock()
 
     def build_frame(self, op: Operator) -> DataFrame:
-        short = merge_projections(op)
+        merged = merge_projections(op)
         with self._lock:
-            statement = _SqlStatement(self, short)
-            last = statement.format_table(short)
-            return self._spark.sql(f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {last}")
+            statement = _SqlStatement(self, merged)
+            table = statement.format_table(merged)
+            return self._spark.sql(f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {table}")
 
     def find_view(self, op: Operator) -> str | None:
-        """The view of an operator that is no part of the statement; None if it is."""
+        """The view of an operator that is not part of the statement; None if it is part of it."""
         if op not in self._views:
             frame = self._build_separate_frame(op)
             if frame is None:
@@ -121,8 +121,8 @@ class OperatorCompiler:
                 return _apply_function(self.build_frame(op.child), op)
             case Join(left=Scan() as scan) if is_lookup(op) and (self._collected or not self.sources.is_local(scan)):
                 keys = select_columns(op.right, list(dict.fromkeys(k for _, k in op.keys)))
-                here = self._collected and partial(self._collected, keys)
-                return self.sources(scan, LookupKeys(op.keys, partial(self.build_frame, keys), here))
+                collect = self._collected and partial(self._collected, keys)
+                return self.sources(scan, LookupKeys(op.keys, partial(self.build_frame, keys), collect))
         return None
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class OperatorCompiler:
 
 
 class _SqlStatement:
-    """One statement: operators as nested queries, those that are used more than once by name.
+    """One statement: operators as nested queries, with names for those that are used more than once.
 
     Spark takes twice as long to analyse and optimise the same query with a name for every part (docs/benchmarks.md).
     """
@@ -146,7 +146,7 @@ class _SqlStatement:
         return f"WITH {', '.join(self._parts)} " if self._parts else ""
 
     def format_table(self, op: Operator) -> str:
-        """What stands behind FROM for an operator."""
+        """The text after FROM for an operator."""
         if op not in self._names:
             view = self._compiler.find_view(op)
             text = view if view is not None else f"({self._format_operator(op)})"
@@ -177,35 +177,35 @@ class _SqlStatement:
                 groups, rows = _format_group(op), self._coalesce_small(op.child)
                 return f"SELECT {groups} FROM {rows} GROUP BY {_format_names(op.keys)}"
             case WindowFunction():
-                made = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
-                return made if op.keep is None else f"SELECT * FROM ({made}) WHERE {op.keep}"
+                query = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
+                return query if op.keep is None else f"SELECT * FROM ({query}) WHERE {op.keep}"
             case TopN():
                 order = ", ".join(o.text for o in op.order)
                 return f"SELECT * FROM {self.format_table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
-        raise AssertionError(f"{type(op).__name__} stands apart")
+        raise AssertionError(f"{type(op).__name__} is not part of a statement")
 
     def _coalesce_small(self, op: Operator) -> str:
-        """The operator; if all it reads is at hand, in one task, so that what is grouped needs no shuffle."""
+        """The operator's table; in one task if all its scans are local, so that grouping needs no shuffle."""
         scans = (o for o in walk_operators(op) if isinstance(o, Scan))
-        little = self._compiler.in_one and all(self._compiler.sources.is_local(s) for s in scans)
-        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.format_table(op)})" if little else self.format_table(op)
+        is_small = self._compiler.in_one and all(self._compiler.sources.is_local(s) for s in scans)
+        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.format_table(op)})" if is_small else self.format_table(op)
 
     def _format_join(self, op: Join) -> str:
         left, right, keys = self.format_table(op.left), self.format_table(op.right), op.keys
-        if set(op.left.columns) & set(op.right.columns):  # only keys are asked of a semi join's other side
-            again = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
-            right = f"(SELECT {', '.join(f'{quote_name(r)} AS {n}' for r, n in again.items())} FROM {right})"
-            keys = tuple((a, again[r]) for a, r in keys)
-        same = "<=>" if op.safe else "="
-        on = [f"{quote_name(a)} {same} {quote_name(b)}" for a, b in keys]
+        if set(op.left.columns) & set(op.right.columns):  # only keys are needed of a semi join's other side
+            aliases = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
+            right = f"(SELECT {', '.join(f'{quote_name(r)} AS {n}' for r, n in aliases.items())} FROM {right})"
+            keys = tuple((a, aliases[r]) for a, r in keys)
+        equality = "<=>" if op.safe else "="
+        on = [f"{quote_name(a)} {equality} {quote_name(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
-        return f"SELECT * FROM {left} {_JOIN[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
+        return f"SELECT * FROM {left} {_JOIN_SQL[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
 def is_lookup(op: Join) -> bool:
-    """Is this a look-up of a few keys in a channel's content?"""
-    content = isinstance(op.left, Scan) and op.left.at in (ScanMode.OLD, ScanMode.NEW)
-    return content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
+    """Whether this is a lookup of a few keys in a channel's content."""
+    is_content = isinstance(op.left, Scan) and op.left.at in (ScanMode.OLD, ScanMode.NEW)
+    return is_content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
 
 
 def _format_names(names: Iterable[str]) -> str:
@@ -230,14 +230,14 @@ def _format_group(op: Aggregation) -> str:
     return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.folds)])
 
 
-def _format_fold(fold: AggregateCall) -> str:
-    arguments = ", ".join(a.text for a in fold.arguments) or "1"
-    call = fold.text or f"{fold.function}({arguments})"
-    return f"{f'CAST({call} AS {fold.cast})' if fold.cast else call} AS {quote_name(fold.name)}"
+def _format_fold(aggregate: AggregateCall) -> str:
+    arguments = ", ".join(a.text for a in aggregate.arguments) or "1"
+    call = aggregate.text or f"{aggregate.function}({arguments})"
+    return f"{f'CAST({call} AS {aggregate.cast})' if aggregate.cast else call} AS {quote_name(aggregate.name)}"
 
 
 def _apply_function(child: DataFrame, op: GroupedMap) -> DataFrame:
-    """The user's function sees each group's rows; the keys are put in front of what it returns."""
+    """Apply the user's function to each group's rows; the keys come before the columns that it returns."""
     types = {f.name: format_type(f.dataType) for f in child.schema.fields}
     schema = ", ".join([*(f"{quote_name(k)} {types[k]}" for k in op.keys), op.schema])
     return child.groupBy(*build_columns(op.keys)).applyInPandas(_prepend_keys(op.function, op.keys), schema)
@@ -245,9 +245,9 @@ def _apply_function(child: DataFrame, op: GroupedMap) -> DataFrame:
 
 def _prepend_keys(function: Callable[..., Any], keys: tuple[str, ...]) -> Callable[[Any], Any]:
     def call_function(rows: Any) -> Any:
-        made = function(rows)
+        result = function(rows)
         for position, key in enumerate(keys):
-            made.insert(position, key, rows[key].iloc[0] if len(rows) else None)
-        return made
+            result.insert(position, key, rows[key].iloc[0] if len(rows) else None)
+        return result
 
     return call_function

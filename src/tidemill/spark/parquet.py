@@ -1,4 +1,4 @@
-"""Parquet files as Spark reads them."""
+"""Reading Parquet files with Spark."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def read_parquet(spark: SparkSession, schema: str | StructType, paths: Sequence[
 
 
 def keep_float_filters_in_spark(rows: DataFrame) -> DataFrame:
-    """Return the same rows so that no filter on a floating-point column is pushed down to the files.
+    """The same rows, with no filter on a floating-point column pushed down to the files.
 
-    Spark holds -0.0 for equal to 0.0 and NaN for larger than every number; Parquet's statistics and dictionaries do
-    not, so a pushed-down filter skips row groups whose rows satisfy it. `nanvl` changes no value and is not pushed
-    down. Fields of structs are not pushed down at all (`spark/session.py`).
+    Spark treats -0.0 as equal to 0.0 and NaN as larger than every number; Parquet's statistics and dictionaries do not,
+    so a pushed-down filter skips row groups whose rows satisfy it. `nanvl` changes no value and is not pushed down.
+    Fields of structs are not pushed down at all (`spark/session.py`).
     """
     floats = {f.name: f.dataType for f in rows.schema if isinstance(f.dataType, FloatType | DoubleType)}
     if not floats:

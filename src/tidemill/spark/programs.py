@@ -1,4 +1,4 @@
-"""Programs on Spark: steps computed once, outputs written."""
+"""Programs on Spark: compute each step once and write the outputs."""
 
 from __future__ import annotations
 
@@ -30,37 +30,38 @@ from tidemill.spark.types import build_column, to_content_schema
 from tidemill.spark.view_reader import Locate, ViewReader
 
 ANEW = 8_000
-"""Rows of contents up to which the driver computes everything anew: what is made of them may be many more."""
+"""Rows of contents up to which the driver recomputes everything: the result may have many more."""
 
 DESCRIBED = 50
-"""Plans in the description of one. Where each step reads others twice they would be twice as many with every step."""
+"""Limit of plans in the description of one plan, whose number doubles with every step that reads others twice."""
 
 
 def run_refresh(
     sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
 ) -> Mapping[str, Schema]:
-    """Run a declared query in one of its ways and write its outputs; returns the content schema of each.
+    """Run a declared query in one refresh mode and write its outputs; returns the content schema of each.
 
-    Its whole result is what Spark makes of the user's text. Operators compute changes, and the state to go on from.
+    A full result is computed by Spark from the user's text. Operators compute changes, and the state for later
+    refreshes.
     """
-    anew = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-    if not anew or code.text is None:
+    is_full = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+    if not is_full or code.text is None:
         return _compute_outputs(sessions, locate, code, inputs, outputs, tag)
     tables = {name: inputs[channel + NEW] for name, channel in code.text.tables.items()}
     with run_query(sessions, locate, code.text.query, tables, tag) as rows:
-        made = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
+        schemas = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
     states = {name: target for name, target in outputs.items() if name != code.table}
-    return {**made, **_compute_outputs(sessions, locate, code, inputs, states, tag)} if states else made
+    return {**schemas, **_compute_outputs(sessions, locate, code, inputs, states, tag)} if states else schemas
 
 
 def _compute_outputs(
     sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
 ) -> Mapping[str, Schema]:
     """Compute these outputs from the operators."""
-    anew = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-    looked = _list_content_blocks(inputs) if anew else _list_change_blocks(code.query, inputs)
-    in_files = all(t.directory.startswith("/") for t in outputs.values())
-    if in_files and batches.has_few_rows(looked, ANEW if anew else COLLECTED):
+    is_full = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+    blocks = _list_content_blocks(inputs) if is_full else _list_change_blocks(code.query, inputs)
+    is_local_store = all(t.directory.startswith("/") for t in outputs.values())
+    if is_local_store and batches.has_few_rows(blocks, ANEW if is_full else COLLECTED):
         with suppress(batches.ResultTooLarge):  # a few rows may become many
             return _run_small(
                 sessions.quick_session,
@@ -69,7 +70,7 @@ def _compute_outputs(
                 inputs,
                 outputs,
                 tag,
-                in_one=batches.has_few_rows(looked, batches.FEW),
+                in_one=batches.has_few_rows(blocks, batches.FEW),
             )
     channels = ChannelScans(ViewReader(sessions.spark, locate), code.query, inputs)
     return ProgramRunner(
@@ -87,12 +88,12 @@ def _run_small(
     *,
     in_one: bool,
 ) -> Mapping[str, Schema]:
-    hand = batches.LocalRelations(spark, Path(next(iter(outputs.values())).directory) / "_steps")
-    channels = ChannelScans(ViewReader(spark, locate, hand=hand), code.query, inputs)
+    relations = batches.LocalRelations(spark, Path(next(iter(outputs.values())).directory) / "_steps")
+    channels = ChannelScans(ViewReader(spark, locate, hand=relations), code.query, inputs)
     program = _build_program(code, channels).select_outputs(outputs).map_operators(channels.expand_contents)
-    shorter = fuse_steps(inline_steps(prune_program(program), channels.is_local))
+    fused = fuse_steps(inline_steps(prune_program(program), channels.is_local))
     set_shuffle_partitions(spark, over=1 if in_one else None)
-    return SmallProgramRunner(spark, channels, shorter, outputs, hand, tag, in_one=in_one).run()
+    return SmallProgramRunner(spark, channels, fused, outputs, relations, tag, in_one=in_one).run()
 
 
 def _build_program(code: Refresh, channels: ChannelScans) -> Program:
@@ -116,7 +117,7 @@ def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:
 
 
 class ProgramRunner:
-    """One run of a program on all the rows there are: steps are kept by Spark, or read back where they are written."""
+    """One run of a program on all rows: steps are cached by Spark, or read back if they are outputs."""
 
     def __init__(
         self, spark: SparkSession, channels: ScanSource, program: Program, outputs: Mapping[str, WriteTarget]
@@ -127,7 +128,7 @@ class ProgramRunner:
         self._steps: dict[str, DataFrame] = {}
         self._compiler = OperatorCompiler(spark, channels, self._steps)
         self._kept: list[DataFrame] = []
-        self._described: dict[str, int] = {}  # how many plans Spark describes where it describes that of a step
+        self._described: dict[str, int] = {}  # the number of plans in Spark's description of a step
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -147,10 +148,11 @@ class ProgramRunner:
                 frame.unpersist()
 
     def _persist_step(self, name: str, op: Operator) -> DataFrame:
-        """A step that is no output is kept by Spark, and freed in the end.
+        """Cache a step that is not an output; it is released at the end.
 
-        If its description would be long it is kept without its plan. Then Spark frees it when nobody holds it, and
-        cannot make it again: if a machine is lost with it the run fails, and has to start anew.
+        If its description would be long, it is cached without its plan (a local checkpoint). Spark then releases it
+        when it is no longer referenced, and cannot recompute it: if an executor is lost with it, the run fails and must
+        be restarted.
         """
         frame = self._compiler.build_frame(op)
         self._described[name] = 1 + sum(
@@ -163,7 +165,7 @@ class ProgramRunner:
         return to_cached_leaf(self._kept[-1])
 
     def _write_step(self, name: str, op: Operator) -> Schema:
-        """A step that is an output is written, and read back from its files."""
+        """Write a step that is an output, and read it back from its files."""
         target = self._outputs[name]
         schema = _write_frame(self._compiler.build_frame(op), target)
         self._steps[name] = read_parquet(self._spark, str(schema), [build_data_path(target.directory)])

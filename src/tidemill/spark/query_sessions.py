@@ -1,4 +1,4 @@
-"""Queries as their users wrote them, run by Spark in sessions where the tables have the users' names."""
+"""Users' queries as written, run by Spark in sessions where the tables have the users' names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemill.spark.types import build_column, is_plain_type, quote_name, to_con
 from tidemill.spark.view_reader import Locate, ViewReader
 
 FEW = 8_000
-"""Rows of tables up to which one task computes a query: what is made of them may be many more."""
+"""Rows of tables up to which one task computes a query: the result may have many more."""
 
 
 class QuerySessions:
-    """Sessions for users' queries. Each serves one query at a time, whose tables are temporary views of it.
+    """Sessions for users' queries. Each serves one query at a time, whose tables are its temporary views.
 
-    A name means other rows in each session, so that runs beside each other do not meet.
+    A name refers to different rows in each session, so concurrent runs do not conflict.
     """
 
     def __init__(self, make: Callable[[], SparkSession]) -> None:
@@ -53,7 +53,7 @@ class QuerySessions:
 
 
 class EngineSessions:
-    """The sessions of an engine, all with the same settings beside those of their purpose."""
+    """The sessions of an engine, all with the same settings in addition to those of their purpose."""
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
         self._first = spark
@@ -81,7 +81,7 @@ class EngineSessions:
 
     @property
     def is_second_try(self) -> bool:
-        """Do these serve queries that Spark has failed to plan?"""
+        """Whether these sessions serve queries that Spark failed to plan."""
         return bool(self._settings)
 
 
@@ -89,7 +89,7 @@ class EngineSessions:
 def run_query(
     sessions: EngineSessions, locate: Locate, query: str, tables: Mapping[str, View], tag: str
 ) -> Iterator[DataFrame]:
-    """The rows of a query over these tables; they can be read only inside the context."""
+    """The rows of a query over these tables; they can only be read inside the context."""
     text = remove_unused_ctes(query) if sessions.is_second_try else query
     pool = sessions.small_queries if is_small(tables) else sessions.queries
     with pool.acquire_session() as spark, tag_isolated_jobs(spark, tag):
@@ -99,13 +99,13 @@ def run_query(
 
 
 def write_result(rows: DataFrame, target: WriteTarget, *, small: bool) -> Schema:
-    """Write a query's rows as the whole content of a declared table; few of them without a job of Spark's."""
+    """Write a query's rows as the full content of a declared table; small results without a Spark job."""
     content = target.schema or to_content_schema(rows.schema)
     shaped = rows.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content)))
     if small and target.directory.startswith("/") and is_plain_type(shaped.schema):
         try:
-            found = batches.LocalBatch.from_frame(shaped)
-            batches.write_batch(found.table.columns, found.struct, target)
+            batch = batches.LocalBatch.from_frame(shaped)
+            batches.write_batch(batch.table.columns, batch.struct, target)
             return content
         except batches.ResultTooLarge:  # a few rows may become many
             pass
@@ -120,7 +120,7 @@ def is_small(tables: Mapping[str, View]) -> bool:
 
 @contextmanager
 def register_tables(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Let the frames be tables of the session, under these names."""
+    """Register the frames as temporary views of the session."""
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(quote_name(name))
@@ -131,12 +131,12 @@ def register_tables(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
 
 
 def remove_unused_ctes(query: str) -> str:
-    """The same query without what WITH names and nobody reads, which Spark 4.3 trips over in derived tables.
+    """The same query without unused WITH definitions, on which Spark 4.3 fails in derived tables.
 
     >>> remove_unused_ctes("SELECT x FROM (WITH w AS (SELECT 1), v AS (SELECT 2 AS x) SELECT x FROM v)")
     'SELECT x FROM (WITH v AS (SELECT 2 AS x) SELECT x FROM v)'
     """
     try:
         return to_sql(eliminate_ctes(parse_query(query)))
-    except SqlglotError:  # only Spark can read it
+    except SqlglotError:  # only Spark can parse it
         return query

@@ -1,4 +1,4 @@
-"""When a lost session is started again: at once, then after longer and longer pauses, and not for ever."""
+"""Back-off for restarts of a lost session: at once, then after growing delays, and finally never."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from tidemill.ports.engine import HEALTHY, EngineHealth
 
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each start, after so many losses in a row; after as many losses more it is given up."""
+"""Seconds before each restart, by the number of losses in a row; after one more loss it gives up."""
 
 STEADY = 60.0
-"""Seconds that a session must have lived for its loss to count as the first again."""
+"""Seconds of uptime after which a loss counts as the first again."""
 
 
 class RestartPolicy:
-    """The losses of a session in a row. A start that fails is a loss, too.
+    """Counts the losses of a session in a row. A failed start is a loss, too.
 
     >>> restarts = RestartPolicy(clock=lambda: 0.0)
     >>> restarts.record_loss("gone")
@@ -27,15 +27,14 @@ class RestartPolicy:
         self._clock = clock
         self._losses = 0
         self._started: float | None = None
-        self._next = 0.0  # when the next start may begin
+        self._next = 0.0  # the earliest time of the next start
         self._problem: str | None = None
 
     def record_start(self) -> None:
-        """A session was started."""
         self._started, self._problem = self._clock(), None
 
     def record_loss(self, why: str) -> None:
-        """A session was lost, or did not start."""
+        """Record that a session was lost, or did not start."""
         now = self._clock()
         if self._started is not None and now - self._started >= STEADY:
             self._losses = 0

@@ -1,4 +1,4 @@
-"""The Spark session: settings, start, and what only one of the two kinds of session offers."""
+"""The Spark session: settings, start, and the differences between classic sessions and Spark Connect."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A flipped bit in a block must be an error, never a wrong number.
+    # A flipped bit in a block must be an error, never a wrong value.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
-    # Parquet compares floats in another way than Spark does: see `parquet.py`, which does the same for columns.
+    # Parquet compares floats differently from Spark: see `parquet.py`, which handles top-level columns.
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "",
-    # The catalog says which files count: no marker is needed.
+    # The catalog lists the valid files: no marker is needed.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Compiled code is kept for so many queries' worth of classes; Spark's 100 are fewer than one refresh needs.
+    # Cache compiled classes for this many entries; Spark's default of 100 is fewer than one refresh needs.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # Every task that groups and every broadcast takes a page or two at once. Spark's default, up to 64 MB each, is made
-    # for large tasks; small ones would spend their time in clearing memory and collecting it.
+    # Every task that groups and every broadcast allocates a page or two at once. Spark's default, up to 64 MB each, is
+    # for large tasks; small ones would spend their time on clearing memory and garbage collection.
     "spark.buffer.pageSize": "1m",
-    # What opening a file costs, in bytes read meanwhile. With Spark's 4 MB a few small files beside large ones make one
-    # task of most of the rows.
+    # The cost of opening a file, in bytes that could be read meanwhile. With Spark's 4 MB, a few small files beside
+    # large ones put most of the rows into one task.
     "spark.sql.files.openCostInBytes": "524288",
-    # Of queries that are done Spark would keep a thousand plans in words and drawings, for a page that is not there.
+    # Spark would retain the plans of a thousand finished queries, for a web UI that is disabled.
     "spark.sql.ui.retainedExecutions": "10",
-    # A listing in the driver is quicker than a job up to many more files than 32.
+    # Listing files in the driver is quicker than a job for many more files than the default of 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
 
 QUICK: Mapping[str, str] = {
-    # For small plans, measured in docs/benchmarks.md: planning again at each stage costs more than it finds out.
+    # For small plans, measured in docs/benchmarks.md: adaptive re-planning at each stage costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
     "spark.sql.shuffle.partitions": "1",
@@ -78,21 +78,21 @@ QUICK: Mapping[str, str] = {
 CAREFUL: Mapping[str, str] = {
     # Under outer joins it loses the field of a struct that a sub-query compares: Could not find _extract_x.
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
-    # It takes the columns of a correlated sub-query for those of the union below: key not found.
+    # It confuses the columns of a correlated sub-query with those of the union below: key not found.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
 }
-"""Optimisations by which Spark 4.3 spoils queries that are valid, turned off."""
+"""Settings that disable optimizations with which Spark 4.3 fails on valid queries."""
 
-_SPOILT = ("[INTERNAL_ERROR", "NoSuchElementException: key not found")
+_OPTIMIZER_ERRORS = ("[INTERNAL_ERROR", "NoSuchElementException: key not found")
 
 
 def is_optimizer_fault(error: Exception) -> bool:
-    """Is it a fault of Spark's own in what it made of a query?"""
-    return any(sign in str(error) for sign in _SPOILT)
+    """Whether the error is a bug in Spark's optimization of a query."""
+    return any(sign in str(error) for sign in _OPTIMIZER_ERRORS)
 
 
 def create_sibling_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session beside this one with settings of its own; the same one where there is no other (Spark Connect)."""
+    """A session of the same context with separate settings; through Spark Connect, the same session."""
     if find_context(spark) is None:
         return spark
     other = spark.newSession()
@@ -102,7 +102,7 @@ def create_sibling_session(spark: SparkSession, settings: Mapping[str, str]) -> 
 
 
 def create_isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session beside this one with settings and temporary views of its own, through Spark Connect, too."""
+    """A session of the same context with separate settings and temporary views, also through Spark Connect."""
     if find_context(spark) is not None:
         return create_sibling_session(spark, settings)
     other = spark.cloneSession()  # type: ignore[attr-defined]  # only sessions of Spark Connect have it
@@ -112,9 +112,9 @@ def create_isolated_session(spark: SparkSession, settings: Mapping[str, str]) ->
 
 
 def release_session(spark: SparkSession) -> None:
-    """End a session that `isolated` made. Through Spark Connect it has a connection of its own.
+    """End a session from `create_isolated_session`, which has a separate connection through Spark Connect.
 
-    Left open, it would ask the server, which may be gone by then, for minutes when the process is to end.
+    If left open, it would keep contacting the server, which may be gone by then, for minutes at process exit.
     """
     if find_context(spark) is None:
         spark.client.release_session()
@@ -122,11 +122,11 @@ def release_session(spark: SparkSession) -> None:
 
 
 def to_cached_leaf(frame: DataFrame) -> DataFrame:
-    """What Spark is to keep, as a leaf of the plans of those that read it.
+    """A frame to be cached, as a leaf of the plans that read it.
 
-    Otherwise they repeat its whole plan wherever they read it, and theirs is repeated in turn: a dozen steps of which
-    each reads others twice never got out of planning. Spark's description of a plan, which it makes for each query,
-    still goes on into what is kept and from there into what that read.
+    Otherwise each reader repeats its full plan, and is repeated in turn: the planning of a dozen steps that each read
+    others twice never finished. Spark's description of a plan, which it builds for each query, still includes the plans
+    of cached frames recursively.
     """
     spark = frame.sparkSession
     context = find_context(spark)
@@ -139,69 +139,69 @@ def to_cached_leaf(frame: DataFrame) -> DataFrame:
 
 
 def set_shuffle_partitions(spark: SparkSession, over: int | None) -> None:
-    """Shuffle over so many tasks from now on; None: over as many as there are cores."""
+    """Set the number of shuffle partitions; None: the number of cores."""
     spark.conf.set("spark.sql.shuffle.partitions", str(over or os.cpu_count() or 2))
 
 
 def find_java_problem() -> str | None:
-    """What is wrong with the Java that Spark would use; None if nothing is."""
+    """The problem with the Java that Spark would use; None if it is suitable."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None:
         return f"no Java was found on PATH and JAVA_HOME is not set; install Java {JAVA_NEEDED} or newer"
     try:
-        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
         return f"{command} cannot be started ({error}); point JAVA_HOME at Java {JAVA_NEEDED} or newer"
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    major = int(found.group(1)) if found else 0
+    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr + process.stdout)
+    major = int(version.group(1)) if version else 0
     return None if major >= JAVA_NEEDED else f"{command} is Java {major}; Spark needs {JAVA_NEEDED} or newer"
 
 
 def start_session(
     master: str = "local[*]", settings: Mapping[str, str] | None = None, scratch: str | None = None
 ) -> SparkSession:
-    """The session for this process: started, or the one that already runs."""
+    """The session of this process: started, or the one that is already running."""
     problem = find_java_problem()
     if problem is not None:
         raise EngineError(problem)
-    for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would be whatever python3 is on PATH
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers would run the python3 on PATH
     try:
         with _write_pool_weights() as weights, _silence_stderr():
-            told = {"spark.driver.extraJavaOptions": build_java_options(class_archive.build_archive_options())}
-            chosen = {**DEFAULTS, **told, **weights, **_build_scratch_settings(scratch), **(settings or {})}
-            return _configure_builder(master, chosen).getOrCreate()
+            java_options = {"spark.driver.extraJavaOptions": build_java_options(class_archive.build_archive_options())}
+            config = {**DEFAULTS, **java_options, **weights, **_build_scratch_settings(scratch), **(settings or {})}
+            return _configure_builder(master, config).getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise EngineError(f"Spark did not start with master {master!r}: {extract_first_line(error)}") from error
 
 
-def _configure_builder(master: str, chosen: Mapping[str, str]) -> SparkSession.Builder:
+def _configure_builder(master: str, config: Mapping[str, str]) -> SparkSession.Builder:
     builder = SparkSession.builder
-    if "spark.remote" not in chosen:
+    if "spark.remote" not in config:
         builder = builder.master(master)
-    for name, value in chosen.items():
+    for name, value in config.items():
         builder = builder.config(name, value)
     return builder
 
 
 @contextmanager
 def _silence_stderr() -> Iterator[None]:
-    """The JVM inherits standard error from this process; what it says there while starting helps nobody."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Discard standard error, which the JVM inherits; its messages during the start are not useful."""
+    original = os.dup(2)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(devnull, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(original, 2)
+        os.close(original)
+        os.close(devnull)
 
 
 def find_running_session() -> SparkSession | None:
-    """The session that this process has already, whoever started it."""
+    """The session that this process already has, if any."""
     try:
         return SparkSession.active()
     except PySparkException:
@@ -209,7 +209,7 @@ def find_running_session() -> SparkSession | None:
 
 
 def build_java_options(more: str) -> str:
-    """What Java is told: no chatter, and the collector that takes the least time in all."""
+    """The options for Java: no logging, and the garbage collector with the least total time."""
     config = Path(__file__).with_name("log4j2.properties").as_uri()
     return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {more}"
 
@@ -221,13 +221,15 @@ def _build_scratch_settings(directory: str | None) -> dict[str, str]:
 
 
 def ship_module(module: ModuleType) -> None:
-    """Send a user's module to the workers with the functions that need it: they cannot import it themselves."""
+    """Send a user's module by value to the workers with the functions that need it, because they cannot import it."""
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Everything this thread runs meanwhile can be stopped by the tag, from any thread, and has a pool to itself."""
+    """Tag all jobs that this thread runs meanwhile, so that any thread can cancel them, and give them a
+    scheduler pool.
+    """
     context = find_context(spark)
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
@@ -238,13 +240,13 @@ def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
             yield
     finally:
         if context is not None:
-            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # Spark's own way to say: none
+            context.setLocalProperty(_POOL, None)  # None removes the property
         remove(tag)
 
 
 @contextmanager
 def tag_isolated_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
-    """The same in a session beside the tagged one, which shares its tags in one process but not in Spark Connect."""
+    """Tag jobs of an isolated session, which shares its sibling's tags in one process but not through Spark Connect."""
     if find_context(spark) is not None:
         yield
         return
@@ -259,12 +261,12 @@ _POOL = "spark.scheduler.pool"
 
 
 class _SchedulerPools:
-    """FAIR pools for what runs at the same time; Spark never forgets one, so those that are free are used again."""
+    """FAIR pools for concurrent runs; Spark never removes a pool, so free ones are reused."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number, and how many threads are in it
+        self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number and its number of threads
 
     @contextmanager
     def acquire_pool(self, tag: str) -> Iterator[str]:
@@ -284,8 +286,8 @@ class _SchedulerPools:
 
 
 _LIVE, _BACKFILLS = _SchedulerPools("track"), _SchedulerPools("backfill")
-_WEIGHT, _WEIGHTED = 10, 64
-"""Of how many pools of live runs each gets how many times the share of one of a backfill; others get as much as it."""
+_LIVE_WEIGHT, _WEIGHTED_POOLS = 10, 64
+"""The weight of a pool of live runs relative to a backfill's, and the number of such pools; others have weight 1."""
 
 
 def _choose_pools(tag: str) -> _SchedulerPools:
@@ -294,8 +296,8 @@ def _choose_pools(tag: str) -> _SchedulerPools:
 
 @contextmanager
 def _write_pool_weights() -> Iterator[dict[str, str]]:
-    """The setting that makes pools of live runs weigh more; Spark reads the file as it starts, and never again."""
-    pools = "".join(f'<pool name="track-{n}"><weight>{_WEIGHT}</weight></pool>' for n in range(_WEIGHTED))
+    """The setting that gives pools of live runs more weight; Spark reads the file only when it starts."""
+    pools = "".join(f'<pool name="track-{n}"><weight>{_LIVE_WEIGHT}</weight></pool>' for n in range(_WEIGHTED_POOLS))
     with TemporaryDirectory(prefix="tidemill-pools-") as directory:
         path = Path(directory) / "pools.xml"
         path.write_text(f"<allocations>{pools}</allocations>", encoding="utf-8")
@@ -303,7 +305,7 @@ def _write_pool_weights() -> Iterator[dict[str, str]]:
 
 
 def cancel_jobs(spark: SparkSession, tag: str) -> None:
-    """Stop whatever runs under the tag."""
+    """Cancel all jobs under the tag."""
     context = find_context(spark)
     if context is not None:
         context.cancelJobsWithTag(tag)
@@ -314,7 +316,7 @@ def cancel_jobs(spark: SparkSession, tag: str) -> None:
 def find_context(spark: SparkSession) -> SparkContext | None:
     """The context of a session in this process; None through Spark Connect.
 
-    A session's own tags are no use in process: `interruptTag` finds only what the calling thread had tagged.
+    A session's tags do not work in process: `interruptTag` finds only jobs that the calling thread tagged.
     """
     try:
         return spark.sparkContext
@@ -325,31 +327,31 @@ def find_context(spark: SparkSession) -> SparkContext | None:
 _NO_VALUES = frozenset(
     {"sourceType", "targetType", "type", "config", "ansiConfig", "functionName", "routine", "suggestion"}
 )
-"""Parameters of Spark's messages that name types and settings, and no values of rows."""
+"""Parameters of Spark's messages that name types and settings, not values of rows."""
 
 
 def is_in_process(spark: SparkSession) -> bool:
-    """Do all tasks of the session run in this process, or in children that share its files?"""
+    """Whether all tasks of the session run in this process, or in child processes that share its files."""
     return find_context(spark) is not None and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 def extract_first_line(error: BaseException) -> str:
-    """The first line of an error that says something, without Spark's stack traces and without values of rows."""
+    """The first informative line of an error, without Spark's stack traces and without values of rows."""
     text = _redact_values(error) if isinstance(error, PySparkException) else str(error)
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (telling or lines or [type(error).__name__])[0]
+    informative = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (informative or lines or [type(error).__name__])[0]
 
 
 def _redact_values(error: PySparkException) -> str:
-    """Spark's message. Of errors about data (SQLSTATE 22 and 23) what the message took from rows is left out."""
+    """Spark's message. For errors about data (SQLSTATE 22 and 23), values from rows are removed."""
     text = error.getMessage() or ""
     if (error.getSqlState() or "")[:2] not in ("22", "23"):
         return text
-    given = error.getMessageParameters()
-    if not given:
-        return f"[{error.getCondition()}] a value of a row is the reason"
-    values = [value for name, value in given.items() if name not in _NO_VALUES]
+    parameters = error.getMessageParameters()
+    if not parameters:
+        return f"[{error.getCondition()}] caused by a value of a row"
+    values = [value for name, value in parameters.items() if name not in _NO_VALUES]
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "…") if value else text
     return text

@@ -1,7 +1,7 @@
-"""Noticing that a Spark session is gone, and clearing away what is left of it in this process.
+"""Detection of a lost Spark session, and removal of its remains from this process.
 
-A session is lost if its Java process exited, if its context was stopped (as it is when a cluster gives it up), or if
-the server of Spark Connect no longer answers or knows it.
+A session is lost if its Java process exited, if its context was stopped (as a cluster does when it removes an
+application), or if the Spark Connect server does not respond or no longer has the session.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 
 from tidemill.spark.session import find_context
 
-_GONE = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
-"""What Spark Connect says of a session that its server does not know any longer."""
+_SESSION_ERRORS = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
+"""Error conditions of Spark Connect for a session that its server no longer has."""
 
 _UNAVAILABLE = "UNAVAILABLE"
-"""The code of gRPC for a server that does not answer."""
+"""The gRPC status of a server that does not respond."""
 
 
 class SessionMonitor:
-    """Whether a session is still there, with all that are beside it."""
+    """Detects whether a session and its siblings are still usable."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -36,23 +36,23 @@ class SessionMonitor:
         self._process: Popen[bytes] | None = None if self._context is None else _find_java_process(self._context)
 
     def has_exited(self) -> bool:
-        """Did the Java process exit that this process started? It asks nobody but the operating system."""
+        """Whether the Java process that this process started has exited. It only asks the operating system."""
         return self._process is not None and self._process.poll() is not None
 
     def is_lost(self, error: BaseException) -> bool:
-        """Is the session gone, now that this went wrong?"""
+        """Whether the session is lost, after this error."""
         if self._context is None:
             return any(_is_session_gone(e) for e in _list_causes(error))
         return self.has_exited() or _is_stopped(self._context)
 
     def discard_session(self) -> None:
-        """Let another session be started in this process. What is left of this one cannot be used any longer."""
+        """Make it possible to start another session in this process. This session is unusable afterwards."""
         if self._context is None:
             with suppress(Exception):
                 self._spark.client.close()  # stopping it would wait for the server
             return
         with warnings.catch_warnings(), suppress(Exception):
-            warnings.simplefilter("ignore")  # it warns that the process may have crashed
+            warnings.simplefilter("ignore")  # PySpark warns that the process may have crashed
             self._spark.stop()
         SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
@@ -61,7 +61,7 @@ class SessionMonitor:
 
 
 def _find_java_process(context: SparkContext) -> Popen[bytes] | None:
-    """None if another program started it."""
+    """The Java process; None if another program started it."""
     process: Popen[bytes] | None = getattr(context._gateway, "proc", None)
     return process
 
@@ -69,20 +69,20 @@ def _find_java_process(context: SparkContext) -> Popen[bytes] | None:
 def _is_stopped(context: SparkContext) -> bool:
     try:
         return context._jsc is None or bool(context._jsc.sc().isStopped())
-    except Exception:  # nobody answers
+    except Exception:  # the Java process does not respond
         return True
 
 
 def _drop_java_references() -> None:
-    """Let nothing refer to objects of a Java process that is gone: not PySpark, nor functions that it registered."""
+    """Remove all references to objects of an exited Java process, from PySpark and from registered functions."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     with suppress(Exception):
         gateway.shutdown()  # type: ignore[union-attr]
-    for found in gc.get_objects():
-        if type(found) is UserDefinedFunction:
-            found._judf_placeholder = None
-        elif type(found) is UserDefinedTableFunction:
-            found._judtf_placeholder = None
+    for obj in gc.get_objects():
+        if type(obj) is UserDefinedFunction:
+            obj._judf_placeholder = None
+        elif type(obj) is UserDefinedTableFunction:
+            obj._judtf_placeholder = None
 
 
 def _is_session_gone(error: BaseException) -> bool:
@@ -91,11 +91,11 @@ def _is_session_gone(error: BaseException) -> bool:
     if kind in ("pyspark", "grpc") and callable(code) and getattr(code(), "name", None) == _UNAVAILABLE:
         return True
     condition = error.getCondition() if kind == "pyspark" and hasattr(error, "getCondition") else None
-    return kind == "pyspark" and any(sign in (condition or text) for sign in _GONE)
+    return kind == "pyspark" and any(sign in (condition or text) for sign in _SESSION_ERRORS)
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__

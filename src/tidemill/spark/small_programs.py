@@ -1,8 +1,8 @@
 """Programs for small changes.
 
-A refresh that touches little is dominated by the fixed price of Spark's jobs. So a step of a small change is
-collected to the driver and given back as a local relation: what follows knows its size, joins by broadcast, and is
-optimised away where it is empty. What is only picked from it needs no job, and small outputs are written without one.
+The time of a small refresh is dominated by the fixed cost of Spark jobs. So a step of a small change is collected to
+the driver and passed back to Spark as a local relation: later steps know its size, join by broadcast, and are removed
+where it is empty. Selections from it need no job, and small outputs are written without one.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ from tidemill.spark.types import build_column, to_content_schema
 T = TypeVar("T")
 
 WORKERS = 4
-"""Steps and outputs that go on side by side."""
+"""Steps and outputs that run concurrently."""
 
 
 class SmallProgramRunner:
-    """One run of a program on a small change: few steps, and the rows of all of them at hand.
+    """One run of a program on a small change: few steps, with the rows of all steps on the driver.
 
-    A step begins as soon as those that it reads are done: much of what it takes is waiting for Spark to plan.
+    A step starts as soon as the steps that it reads are done, because much of its time is spent waiting for Spark to
+    plan.
     """
 
     def __init__(
@@ -96,29 +97,30 @@ class SmallProgramRunner:
             self._hand.close()
 
     def _run_steps(self, pool: ThreadPoolExecutor) -> Mapping[str, Schema]:
-        """Whatever waits for something was submitted after it, so that the pool never waits for itself."""
-        done: dict[str, Future[None]] = {}
+        """Run all steps and outputs. Work is submitted after its dependencies, so the pool cannot deadlock."""
+        steps_done: dict[str, Future[None]] = {}
 
-        def submit_after(needed: Iterable[str], work: Callable[[], T]) -> Future[T]:
-            return pool.submit(self._run_after, [done[step] for step in needed], work)
+        def submit_after(required: Iterable[str], work: Callable[[], T]) -> Future[T]:
+            return pool.submit(self._run_after, [steps_done[step] for step in required], work)
 
         for name, op in self._program.steps.items():
-            done[name] = submit_after(self._list_needed_steps(op), partial(self._run_step, name, op))
-        written: dict[str, Future[Schema]] = {}
+            steps_done[name] = submit_after(self._list_needed_steps(op), partial(self._run_step, name, op))
+        outputs_written: dict[str, Future[Schema]] = {}
         for channel, pieces in self._program.outputs.items():
             parts = [p for p in pieces if isinstance(p, StepSlice)]
-            others = [p for p in pieces if not isinstance(p, StepSlice)]
-            rest = submit_after(
-                (step for op in others for step in self._list_needed_steps(op)), partial(self._compute_rest, others)
+            operators = [p for p in pieces if not isinstance(p, StepSlice)]
+            remaining = submit_after(
+                (step for op in operators for step in self._list_needed_steps(op)),
+                partial(self._compute_rest, operators),
             )
             steps = [p.step for p in parts]
-            written[channel] = submit_after(steps, partial(self._write_output, channel, parts, rest))
-        for step in done.values():
+            outputs_written[channel] = submit_after(steps, partial(self._write_output, channel, parts, remaining))
+        for step in steps_done.values():
             step.result()
-        return {channel: work.result() for channel, work in written.items()}
+        return {channel: work.result() for channel, work in outputs_written.items()}
 
-    def _run_after(self, needed: list[Future[None]], work: Callable[[], T]) -> T:
-        for step in needed:
+    def _run_after(self, required: list[Future[None]], work: Callable[[], T]) -> T:
+        for step in required:
             step.result()
         with tag_jobs(self._spark, self._tag):
             return work()
@@ -129,9 +131,9 @@ class SmallProgramRunner:
         return {self._program.parts[r].step if r in self._program.parts else r for r in refs}
 
     def _run_step(self, name: str, op: Operator) -> None:
-        rest = remove_empty_steps(op, self._empty)
-        if rest is not None:
-            self._rows[name] = self._compute_batch(rest)
+        simplified = remove_empty_steps(op, self._empty)
+        if simplified is not None:
+            self._rows[name] = self._compute_batch(simplified)
             for part, definition in self._program.parts.items():
                 if definition.step == name:
                     self._rows[part] = _extract_part(self._rows[name], definition)
@@ -139,39 +141,39 @@ class SmallProgramRunner:
         self._empty |= {n for n in names if n not in self._rows or not self._rows[n].table.num_rows}
 
     def _build_frame(self, name: str) -> DataFrame:
-        """A step as Spark sees it. One that was left out as empty has its columns: an outer join may ask for them."""
+        """A step as a frame. A step that was skipped as empty still has its columns: an outer join may need them."""
         if name not in self._rows:
             part = self._program.parts.get(name)
             step = name if part is None else part.step
-            nothing = self._compiler.build_frame(self._program.steps[step]).limit(0)
-            self._rows[step] = LocalBatch.from_frame(nothing)
+            empty = self._compiler.build_frame(self._program.steps[step]).limit(0)
+            self._rows[step] = LocalBatch.from_frame(empty)
             self._rows[name] = self._rows[step] if part is None else _extract_part(self._rows[step], part)
         return self._hand.create_frame(self._rows[name])
 
     def _compute_batch(self, op: Operator) -> LocalBatch:
-        """The rows of an operator: by hand as far as that goes, and by Spark."""
+        """The rows of an operator: locally on the driver if possible, else by Spark."""
         rows = self._by_hand(op)
         return rows if rows is not None else LocalBatch.from_frame(self._compiler.build_frame(self._lower_operator(op)))
 
     def _lower_operator(self, op: Operator) -> Operator:
-        """The operator over what was computed by hand, unless Spark had better read so much itself."""
+        """The operator over locally computed rows, unless Spark had better read that many rows itself."""
         rows = self._by_hand(op)
         if rows is None or (rows.table.num_rows > batches.FEW and not any(map(self._is_heavy, walk_operators(op)))):
             return map_children(op, self._lower_operator)
-        name = self._names.setdefault(op, f"by hand {next(self._numbers)}")  # other steps name theirs meanwhile
+        name = self._names.setdefault(op, f"local {next(self._numbers)}")  # other steps add names concurrently
         self._rows[name] = rows
         return StepReference(name, op.columns)
 
     def _is_heavy(self, op: Operator) -> bool:
-        """Were many rows grouped or joined for it?"""
+        """Whether many rows were grouped or joined for it."""
         match op:
             case Aggregation() | Join(kind=JoinKind.INNER | JoinKind.LEFT | JoinKind.RIGHT | JoinKind.FULL):
-                below = [self._by_hand.find_result(child) for child in list_children(op)]
-                return any(rows is not None and rows.table.num_rows > batches.FEW for rows in below)
+                inputs = [self._by_hand.find_result(child) for child in list_children(op)]
+                return any(rows is not None and rows.table.num_rows > batches.FEW for rows in inputs)
         return False
 
     def _read_leaf(self, op: Operator) -> LocalBatch | None:
-        """The rows of an operator that need not be computed: steps, small changes, and keys looked up in a content."""
+        """The rows of an operator that need no computation: steps, small changes, and keys looked up in a content."""
         match op:
             case StepReference() if op.step in self._rows:
                 return self._rows[op.step].select_columns(op.columns)
@@ -183,59 +185,59 @@ class SmallProgramRunner:
         return None
 
     def _compute_rest(self, pieces: list[Operator]) -> LocalBatch | None:
-        """The rows of an output's pieces that are no parts of steps; None if there are none."""
-        left = [s for p in pieces if (s := remove_empty_steps(p, self._empty)) is not None]
-        return self._compute_batch(left[0] if len(left) == 1 else Union(tuple(left))) if left else None
+        """The rows of an output's operators that are not slices of steps; None if there are none."""
+        nonempty = [s for p in pieces if (s := remove_empty_steps(p, self._empty)) is not None]
+        return self._compute_batch(nonempty[0] if len(nonempty) == 1 else Union(tuple(nonempty))) if nonempty else None
 
     def _write_output(self, channel: str, parts: list[StepSlice], rest: Future[LocalBatch | None]) -> Schema:
         rows = [_extract_part(self._rows[p.step], p) for p in parts if p.step not in self._empty]
-        if (others := rest.result()) is not None:
-            rows.append(others)
+        if (remaining := rest.result()) is not None:
+            rows.append(remaining)
         target = self._outputs[channel]
         content = target.schema or self._infer_content_schema(channel)
         if not rows:
             return content
-        wanted = batches.parse_ddl(str(target.to_physical_schema(content)))
-        table = pa.concat_tables([self._shape_batch(r, wanted) for r in rows])
-        batches.write_batch(table.columns, wanted, target)
+        schema = batches.parse_ddl(str(target.to_physical_schema(content)))
+        table = pa.concat_tables([self._shape_batch(r, schema) for r in rows])
+        batches.write_batch(table.columns, schema, target)
         return content
 
     def _infer_content_schema(self, channel: str) -> Schema:
-        """The schema of what was never written before. Its pieces may differ in their types."""
+        """The schema of a channel that was never written before. Its parts may differ in their types."""
         pieces = [_project_part(p) if isinstance(p, StepSlice) else p for p in self._program.outputs[channel]]
-        whole = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
-        rows = self._by_hand(whole)
+        combined = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
+        rows = self._by_hand(combined)
         return to_content_schema(
-            rows.struct if rows is not None else self._compiler.build_frame(self._lower_operator(whole)).schema
+            rows.struct if rows is not None else self._compiler.build_frame(self._lower_operator(combined)).schema
         )
 
-    def _shape_batch(self, rows: LocalBatch, wanted: StructType) -> pa.Table:
-        """The rows in exactly these columns; Spark casts what is of another type."""
-        arrow = batches.build_arrow_schema(wanted)
-        found = [rows.table.column(name) for name in wanted.names]
-        if not all(c.type == f.type or pa.types.is_null(c.type) for c, f in zip(found, arrow, strict=True)):
-            casts = (build_column(f.name).cast(f.dataType).alias(f.name) for f in wanted.fields)
-            found = rows.to_frame(self._spark).select(*casts).toArrow().columns
-        return pa.table([c.cast(f.type) for c, f in zip(found, arrow, strict=True)], schema=arrow)
+    def _shape_batch(self, rows: LocalBatch, schema: StructType) -> pa.Table:
+        """The rows in exactly these columns; Spark casts values of other types."""
+        arrow = batches.build_arrow_schema(schema)
+        columns = [rows.table.column(name) for name in schema.names]
+        if not all(c.type == f.type or pa.types.is_null(c.type) for c, f in zip(columns, arrow, strict=True)):
+            casts = (build_column(f.name).cast(f.dataType).alias(f.name) for f in schema.fields)
+            columns = rows.to_frame(self._spark).select(*casts).toArrow().columns
+        return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
 
 
 def _project_part(part: StepSlice) -> Operator:
-    """The columns of a part, of all the step's rows."""
+    """The columns of a slice, for all rows of the step."""
     items = tuple(NamedExpression(name, value(origin)) for name, origin in part.columns.items())
     return Projection(StepReference(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
 
 
-def _extract_part(held: LocalBatch, part: StepSlice) -> LocalBatch:
-    rows = held.table
+def _extract_part(batch: LocalBatch, part: StepSlice) -> LocalBatch:
+    rows = batch.table
     for keep in part.keep:
         rows = rows.filter(rows.column(keep))
     names = part.columns.items()
     table = pa.table({name: rows.column(origin) for name, origin in names})
-    return LocalBatch(table, StructType([StructField(name, held.struct[origin].dataType) for name, origin in names]))
+    return LocalBatch(table, StructType([StructField(name, batch.struct[origin].dataType) for name, origin in names]))
 
 
 class _StepFrames(dict[str, DataFrame]):
-    """Steps as frames, each made when it is first asked for."""
+    """Steps as frames, each created on first access."""
 
     def __init__(self, make: Callable[[str], DataFrame]) -> None:
         super().__init__()

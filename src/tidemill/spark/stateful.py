@@ -1,8 +1,8 @@
-"""Tasks with state: they work on arrays next to the driver, and what they keep lies in channels.
+"""Stateful tasks: they work on Arrow tables on the driver, and their state is stored in channels.
 
-What an operator has in memory is a guess that is checked, as the mapped files of keyed state are: it is used again only
-if it was left at the very positions of its state channels that are committed now. A slot's number is never given
-twice, so whatever an attempt left that was not committed, or was lost, is never taken for anything.
+An operator's in-memory state is a cache that is validated, like the mapped files of keyed state: it is reused only if
+it is at exactly the committed positions of its state channels. A reservation's number is never reused, so the remains
+of an uncommitted or lost attempt never match.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Version = tuple[int, ...]
 
 
 class StatefulTaskRunner:
-    """Runs tasks with state for one engine, and holds what they left for the next run."""
+    """Runs stateful tasks for one engine, and caches their operators for the next run."""
 
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
@@ -53,8 +53,8 @@ class StatefulTaskRunner:
 
     def run(self, session: Session, task: Task, inputs: Inputs, outputs: Targets, now: int) -> dict[str, Schema]:
         arrow = ArrowBlockIO(session, self._locate)
-        made = self._run_task(_TaskRun(session, arrow, task, inputs, outputs), now)
-        rows = {**made.outputs, **made.deltas}
+        result = self._run_task(_TaskRun(session, arrow, task, inputs, outputs), now)
+        rows = {**result.outputs, **result.deltas}
         _check_outputs(rows, outputs)
         return {name: arrow.write_delta(rows.get(name), target) for name, target in outputs.items()}
 
@@ -84,36 +84,36 @@ class StatefulTaskRunner:
 
     def _run_operator(self, run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | Waved, now: int) -> OperatorResult:
         states = [run.outputs[name] for name in code.states]
-        place = ", ".join(target.channel for target in states) or run.task.name
-        operator = self._take_operator(place, tuple(target.before for target in states))
+        cache_key = ", ".join(target.channel for target in states) or run.task.name
+        operator = self._take_operator(cache_key, tuple(target.before for target in states))
         if operator is None:
             operator = _build_operator(run, code)
             operator.restore({name: run.read_state_blocks(name) for name in code.states})
-        made = operator.run(OperatorBatch(run.read_new_rows(), self._read_tables(run), now))
-        self._left[place] = (tuple(target.seq for target in states), operator)
-        return made
+        result = operator.run(OperatorBatch(run.read_new_rows(), self._read_tables(run), now))
+        self._left[cache_key] = (tuple(target.seq for target in states), operator)
+        return result
 
-    def _take_operator(self, place: str, version: Version) -> StatefulOperator | None:
-        """What the last run left, if it is at this version. Whoever fails while using it leaves nothing."""
-        left = self._left.pop(place, None)
-        return left[1] if left is not None and left[0] == version else None
+    def _take_operator(self, cache_key: str, version: Version) -> StatefulOperator | None:
+        """The operator of the last run, if it is at this version. It is removed, so a failed run leaves none."""
+        cached = self._left.pop(cache_key, None)
+        return cached[1] if cached is not None and cached[0] == version else None
 
     def _read_tables(self, run: _TaskRun) -> dict[str, pa.Table]:
-        """Whole tables, read again only if they have changed."""
+        """Full tables, read again only if they have changed."""
         reads = [r for r in run.task.reads if r.mode is ReadMode.ALL and r.port not in run.task.state_ports]
         return {r.argument: self._read_table(run, r) for r in reads}
 
     def _read_table(self, run: _TaskRun, read: TaskInput) -> pa.Table:
-        place, view = (run.task.name, read.port), run.inputs[read.argument]
-        known = self._whole.get(place)
-        if known is None or known[0] != view:
-            known = self._whole[place] = (view, run.arrow.read_table(view))
-        return known[1]
+        cache_key, view = (run.task.name, read.port), run.inputs[read.argument]
+        cached = self._whole.get(cache_key)
+        if cached is None or cached[0] != view:
+            cached = self._whole[cache_key] = (view, run.arrow.read_table(view))
+        return cached[1]
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskRun:
-    """One run of a task. The views of its state are made only if they are asked for."""
+    """One run of a task. The views of its state are read only if needed."""
 
     session: Session
     arrow: ArrowBlockIO
@@ -130,7 +130,7 @@ class _TaskRun:
 
     def get_state_view(self, name: str) -> Snapshot:
         view = self.inputs[name]
-        assert isinstance(view, Snapshot), "state is read as a whole"
+        assert isinstance(view, Snapshot), "state is read as a snapshot"
         return view
 
     def read_state_blocks(self, name: str) -> list[pa.Table]:
@@ -152,20 +152,20 @@ def _build_operator(run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | Wav
 
 
 def _evaluate_conditions(session: Session, rows: pa.Table, conditions: Sequence[str]) -> list[Marks]:
-    """For which rows each condition holds; of NULL it does not. Numbers keep the order, whatever Spark does."""
+    """For each condition, the rows for which it is true (not NULL). Row numbers preserve the order through Spark."""
     if not rows.num_rows:
         return [np.zeros(0, bool)] * len(conditions)
     numbered = create_frame(session(), rows.append_column("_number", pa.array(np.arange(rows.num_rows))))
     marks = [F.coalesce(F.expr(text), F.lit(False)).alias(str(n)) for n, text in enumerate(conditions)]
-    found = numbered.select("_number", *marks).orderBy("_number").toArrow()
-    return [found[str(n)].to_numpy() for n in range(len(conditions))]
+    results = numbered.select("_number", *marks).orderBy("_number").toArrow()
+    return [results[str(n)].to_numpy() for n in range(len(conditions))]
 
 
 def _check_outputs(rows: Mapping[str, pa.Table], outputs: Targets) -> None:
     stray = sorted({*rows} - {*outputs})
     if stray:
         known = ", ".join(sorted(outputs))
-        raise BadInput(f"expected rows for {known}; the task gave some for {stray[0]!r} as well; declare it in writes")
+        raise BadInput(f"expected rows for {known}; the task also returned rows for {stray[0]!r}; declare it in writes")
 
 
 def _combine_results(parts: Sequence[OperatorResult]) -> OperatorResult:

@@ -1,7 +1,7 @@
-"""Whether Spark's executors see the block store.
+"""A check that Spark's executors can access the block store.
 
-An executor with a disk of its own writes there, and Spark calls that a success. So a session whose executors are
-other processes is tried when it is started, before anything depends on it.
+An executor with a local disk writes there, and Spark reports success. So a session whose executors are other processes
+is tested when it is started, before anything depends on it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tidemill.spark.block_writer import build_data_path, save_and_count
 from tidemill.spark.session import extract_first_line, find_running_session, is_in_process
 
 TASKS = 32
-"""Tasks of the trial, each with a file: more than most clusters have executors for one project."""
+"""Tasks of the test, each with a file: more than most clusters have executors for one project."""
 
 
 def start_on_store(start: Callable[[], SparkSession], store: BlockStore) -> SparkSession:
-    """Start a session, and check that its executors see the store; one that does not serve is stopped again."""
+    """Start a session, and check that its executors can access the store; if not, it is stopped again."""
     before = find_running_session()
     spark = start()
     if is_in_process(spark):
@@ -39,25 +39,27 @@ def start_on_store(start: Callable[[], SparkSession], store: BlockStore) -> Spar
 
 
 def check_executors(spark: SparkSession, store: BlockStore) -> None:
-    """Let executors write files, look for them here, and let executors read them; raises `EngineError`."""
+    """Let executors write files, check that they are visible here, and let executors read them; raises
+    `EngineError`.
+    """
     directory = f"{RUNS}/0/0/{uuid4().hex}"  # no run has the number 0
     try:
         rows = save_and_count(spark.range(0, TASKS, 1, TASKS), build_data_path(store.stage_directory(directory)))
         files = store.publish_files(directory, rows)
-        found = spark.read.schema("id bigint").parquet(*(store.locate_file(f.path) for f in files)).count()
+        rows_read = spark.read.schema("id bigint").parquet(*(store.locate_file(f.path) for f in files)).count()
     except (PySparkException, RowsMissing) as error:
         raise _build_error(store, extract_first_line(error)) from error
     finally:
         with suppress(StorageError):
             store.delete_files(store.list_directory(directory))
             store.prune_directory(directory)
-    if found != rows:
-        raise _build_error(store, f"of {rows} rows they read {found}")
+    if rows_read != rows:
+        raise _build_error(store, f"of {rows} rows they read {rows_read}")
 
 
-def _build_error(store: BlockStore, why: str) -> EngineError:
+def _build_error(store: BlockStore, reason: str) -> EngineError:
     return EngineError(
         f"Spark's executors do not see the block store {store.name} as this process does. Let [storage] url be a "
         "directory that all machines share under one path, or an object store that Spark reaches itself "
-        f"(staged = false); or let [spark] master be local[*]. What happened: {why}"
+        f"(staged = false); or let [spark] master be local[*]. What happened: {reason}"
     )

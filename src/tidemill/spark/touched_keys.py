@@ -1,9 +1,8 @@
-"""Contents of which a change touches little, each as a single statement.
+"""Merging a small change into a large content, each as a single SQL statement.
 
-A frame that is built step by step is analysed at each step: saying what to read would take half as long as reading a
-million rows does. And nearly every row is told from all that the change touches by looking up one number, which is
-quicker than looking up a text (docs/benchmarks.md); what has the same number is compared, in words that Spark does not
-take for one more key to look up.
+A frame that is built call by call is analysed at each call, which would take half as long as reading a million rows.
+Nearly every row is distinguished from all touched keys by one hash lookup, which is quicker than a string lookup
+(docs/benchmarks.md); rows with an equal hash are compared by conditions that Spark does not treat as another join key.
 """
 
 from __future__ import annotations
@@ -18,49 +17,54 @@ from tidemill.spark.types import quote_name
 
 _KEY = "_tidemill_key"
 _HASH = "_tidemill_hash"
-_GONE = "_tidemill_gone"
+_REMOVED = "_tidemill_gone"
 _VALUE = "_tidemill_value"
 
 
 def exclude_touched(content: DataFrame, keys: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The rows whose key is none of the few."""
+    """The rows whose key is not among the touched keys."""
     return _run_statement(
         f"SELECT {_format_hint('k')} c.* {_format_anti_join(content, key, '{keys}')}", content=content, keys=keys
     )
 
 
 def select_touched(content: DataFrame, keys: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The rows whose key is one of the few."""
-    few = f"(SELECT {_format_keys(key)} FROM {{keys}}) k"
+    """The rows whose key is among the touched keys."""
+    keyed = f"(SELECT {_format_keys(key)} FROM {{keys}}) k"
     text = (
-        f"SELECT {_format_hint('k')} c.* FROM {{content}} c LEFT SEMI JOIN {few} ON {_format_match(content, key, 'k')}"
+        f"SELECT {_format_hint('k')} c.* FROM {{content}} c "
+        f"LEFT SEMI JOIN {keyed} ON {_format_match(content, key, 'k')}"
     )
     return _run_statement(text, content=content, keys=keys)
 
 
 def merge_upserts(content: DataFrame, rows: DataFrame, last: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The content after upserts; `last` has of all their rows the last one of each key."""
-    kept = (
+    """The content after upserts; `last` has the last row of each key."""
+    untouched = (
         f"SELECT {_format_hint('k')} {_format_names(content.columns, 'c')} {_format_anti_join(content, key, '{rows}')}"
     )
     new = f"SELECT {_format_names(content.columns)} FROM {{last}} WHERE {_format_false(DELETED)}"
-    return _run_statement(f"{kept} UNION ALL {new}", content=content, rows=rows, last=last)
+    return _run_statement(f"{untouched} UNION ALL {new}", content=content, rows=rows, last=last)
 
 
 def merge_patches(updates: Patch, content: DataFrame, rows: DataFrame) -> DataFrame:
-    """The content after a change of patches and upserts, at most one for each value and each key."""
+    """The content after patches and upserts, at most one for each value and each key."""
     upserts, patches = (
         f"(SELECT * FROM {{rows}} WHERE {_format_false(PATCH)})",
         f"(SELECT * FROM {{rows}} WHERE {_format_true(PATCH)})",
     )
     values = ", ".join(f"{_quote_name(c)} AS {_VALUE}{i}" for i, c in enumerate(updates.columns))
-    few = f"(SELECT {_format_keys(updates.by)}, {values}, {_format_true(DELETED)} AS {_GONE} FROM {patches}) p"
-    made = {c: f"IF(p.{_GONE} IS NULL, c.{_quote_name(c)}, p.{_VALUE}{i})" for i, c in enumerate(updates.columns)}
-    shown = ", ".join(f"{made.get(n, f'c.{_quote_name(n)}')} AS {_quote_name(n)}" for n in content.columns)
+    patch_table = (
+        f"(SELECT {_format_keys(updates.by)}, {values}, {_format_true(DELETED)} AS {_REMOVED} FROM {patches}) p"
+    )
+    patched = {c: f"IF(p.{_REMOVED} IS NULL, c.{_quote_name(c)}, p.{_VALUE}{i})" for i, c in enumerate(updates.columns)}
+    select_list = ", ".join(f"{patched.get(n, f'c.{_quote_name(n)}')} AS {_quote_name(n)}" for n in content.columns)
     untouched = _format_anti_join(content, updates.key, upserts)
-    kept = f"{untouched} LEFT JOIN {few} ON {_format_match(content, updates.by, 'p')}"
+    joined = f"{untouched} LEFT JOIN {patch_table} ON {_format_match(content, updates.by, 'p')}"
     new = f"SELECT {_format_names(content.columns)} FROM {upserts} WHERE {_format_false(DELETED)}"
-    text = f"SELECT {_format_hint('k, p')} {shown} {kept} WHERE NOT coalesce(p.{_GONE}, false) UNION ALL {new}"
+    text = (
+        f"SELECT {_format_hint('k, p')} {select_list} {joined} WHERE NOT coalesce(p.{_REMOVED}, false) UNION ALL {new}"
+    )
     return _run_statement(text, content=content, rows=rows)
 
 
@@ -70,32 +74,32 @@ def _run_statement(text: str, **frames: Any) -> DataFrame:
 
 
 def _format_anti_join(content: DataFrame, key: Sequence[str], rows: str) -> str:
-    few = f"(SELECT {_format_keys(key)} FROM {rows}) k"
-    return f"FROM {{content}} c LEFT ANTI JOIN {few} ON {_format_match(content, key, 'k')}"
+    touched = f"(SELECT {_format_keys(key)} FROM {rows}) k"
+    return f"FROM {{content}} c LEFT ANTI JOIN {touched} ON {_format_match(content, key, 'k')}"
 
 
 def _format_keys(key: Sequence[str]) -> str:
-    """Keys under names of their own, and the number of each."""
-    own = ", ".join(f"{_quote_name(name)} AS {_KEY}{i}" for i, name in enumerate(key))
-    return f"{own}, xxhash64({_format_names(key)}) AS {_HASH}"
+    """The keys under aliases, and the hash of each."""
+    aliased = ", ".join(f"{_quote_name(name)} AS {_KEY}{i}" for i, name in enumerate(key))
+    return f"{aliased}, xxhash64({_format_names(key)}) AS {_HASH}"
 
 
-def _format_match(content: DataFrame, key: Sequence[str], few: str) -> str:
-    """The rows `c` of the content agree with the key of one of the few, NULL with NULL."""
-    pairs = [(f"c.{_quote_name(name)}", f"{few}.{_KEY}{i}") for i, name in enumerate(key)]
+def _format_match(content: DataFrame, key: Sequence[str], table: str) -> str:
+    """The condition that a row `c` of the content matches a touched key, where NULL equals NULL."""
+    pairs = [(f"c.{_quote_name(name)}", f"{table}.{_KEY}{i}") for i, name in enumerate(key)]
     if not all(has_stable_hash(content.schema[name].dataType.simpleString()) for name in key):
-        return " AND ".join(f"{mine} <=> {theirs}" for mine, theirs in pairs)
-    same = (f"(({a} IS NULL AND {b} IS NULL) OR ({a} <= {b} AND {a} >= {b}))" for a, b in pairs)
-    return f"xxhash64({_format_names(key, 'c')}) = {few}.{_HASH} AND {' AND '.join(same)}"
+        return " AND ".join(f"{left} <=> {right}" for left, right in pairs)
+    equalities = (f"(({a} IS NULL AND {b} IS NULL) OR ({a} <= {b} AND {a} >= {b}))" for a, b in pairs)
+    return f"xxhash64({_format_names(key, 'c')}) = {table}.{_HASH} AND {' AND '.join(equalities)}"
 
 
 def has_stable_hash(spelled: str) -> bool:
-    """Do equal values of this type have equal hashes? 0.0 and -0.0 are one key, and so are texts that collate."""
+    """Whether equal values of this type have equal hashes. 0.0 and -0.0 are equal, as are strings under a collation."""
     return not any(word in spelled for word in ("float", "double", "collate"))
 
 
-def _format_hint(few: str) -> str:
-    return f"/*+ BROADCAST({few}) */"
+def _format_hint(tables: str) -> str:
+    return f"/*+ BROADCAST({tables}) */"
 
 
 def _format_true(mark: str) -> str:
@@ -106,10 +110,10 @@ def _format_false(mark: str) -> str:
     return f"NOT {_format_true(mark)}"
 
 
-def _format_names(names: Sequence[str], of: str = "") -> str:
-    return ", ".join(f"{of}.{_quote_name(n)}" if of else _quote_name(n) for n in names)
+def _format_names(names: Sequence[str], table: str = "") -> str:
+    return ", ".join(f"{table}.{_quote_name(n)}" if table else _quote_name(n) for n in names)
 
 
 def _quote_name(name: str) -> str:
-    """For a text in which frames are named in braces."""
+    """Quote a name in a text where frames are named in braces."""
     return quote_name(name).replace("{", "{{").replace("}", "}}")

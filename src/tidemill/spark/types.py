@@ -1,4 +1,4 @@
-"""Schemas between the model and Spark."""
+"""Conversion of schemas between the model and Spark."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tidemill.errors import BadInput
 from tidemill.model.schema import Field, Schema
 
 _VOID = re.compile(r"\bvoid(?=$|[,>])")
-"""The type of a bare NULL, in a type as Spark spells it; the name of a field has a colon behind it."""
+"""The type of a bare NULL in Spark's notation; a field's name is followed by a colon."""
 
 
 def read_schema(frame: DataFrame) -> Schema:
-    """The schema of a frame, as the model spells it."""
+    """The schema of a frame, in the model's notation."""
     return from_struct(frame.schema)
 
 
@@ -48,21 +48,21 @@ def from_struct(struct: StructType) -> Schema:
             f"column {untyped[0]} is NULL without a type; give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
         )
     names = [f.name.lower() for f in struct.fields]
-    twice = next((f.name for f in struct.fields if names.count(f.name.lower()) > 1), None)
-    if twice is not None:
-        raise BadInput(f"two columns of the result are called {twice}; give each a name of its own with AS")
+    repeated = next((f.name for f in struct.fields if names.count(f.name.lower()) > 1), None)
+    if repeated is not None:
+        raise BadInput(f"two columns of the result are called {repeated}; give each a distinct name with AS")
     ddl = ", ".join(f"{quote_name(f.name)} {format_type(f.dataType)}" for f in struct.fields)
     parsed = Schema.from_ddl(ddl)
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
 
 
 def to_content_schema(struct: StructType) -> Schema:
-    """The schema of a content with these columns: any of them may be NULL some day."""
+    """The schema of a content with these columns: all of them are nullable."""
     return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
 
 
 def format_type(kind: DataType) -> str:
-    """The type as Spark spells it, and as it reads it again: names of fields that are no plain words are quoted.
+    """The type in Spark's notation, in a form that Spark can parse: field names that are no plain words are quoted.
 
     >>> format_type(ArrayType(StructType().add("a", IntegerType()).add("1st one", IntegerType())))
     'array<struct<a:int,`1st one`:int>>'
@@ -82,7 +82,7 @@ def _format_field_name(name: str) -> str:
 
 
 def to_nullable_ddl(schema: Schema) -> str:
-    """The DDL without NOT NULL: a frame that claims to hold no NULL would let Spark drop the checks on it."""
+    """The DDL without NOT NULL: for a frame that claims to hold no NULL, Spark would remove the checks."""
     return str(Schema(tuple(Field(f.name, f.type) for f in schema)))
 
 
@@ -91,7 +91,7 @@ def quote_name(name: str) -> str:
 
 
 def build_column(name: str) -> Column:
-    """The column of that very name, dots and blanks included."""
+    """The column of exactly this name, including dots and blanks."""
     return F.col(quote_name(name))
 
 
@@ -106,7 +106,7 @@ _PLAIN = (
 
 
 def is_plain_type(kind: DataType) -> bool:
-    """Are values of this type the same to Arrow as to Spark? Not those of intervals, and not texts with a collation."""
+    """Whether values of this type are the same in Arrow and in Spark, unlike intervals and strings with a collation."""
     if not isinstance(kind, _PLAIN) or isinstance(kind, CharType | VarcharType):
         return False
     match kind:
@@ -122,7 +122,7 @@ def is_plain_type(kind: DataType) -> bool:
 
 
 def stringify_unsupported(frame: DataFrame) -> DataFrame:
-    """The frame for those who are not Spark: values that Arrow has no type for, such as intervals, as text."""
+    """The frame with values that Arrow has no type for, such as intervals, as text."""
     if is_plain_type(frame.schema):
         return frame
     return frame.select(
@@ -134,7 +134,7 @@ def stringify_unsupported(frame: DataFrame) -> DataFrame:
 
 
 def adapt_frame(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:
-    """The frame in the columns of `want`: those it lacks are NULL, those that widened are cast."""
+    """The frame in the columns of `want`: missing columns are NULL, widened columns are cast."""
     if have.has_same_shape(want):
         return frame
     types = {f.name: f.type for f in have}

@@ -1,4 +1,4 @@
-"""Views as DataFrames."""
+"""Reading views as DataFrames."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from tidemill.spark.types import adapt_frame, build_column, build_columns, to_nu
 Locate = Callable[[str], str]
 
 Little = Callable[[int, int], bool]
-"""Given the rows of a content and of its change: is the change little?"""
+"""Given the rows of a content and of its change: whether the change is small."""
 
-_NUMBER = Field(merge.ORDER, "int")
+_ORDER_FIELD = Field(merge.ORDER, "int")
 
 WORTH_IT = 100_000
 BROADCAST = 400_000
 
 
 def is_small_change(content: int, change: int) -> bool:
-    """Is it cheaper to leave alone what a change does not touch than to group everything by key?
+    """Whether skipping the untouched rows is cheaper than grouping all rows by key.
 
-    It is where the content is large, the change at most half of it, and its keys fit into a broadcast
+    That holds if the content is large, the change at most half of it, and its keys fit into a broadcast
     (docs/benchmarks.md).
     """
     return content >= WORTH_IT and change <= min(BROADCAST, content // 2)
 
 
 class ViewReader:
-    """Turns views into DataFrames. It reads exactly the files that the catalog names, and lists nothing."""
+    """Reads views as DataFrames. It reads exactly the files that the catalog lists, without listing directories."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ViewReader:
         driver: int = batches.ROWS,
         hand: batches.LocalRelations | None = None,
     ) -> None:
-        """`driver`: how many rows may be read by the driver itself; `hand`: gives Spark what it has looked up."""
+        """`driver`: the number of rows that the driver may read; `hand`: passes rows found by the driver to Spark."""
         self._spark = spark
         self._locate = locate
         self._little = little
@@ -63,20 +63,22 @@ class ViewReader:
         self.holder = LocalBlockReader(locate)
 
     def is_local(self, view: DeltaChain | Snapshot, *, whole: bool = False) -> bool:
-        """Is it so small that it is read here, even twice, rather than by Spark? Then so is what is computed of it.
+        """Whether it is so small that the driver reads it, even twice, and computes on it, instead of Spark.
 
-        `whole`: it is a content, of which a few keys may be looked up instead.
+        `whole`: it is a content, in which a few keys may be looked up instead.
         """
         return batches.has_few_rows(list_blocks(view), batches.WHOLE if whole else COLLECTED)
 
     def read_ordered_deltas(self, view: Snapshot, only: LookupKeys | None = None) -> DataFrame:
-        """The rows of the deltas, which are of one kind, with their order; with `only`, those that agree with a key."""
+        """The rows of the deltas, which have one kind of updates, with their order; with `only`, those that match a
+        key.
+        """
         blocks = [d for d in view.deltas if d.files]
         schema = blocks[0].updates.build_delta_schema(blocks[0].schema)
         if only is not None and only.here is not None and (rows := self.holder.read_deltas(view)) is not None:
-            near = self._find_rows(ds.dataset(rows.table), schema.add_fields(_NUMBER), only)
-            if near is not None:
-                return near
+            matching = self._find_rows(ds.dataset(rows.table), schema.add_fields(_ORDER_FIELD), only)
+            if matching is not None:
+                return matching
         return merge.filter_by_keys(self._read_deltas(blocks, view.schema).rows, only)
 
     def read_frame(self, view: View) -> DataFrame:
@@ -94,26 +96,28 @@ class ViewReader:
     def read_signed_rows(
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
     ) -> DataFrame:
-        """A change as signed rows. Where it is kept by key, the rows it replaces are looked up in what was before."""
+        """A change as signed rows. If it is stored by key, the rows that it replaces are looked up in the previous
+        content.
+        """
         if isinstance(view, SnapshotDiff):
             return merge.diff_contents(Signed(), self.read_snapshot(view.before), self.read_snapshot(view.after))
-        kept = view.chain if isinstance(view, ConvertedDelta) else view
-        rows = self._read_chain(kept)
-        match kept.updates:
+        chain = view.chain if isinstance(view, ConvertedDelta) else view
+        rows = self._read_chain(chain)
+        match chain.updates:
             case Append():
                 return rows.withColumn(COUNT, merge.build_unit_count())
             case Signed():
                 return rows
             case Patch() as patch:
-                content = view.before if isinstance(view, ConvertedDelta) else (before or _raise_missing_content(kept))
+                content = view.before if isinstance(view, ConvertedDelta) else (before or _raise_missing_content(chain))
                 return merge.sign_patch_rows(patch, self.read_snapshot(content), rows)
         changed = (
-            view if isinstance(view, ConvertedDelta) else ConvertedDelta(kept, before or _raise_missing_content(kept))
+            view if isinstance(view, ConvertedDelta) else ConvertedDelta(chain, before or _raise_missing_content(chain))
         )
-        only = self._build_keys(rows, kept.updates.key)
+        only = self._build_keys(rows, chain.updates.key)
         old = self.read_snapshot(changed.before, only).withColumn(COUNT, -merge.build_unit_count())
-        if isinstance(kept.updates, Upsert):
-            new = merge.filter_live(rows, kept.schema.names)
+        if isinstance(chain.updates, Upsert):
+            new = merge.filter_live(rows, chain.schema.names)
         else:
             new = self.read_snapshot(changed.after, only)
         return merge.union_frames([new.withColumn(COUNT, merge.build_unit_count()), old])
@@ -122,27 +126,27 @@ class ViewReader:
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
     ) -> DataFrame:
         """A change by key: the new row of each key in it, or `_deleted`."""
-        kept = view.chain if isinstance(view, ConvertedDelta) else view
-        if isinstance(kept, SnapshotDiff):
-            return merge.diff_contents(Upsert(key), self.read_snapshot(kept.before), self.read_snapshot(kept.after))
-        rows = self._read_chain(kept)
-        if isinstance(kept.updates, Upsert):
+        chain = view.chain if isinstance(view, ConvertedDelta) else view
+        if isinstance(chain, SnapshotDiff):
+            return merge.diff_contents(Upsert(key), self.read_snapshot(chain.before), self.read_snapshot(chain.after))
+        rows = self._read_chain(chain)
+        if isinstance(chain.updates, Upsert):
             return rows.withColumn(DELETED, F.coalesce(build_column(DELETED), F.lit(False)))
         keys = rows.select(*build_columns(key)).distinct()
-        found = self.read_snapshot(after, self._build_keys(keys, key)).withColumn(DELETED, F.lit(False))
-        gone = merge.exclude_keys(keys, found, key).withColumn(DELETED, F.lit(True))
-        return found.unionByName(gone, allowMissingColumns=True)
+        existing = self.read_snapshot(after, self._build_keys(keys, key)).withColumn(DELETED, F.lit(False))
+        deleted = merge.exclude_keys(keys, existing, key).withColumn(DELETED, F.lit(True))
+        return existing.unionByName(deleted, allowMissingColumns=True)
 
     def read_snapshot(
         self, view: Snapshot, only: LookupKeys | None = None, names: Sequence[str] | None = None
     ) -> DataFrame:
-        """The content; with `only`, the rows that agree with some of a few keys, found before anything is merged.
+        """The content; with `only`, the rows that match one of the keys, filtered before the merge where possible.
 
-        With `names`, no more than these columns are needed.
+        With `names`, only these columns are needed.
         """
-        early = only is not None and all(_can_filter_early(d.updates, only) for d in view.deltas)
-        content = self._merge_snapshot(view, only if early else None, names)
-        return content if only is None or early else merge.filter_by_keys(content, only)
+        filters_early = only is not None and all(_can_filter_early(d.updates, only) for d in view.deltas)
+        content = self._merge_snapshot(view, only if filters_early else None, names)
+        return content if only is None or filters_early else merge.filter_by_keys(content, only)
 
     def _merge_snapshot(self, view: Snapshot, only: LookupKeys | None, names: Sequence[str] | None) -> DataFrame:
         base = [view.base] if view.base is not None and view.base.files else []
@@ -150,18 +154,18 @@ class ViewReader:
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
         if len({b.schema for b in [*base, *appended]}) > 1:
             appended = []
-        whole = [*base, *appended]
-        have, want = whole[0].schema if whole else view.schema, view.schema
-        if only is not None and names is not None and len(whole) == len(base) + len(deltas):
-            want = want.select_fields(n for n in want.names if n in names or n in only.column_names)
-        content = self._look_up_rows(whole, have, want, only)
-        rest = deltas[len(appended) :]
-        little = only is None and self._little(sum(b.rows for b in whole), sum(d.rows for d in rest))
-        for _, group in groupby(rest, key=lambda d: (d.updates, d.schema)):
+        plain = [*base, *appended]
+        stored_schema, schema = plain[0].schema if plain else view.schema, view.schema
+        if only is not None and names is not None and len(plain) == len(base) + len(deltas):
+            schema = schema.select_fields(n for n in schema.names if n in names or n in only.column_names)
+        content = self._look_up_rows(plain, stored_schema, schema, only)
+        merged = deltas[len(appended) :]
+        is_small = only is None and self._little(sum(b.rows for b in plain), sum(d.rows for d in merged))
+        for _, group in groupby(merged, key=lambda d: (d.updates, d.schema)):
             blocks = list(group)
-            found = self._read_deltas(blocks, view.schema)
-            near = merge.DeltaRows(merge.filter_by_keys(found.rows, only), found.blocks)
-            content = merge.merge_deltas(blocks[0].updates, content, near, little=little)
+            delta_rows = self._read_deltas(blocks, view.schema)
+            matching = merge.DeltaRows(merge.filter_by_keys(delta_rows.rows, only), delta_rows.blocks)
+            content = merge.merge_deltas(blocks[0].updates, content, matching, little=is_small)
         return content
 
     def _build_keys(self, rows: DataFrame, key: tuple[str, ...]) -> LookupKeys:
@@ -169,14 +173,14 @@ class ViewReader:
         return LookupKeys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._hand else None)
 
     def _look_up_rows(self, blocks: Sequence[Block], have: Schema, want: Schema, only: LookupKeys | None) -> DataFrame:
-        """The rows of blocks that agree with some of the keys; the driver looks them up if it can."""
+        """The rows of blocks that match one of the keys; the driver looks them up if it can."""
         if only is not None and key_lookup.is_searchable(blocks):
-            kept = have.select_fields(n for n in have.names if n in want)
+            schema = have.select_fields(n for n in have.names if n in want)
             files = key_lookup.open_files(
-                [p for b in blocks for p in self._list_paths(b)], batches.parse_ddl(to_nullable_ddl(kept))
+                [p for b in blocks for p in self._list_paths(b)], batches.parse_ddl(to_nullable_ddl(schema))
             )
-            if files is not None and (near := self._find_rows(files, kept, only)) is not None:
-                return adapt_frame(near, kept, want)
+            if files is not None and (matching := self._find_rows(files, schema, only)) is not None:
+                return adapt_frame(matching, schema, want)
         return merge.filter_by_keys(self._scan_blocks(blocks, have, want), only)
 
     def _find_rows(self, content: ds.Dataset, schema: Schema, only: LookupKeys) -> DataFrame | None:
@@ -194,44 +198,46 @@ class ViewReader:
         if not filled:
             return self._build_empty_frame(view.updates.build_delta_schema(view.schema))
         if len(filled) == 1 or (isinstance(view.updates, Append) and len({b.schema for b in filled}) == 1):
-            have = view.updates.build_delta_schema(filled[0].schema)
-            return self._scan_blocks(filled, have, view.updates.build_delta_schema(view.schema))
+            stored_schema = view.updates.build_delta_schema(filled[0].schema)
+            return self._scan_blocks(filled, stored_schema, view.updates.build_delta_schema(view.schema))
         return merge.chain_deltas(view.updates, self._read_deltas(filled, view.schema))
 
     def _read_deltas(self, blocks: list[Block], schema: Schema) -> merge.DeltaRows:
-        """The rows of deltas in their order."""
+        """The rows of deltas with their order."""
         updates = blocks[0].updates
-        want = updates.build_delta_schema(schema)
-        have = {updates.build_delta_schema(b.schema) for b in blocks}
-        if len(have) > 1:
-            scans = [self._scan_blocks([b], updates.build_delta_schema(b.schema), want) for b in blocks]
+        target_schema = updates.build_delta_schema(schema)
+        stored_schemas = {updates.build_delta_schema(b.schema) for b in blocks}
+        if len(stored_schemas) > 1:
+            scans = [self._scan_blocks([b], updates.build_delta_schema(b.schema), target_schema) for b in blocks]
             return merge.DeltaRows(merge.number_frames(scans), len(blocks))
-        found = have.pop()
-        rows = self._read_locally(blocks, found, merge.ORDER)
+        stored_schema = stored_schemas.pop()
+        rows = self._read_locally(blocks, stored_schema, merge.ORDER)
         if rows is None and len(blocks) == 1:
-            rows = self._scan_blocks(blocks, found, found).withColumn(merge.ORDER, F.lit(1))
+            rows = self._scan_blocks(blocks, stored_schema, stored_schema).withColumn(merge.ORDER, F.lit(1))
         elif rows is None:
-            rows = self._scan_numbered(blocks, found)
-        return merge.DeltaRows(adapt_frame(rows, found.add_fields(_NUMBER), want.add_fields(_NUMBER)), len(blocks))
+            rows = self._scan_numbered(blocks, stored_schema)
+        return merge.DeltaRows(
+            adapt_frame(rows, stored_schema.add_fields(_ORDER_FIELD), target_schema.add_fields(_ORDER_FIELD)),
+            len(blocks),
+        )
 
     def _scan_numbered(self, blocks: list[Block], schema: Schema) -> DataFrame:
-        """One scan of all blocks, each row with the number of its block, which follows from its file.
+        """One scan of all blocks, with the number of each row's block, derived from its file.
 
-        Spark shows a file's whole path, with what is special in it written in another way; nothing is in the part of it
-        that the store chose.
+        Spark reports a file's full path with special characters escaped; the part of it that the store chose has none.
         """
         numbers = {f.path.strip("/"): number for number, b in enumerate(blocks, 1) for f in b.files}
-        parts = min(path.count("/") for path in numbers) + 1
-        known = ", ".join(f"'{'/'.join(path.split('/')[-parts:])}', {n}" for path, n in numbers.items())
+        depth = min(path.count("/") for path in numbers) + 1
+        mapping = ", ".join(f"'{'/'.join(path.split('/')[-depth:])}', {n}" for path, n in numbers.items())
         paths = [path for b in blocks for path in self._list_paths(b)]
         rows = self._spark.read.schema(to_nullable_ddl(schema)).parquet(*paths)
-        file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -parts)
-        unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), file)).cast("int")
-        numbered = rows.select("*", F.coalesce(F.expr(f"map({known})")[file], unknown).alias(merge.ORDER))
+        file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -depth)
+        unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not requested: "), file)).cast("int")
+        numbered = rows.select("*", F.coalesce(F.expr(f"map({mapping})")[file], unknown).alias(merge.ORDER))
         return keep_float_filters_in_spark(numbered)
 
     def _scan_blocks(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
-        """The rows of blocks of one schema; a scan more would be a stage more, and empty ones cost tasks."""
+        """The rows of blocks of one schema, in a single scan: each scan is a stage, and empty scans cost tasks."""
         paths = [path for b in blocks for path in self._list_paths(b)]
         if not paths:
             return self._build_empty_frame(want)
@@ -241,7 +247,7 @@ class ViewReader:
         return adapt_frame(rows, have, want)
 
     def _read_locally(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
-        """The rows of blocks that are small enough to be read by the driver."""
+        """The rows of blocks that are small enough for the driver to read; else None."""
         if not batches.has_few_rows(blocks, self._driver):
             return None
         return batches.read_frame(self._spark, [self._list_paths(b) for b in blocks], to_nullable_ddl(schema), order)
@@ -254,11 +260,13 @@ class ViewReader:
 
 
 def _can_filter_early(updates: Updates, only: LookupKeys) -> bool:
-    """Do rows that agree on the columns of the keys merge with each other alone?"""
-    if isinstance(updates, Patch):  # a patch has no key of its own
+    """Whether rows that are equal on the columns of the keys merge only with each other."""
+    if isinstance(updates, Patch):  # a patch has no key
         return False
     return not updates.key or only.column_names <= set(updates.key)
 
 
 def _raise_missing_content(view: DeltaChain) -> Snapshot:
-    raise EngineError(f"the change of {view.channel} is kept by key; its content before is needed to make rows of it")
+    raise EngineError(
+        f"the change of {view.channel} is stored by key; its previous content is needed to compute signed rows"
+    )

@@ -1,1 +1,1 @@
-"""The driver's own execution of small steps, on Arrow."""
+"""Local execution of small steps on the driver, with Arrow."""

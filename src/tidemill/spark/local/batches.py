@@ -1,7 +1,7 @@
-"""What the driver does itself: it reads small blocks, and writes them.
+"""Local batches: the driver reads and writes small blocks itself.
 
-A scan of a few thousand rows costs Spark a task for each file, and whoever joins with it does not know how small it
-is. Read here and given to Spark as a local relation, it costs neither.
+A scan of a few thousand rows costs Spark a task for each file, and a join with it does not know its size. Read on the
+driver and passed to Spark as a local relation, it avoids both.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from tidemill.spark.parquet import read_parquet
 from tidemill.spark.types import is_plain_type
 
 ROWS = 8_000
-"""Rows up to which blocks are read here: optimising costs about a millisecond more for each thousand of them."""
+"""Rows up to which the driver reads blocks: optimising costs about a millisecond more for each thousand of them."""
 
 FEW = 100_000
 """Rows up to which one task is as quick as several."""
 
 WHOLE = 1_000_000
-"""Rows up to which a content is read whole and joined with a change; in a larger one the few keys are looked up."""
+"""Rows up to which a full content is read and joined with a change; in a larger one the few keys are looked up."""
 
 LIGHT = 64 * 1024 * 1024
-"""Bytes of files, up to which their rows are sure to fit into the memory of the driver."""
+"""Bytes of files up to which their rows certainly fit into the driver's memory."""
 
 
 class ResultTooLarge(Exception):
-    """What Spark computed is more than the driver may be sent."""
+    """The result of Spark exceeds the limit of data sent to the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalBatch:
-    """Rows that the driver holds, and their types as Spark calls them."""
+    """Rows in the driver's memory, and their Spark types."""
 
     table: pa.Table
     struct: StructType
 
     @classmethod
     def from_frame(cls, frame: DataFrame) -> LocalBatch:
-        """What Spark computes. Instants are UTC's, in whatever zone the session shows them.
+        """The collected rows of a frame. Timestamps are in UTC, independently of the session's time zone.
 
-        That a column is never NULL is forgotten: a join may make it so.
+        All columns become nullable, because a join may introduce NULLs.
         """
         rows = _collect_frame(frame)
         zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
@@ -82,12 +82,14 @@ def _collect_frame(frame: DataFrame) -> pa.Table:
 
 
 def create_frame(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:
-    """Rows that the driver holds, for Spark. It reads a table chunk by chunk, and stops at the first without rows."""
+    """A frame of local rows. Spark reads a table chunk by chunk, and stops at the first empty one, so chunks are
+    combined.
+    """
     return spark.createDataFrame(rows.combine_chunks() if rows.num_rows or struct is None else [], struct)
 
 
 class LocalRelations:
-    """Gives Spark rows that the driver holds: a local relation, or a file if they are too many to be part of a plan."""
+    """Passes local rows to Spark: as a local relation, or as a file if they are too many to be part of a plan."""
 
     def __init__(self, spark: SparkSession, scratch: Path) -> None:
         self._spark = spark
@@ -95,7 +97,7 @@ class LocalRelations:
         self._numbers = count()
 
     def create_frame(self, rows: LocalBatch) -> DataFrame:
-        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # no column of a file
+        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # a file cannot have such a column
         if rows.table.num_rows <= ROWS or untyped:
             return rows.to_frame(self._spark)
         self._scratch.mkdir(parents=True, exist_ok=True)
@@ -108,45 +110,49 @@ class LocalRelations:
 
 
 def has_few_rows(blocks: Iterable[Block], rows: int) -> bool:
-    """Are there at most so many rows, and can the driver hold them?"""
-    found = list(blocks)
-    return sum(b.rows for b in found) <= rows and sum(b.bytes for b in found) <= LIGHT
+    """Whether there are at most so many rows, and the driver can hold them."""
+    items = list(blocks)
+    return sum(b.rows for b in items) <= rows and sum(b.bytes for b in items) <= LIGHT
 
 
 def read_frame(
     spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: str | None = None
 ) -> DataFrame | None:
-    """What `held` holds, given to Spark."""
+    """The rows of `read_batch`, as a frame."""
     rows = read_batch(files, ddl, order)
     return None if rows is None else rows.to_frame(spark)
 
 
 def read_batch(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> LocalBatch | None:
-    """The rows of groups of files, with the number of their group, from 1 on, in the column `order` if there is one.
+    """The rows of groups of files, with the number of their group, from 1, in the column `order` if given.
 
-    None if they are not for the driver to read: remote files, and what Arrow cannot.
+    None if the driver cannot read them: remote files, and types that Arrow does not support.
     """
     if not all(path.startswith("/") for group in files for path in group):
         return None
-    wanted = parse_ddl(ddl)
-    if not is_plain_type(wanted):
+    fields = parse_ddl(ddl)
+    if not is_plain_type(fields):
         return None
-    struct = StructType([*wanted.fields]).add(order, IntegerType()) if order else wanted
+    struct = StructType([*fields.fields]).add(order, IntegerType()) if order else fields
     try:
-        arrow = build_arrow_schema(wanted)
+        arrow = build_arrow_schema(fields)
         tables = [_read_file(path, arrow, number if order else None) for number, g in enumerate(files, 1) for path in g]
-    except (pa.ArrowException, OSError, PySparkException):  # Spark will say what is wrong with the files, if anything
+    except (
+        pa.ArrowException,
+        OSError,
+        PySparkException,
+    ):  # Spark will report a problem with the files, if there is one
         return None
     return LocalBatch(pa.concat_tables(tables).rename_columns(struct.names), struct)
 
 
 def write_batch(columns: Iterable[pa.ChunkedArray], struct: StructType, target: WriteTarget) -> None:
-    """Write rows as the file of a block; without any there is none."""
+    """Write rows as the file of a block; no file without rows."""
     target.receipt.rows = write_file(columns, struct, Path(build_data_path(target.directory)))
 
 
 def write_file(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> int:
-    """Write rows as a file, if there are any; returns how many there are."""
+    """Write rows as a file, if there are any; returns their number."""
     arrow = build_arrow_schema(struct)
     table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
     if table.num_rows:
@@ -166,15 +172,16 @@ def parse_ddl(ddl: str) -> StructType:
     return struct
 
 
-def _read_file(path: str, wanted: pa.Schema, number: int | None) -> pa.Table:
+def _read_file(path: str, schema: pa.Schema, number: int | None) -> pa.Table:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        found = file.read(columns=[n for n in wanted.names if n in file.schema_arrow.names] or None)
-    have = {name: position for position, name in enumerate(found.column_names)}
+        rows = file.read(columns=[n for n in schema.names if n in file.schema_arrow.names] or None)
+    positions = {name: position for position, name in enumerate(rows.column_names)}
     columns = [
-        found.column(have[f.name]).cast(f.type) if f.name in have else pa.nulls(found.num_rows, f.type) for f in wanted
+        rows.column(positions[f.name]).cast(f.type) if f.name in positions else pa.nulls(rows.num_rows, f.type)
+        for f in schema
     ]
-    names = list(wanted.names)
+    names = list(schema.names)
     if number is not None:
-        columns.append(pa.chunked_array([pa.array([number] * found.num_rows, pa.int32())]))
+        columns.append(pa.chunked_array([pa.array([number] * rows.num_rows, pa.int32())]))
         names.append("")
     return pa.table(columns, names=names)

@@ -1,4 +1,4 @@
-"""Views as rows that the driver holds, where nothing has to be cast for them."""
+"""Reading views as local batches, where no casts are needed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemill.spark.types import to_nullable_ddl
 
 
 class LocalBlockReader:
-    """Reads local files without Spark. None is given for all that is Spark's to read."""
+    """Reads local files without Spark; None for views that Spark must read."""
 
     def __init__(self, locate: Callable[[str], str]) -> None:
         self._locate = locate
 
     def read_change(self, view: DeltaChain) -> LocalBatch | None:
-        """The rows of a change as they are kept, each at most once if they merge."""
+        """The rows of a change as stored, merged to one row for each key."""
         filled = [d for d in view.deltas if d.files]
         match view.updates:
             case updates if len(filled) < 2 or isinstance(updates, Append):
@@ -43,20 +43,20 @@ class LocalBlockReader:
         return None
 
     def read_deltas(self, view: Snapshot) -> LocalBatch | None:
-        """The rows of a content's deltas, which are of one kind, with their order."""
+        """The rows of a content's deltas, which have one kind of updates, with their order."""
         return self._read_blocks([d for d in view.deltas if d.files], view.schema, ORDER)
 
     def read_content(self, view: Snapshot, names: Sequence[str]) -> LocalBatch | None:
-        """The rows of a content in some columns; what else it has may come along."""
+        """The rows of a content with at least these columns."""
         if is_append_only(view):
             blocks = [b for b in list_blocks(view) if b.files]
             if any(b.schema != view.schema for b in blocks):
                 return None
-            wanted = view.schema.select_fields(n for n in view.schema.names if n in names)
+            schema = view.schema.select_fields(n for n in view.schema.names if n in names)
             return (
-                batches.read_batch([self._list_paths(b) for b in blocks], to_nullable_ddl(wanted))
+                batches.read_batch([self._list_paths(b) for b in blocks], to_nullable_ddl(schema))
                 if blocks
-                else _build_empty_batch(wanted)
+                else _build_empty_batch(schema)
             )
         if not is_signed(view):
             return None
@@ -67,7 +67,7 @@ class LocalBlockReader:
     def find_by_keys(
         self, view: Snapshot, keys: pa.Table, on: Sequence[tuple[str, str]], names: Sequence[str]
     ) -> LocalBatch | None:
-        """The rows of a content that agree with some of the keys, in some columns and those of the keys."""
+        """The rows of a content that match one of the keys, in these columns."""
         blocks = [b for b in list_blocks(view) if b.files]
         if (
             not is_append_only(view)
@@ -75,36 +75,36 @@ class LocalBlockReader:
             or any(b.schema != view.schema for b in blocks)
         ):
             return None
-        mine = {column for column, _ in on}
-        wanted = batches.parse_ddl(
-            to_nullable_ddl(view.schema.select_fields(n for n in view.schema.names if n in names or n in mine))
+        key_columns = {column for column, _ in on}
+        struct = batches.parse_ddl(
+            to_nullable_ddl(view.schema.select_fields(n for n in view.schema.names if n in names or n in key_columns))
         )
-        files = key_lookup.open_files([p for b in blocks for p in self._list_paths(b)], wanted)
+        files = key_lookup.open_files([p for b in blocks for p in self._list_paths(b)], struct)
         rows = None if files is None else key_lookup.find_rows(files, keys, on)
-        return None if rows is None else LocalBatch(rows, wanted).select_columns(names)
+        return None if rows is None else LocalBatch(rows, struct).select_columns(names)
 
     def _read_blocks(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> LocalBatch | None:
         if not blocks or any(b.schema != schema for b in blocks):
             return None
-        kept = blocks[0].updates.build_delta_schema(schema) if blocks[0].since is not None else schema
-        return batches.read_batch([self._list_paths(b) for b in blocks], to_nullable_ddl(kept), order)
+        stored_schema = blocks[0].updates.build_delta_schema(schema) if blocks[0].since is not None else schema
+        return batches.read_batch([self._list_paths(b) for b in blocks], to_nullable_ddl(stored_schema), order)
 
     def _list_paths(self, block: Block) -> list[str]:
         return [self._locate(f.path) for f in block.files]
 
 
 def is_append_only(view: Snapshot) -> bool:
-    """Are the rows of the content those of its blocks, as they are?"""
+    """Whether the rows of the content are exactly those of its blocks."""
     return all(isinstance(d.updates, Append) for d in view.deltas if d.files)
 
 
 def is_signed(view: Snapshot) -> bool:
-    """Is the content that of its base with signed rows since?"""
+    """Whether the content is its base plus signed rows."""
     return all(isinstance(d.updates, Signed) for d in view.deltas if d.files)
 
 
 def _apply_counts(base: LocalBatch, changes: LocalBatch) -> LocalBatch | None:
-    """The rows after signed changes. None if one was deleted that is not there, which is Spark's to say."""
+    """The rows after signed changes. None if a deleted row does not exist, which Spark reports as an error."""
     names = base.struct.names
     present = base.add_column(changes.struct[COUNT], pa.repeat(pa.scalar(1, pa.int64()), base.table.num_rows))
     signed = changes.select_columns(present.struct.names)
@@ -113,16 +113,16 @@ def _apply_counts(base: LocalBatch, changes: LocalBatch) -> LocalBatch | None:
     )
     if rows is None or pc.any(pc.less(rows.table.column(COUNT), 0)).as_py():
         return None
-    made = _apply_operator(rows, lambda counted: repeat_rows(counted, COUNT, "_n"))
-    return made and made.select_columns(names)
+    repeated = _apply_operator(rows, lambda counted: repeat_rows(counted, COUNT, "_n"))
+    return repeated and repeated.select_columns(names)
 
 
-def _apply_operator(rows: LocalBatch | None, of: Callable[[Operator], Operator]) -> LocalBatch | None:
-    """What an operator makes of the rows."""
+def _apply_operator(rows: LocalBatch | None, build: Callable[[Operator], Operator]) -> LocalBatch | None:
+    """The rows after applying an operator."""
     if rows is None:
         return None
     return LocalExecutor(lambda op: rows if isinstance(op, StepReference) else None)(
-        of(StepReference("rows", tuple(rows.struct.names)))
+        build(StepReference("rows", tuple(rows.struct.names)))
     )
 
 

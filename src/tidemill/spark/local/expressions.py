@@ -1,8 +1,8 @@
-"""Expressions on Arrow columns, with the meaning that Spark gives them.
+"""Expressions on Arrow columns, with Spark's semantics.
 
-Those that derivation writes, and the plainest of users': names, literals, comparisons, logic, arithmetic of whole
-numbers, decimals and doubles. All else is for Spark to compute, and so is whatever might fail, which it does in its own
-words.
+It supports the expressions that derivation writes, and the simplest of users' expressions: names, literals,
+comparisons, logic, arithmetic of integers, decimals and doubles. Spark computes all others, and all that might fail, so
+that errors have Spark's messages.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from tidemill.spark.local import decimals
 from tidemill.spark.local.batches import LocalBatch
 
 WHOLE = (IntegerType(), LongType())
-"""The types of whole numbers that are computed here."""
+"""The integer types that are computed here."""
 
 _NUMBERS = (*WHOLE, DoubleType())
-"""Types of numbers, each of which widens to those after it."""
+"""Numeric types, each of which widens to those after it."""
 
 _CASTS = {
     exp.DType.INT: IntegerType(),
@@ -66,7 +66,7 @@ _EXACT = (
 )
 _BITS: dict[type[DataType], pa.DataType] = {DoubleType: pa.int64(), FloatType: pa.int32()}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_ALL_BUT_THE_SIGN = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
+_SIGN_MASKS = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
 
 
 ForSpark = decimals.Unsupported
@@ -74,31 +74,32 @@ ForSpark = decimals.Unsupported
 
 @dataclass(frozen=True, slots=True)
 class ColumnValue:
-    """What an expression is for each row."""
+    """The value of an expression for each row."""
 
     data: pa.ChunkedArray | pa.Array
     type: DataType
 
     def cast_to(self, kind: DataType) -> ColumnValue:
-        """In a wider type."""
+        """The values in a wider type."""
         if self.type == kind:
             return self
         if isinstance(kind, DecimalType) and self.type != NullType():
             return ColumnValue(decimals.cast_decimal(self.data, kind), kind)
-        wanted = to_arrow_type(kind, timezone="UTC")
+        arrow_type = to_arrow_type(kind, timezone="UTC")
         return ColumnValue(
-            pa.nulls(len(self.data), wanted) if self.type == NullType() else self.data.cast(wanted), kind
+            pa.nulls(len(self.data), arrow_type) if self.type == NullType() else self.data.cast(arrow_type), kind
         )
 
     def take_rows(self, rows: pa.ChunkedArray | pa.Array) -> ColumnValue:
-        """Of the rows of these numbers; NULL of none."""
+        """The values of these row numbers; NULL for a NULL number."""
         return ColumnValue(self.data.take(rows), self.type)
 
 
 def to_comparable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
-    """What Arrow holds for equal exactly where Spark holds the values for equal.
+    """Values that are equal in Arrow exactly where Spark treats the originals as equal.
 
-    Of floats their bits, with -0.0 for 0.0 and one NaN for all of them. Not texts that are padded or collate.
+    Floats become their bits, with 0.0 for -0.0 and a single NaN. Strings that are padded or have a collation are
+    unsupported.
     """
     bits = _BITS.get(type(found.type))
     if bits is not None:
@@ -110,32 +111,34 @@ def to_comparable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
 
 
 def from_comparable(data: pa.ChunkedArray | pa.Array, kind: DataType) -> ColumnValue:
-    """The values of a type that were made comparable."""
+    """The original values of a type, from comparable values."""
     return ColumnValue(_combine_chunks(data).view(to_arrow_type(kind)) if type(kind) in _BITS else data, kind)
 
 
 def to_sortable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
-    """What Arrow orders as Spark orders the values. Of floats their bits, those of negative ones turned around."""
+    """Values that Arrow orders as Spark orders the originals. Floats become their bits, inverted for negative
+    numbers.
+    """
     codes = to_comparable(found)
     if type(found.type) not in _BITS:
         return codes
-    turned = pc.bit_wise_xor(codes, pa.scalar(_ALL_BUT_THE_SIGN[codes.type], codes.type))
-    return pc.if_else(pc.less(codes, pa.scalar(0, codes.type)), turned, codes)
+    inverted = pc.bit_wise_xor(codes, pa.scalar(_SIGN_MASKS[codes.type], codes.type))
+    return pc.if_else(pc.less(codes, pa.scalar(0, codes.type)), inverted, codes)
 
 
 def evaluate_expression(expression: Expression, rows: LocalBatch) -> ColumnValue:
     if "\\" in expression.text:
-        raise ForSpark("what a backslash means")
+        raise ForSpark("a backslash")
     return _ExpressionEvaluator(rows).evaluate_tree(parse_expression(expression.text))
 
 
 def evaluate_condition(expression: Expression, rows: LocalBatch) -> pa.ChunkedArray | pa.Array:
-    """For each row whether the condition is true."""
+    """Whether the condition is true, for each row."""
     return _to_mask(evaluate_expression(expression, rows))
 
 
 def widen_to_common(values: Sequence[ColumnValue]) -> list[ColumnValue]:
-    """The values in the one type that all of them have or widen to."""
+    """The values in the type that all of them have or widen to."""
     kinds = {v.type for v in values} - {NullType()}
     if len(kinds) < 2:
         kind = next(iter(kinds), NullType())
@@ -147,7 +150,7 @@ def widen_to_common(values: Sequence[ColumnValue]) -> list[ColumnValue]:
 
 
 class _ExpressionEvaluator:
-    """The terms of an expression over some rows."""
+    """Evaluates expressions over the rows of a batch."""
 
     def __init__(self, rows: LocalBatch) -> None:
         self._rows = rows
@@ -162,7 +165,7 @@ class _ExpressionEvaluator:
                 return self._evaluate_literal(tree)
             case exp.Cast(this=exp.Literal(is_string=True, name=day)) if tree.to.this is exp.DType.DATE:
                 return self._repeat_scalar(_parse_day(day), DateType())
-            case exp.Cast():  # TRY_CAST is one, too
+            case exp.Cast():  # TRY_CAST is a subclass
                 return cast_value(self.evaluate_tree(tree.this), tree.to)
             case exp.Neg():
                 return _apply_arithmetic(pc.negate_checked, [self.evaluate_tree(tree.this)])
@@ -174,11 +177,11 @@ class _ExpressionEvaluator:
                     pc.and_kleene,
                     [_compare_order(pc.greater_equal, sides[:2]), _compare_order(pc.less_equal, sides[::2])],
                 )
-            case exp.In(expressions=[_, *_] as listed):
-                agreeing = (
-                    _compare_equality(pc.equal, [self.evaluate_tree(tree.this), self.evaluate_tree(e)]) for e in listed
+            case exp.In(expressions=[_, *_] as options):
+                matches = (
+                    _compare_equality(pc.equal, [self.evaluate_tree(tree.this), self.evaluate_tree(e)]) for e in options
                 )
-                return reduce(lambda any_of, one: _apply_logic(pc.or_kleene, [any_of, one]), agreeing)
+                return reduce(lambda result, match_value: _apply_logic(pc.or_kleene, [result, match_value]), matches)
             case exp.Coalesce():
                 values = widen_to_common([self.evaluate_tree(e) for e in (tree.this, *tree.expressions)])
                 return ColumnValue(pc.coalesce(*(v.data for v in values)), values[0].type)
@@ -189,8 +192,8 @@ class _ExpressionEvaluator:
             case exp.Anonymous(name="STRUCT"):
                 return self._evaluate_struct(tree.expressions)
             case exp.Like(expression=exp.Literal(is_string=True, name=pattern)):
-                found = pc.match_like(_to_text(self.evaluate_tree(tree.this)), pattern)
-                return ColumnValue(pc.invert(found) if tree.args.get("negate") else found, BooleanType())
+                matched = pc.match_like(_to_text(self.evaluate_tree(tree.this)), pattern)
+                return ColumnValue(pc.invert(matched) if tree.args.get("negate") else matched, BooleanType())
             case exp.Substring(args={"start": exp.Literal(is_int=True), "length": exp.Literal(is_int=True)}):
                 return _take_substring(
                     self.evaluate_tree(tree.this), int(tree.args["start"].name), int(tree.args["length"].name)
@@ -208,16 +211,18 @@ class _ExpressionEvaluator:
         path = [part.name for part in tree.parts]
         if path[0] not in self._rows.struct.names:
             raise ForSpark(f"no column {path[0]}")
-        found = ColumnValue(self._rows.table.column(path[0]), self._rows.struct[path[0]].dataType)
-        return reduce(_extract_field, path[1:], found)
+        value = ColumnValue(self._rows.table.column(path[0]), self._rows.struct[path[0]].dataType)
+        return reduce(_extract_field, path[1:], value)
 
     def _evaluate_literal(self, tree: exp.Expr) -> ColumnValue:
-        found = _to_scalar(tree)
-        return self._repeat_scalar(found, _KINDS.get(found.type) or DecimalType(found.type.precision, found.type.scale))
+        scalar = _to_scalar(tree)
+        return self._repeat_scalar(
+            scalar, _KINDS.get(scalar.type) or DecimalType(scalar.type.precision, scalar.type.scale)
+        )
 
-    def _repeat_scalar(self, found: pa.Scalar, kind: DataType) -> ColumnValue:
-        """The same for every row."""
-        return ColumnValue(pa.repeat(found, self._rows.table.num_rows), kind)
+    def _repeat_scalar(self, scalar: pa.Scalar, kind: DataType) -> ColumnValue:
+        """The same value for every row."""
+        return ColumnValue(pa.repeat(scalar, self._rows.table.num_rows), kind)
 
     def _evaluate_arithmetic(self, tree: exp.Binary) -> ColumnValue:
         trees = tree.this, tree.expression
@@ -227,15 +232,17 @@ class _ExpressionEvaluator:
         return _OF_NUMBERS[type(tree)](sides)
 
     def _evaluate_case(self, ifs: Sequence[exp.Expr], default: exp.Expr | None) -> ColumnValue:
-        made = widen_to_common([self.evaluate_tree(e) for e in (*(i.args["true"] for i in ifs), default or exp.Null())])
-        kind, last = made[-1].type, made[-1].data
-        for when, then in zip(reversed(ifs), reversed(made[:-1]), strict=True):
-            last = pc.if_else(_to_mask(self.evaluate_tree(when.this)), then.data, last)
-        return ColumnValue(last, kind)
+        values = widen_to_common(
+            [self.evaluate_tree(e) for e in (*(i.args["true"] for i in ifs), default or exp.Null())]
+        )
+        kind, result = values[-1].type, values[-1].data
+        for when, then in zip(reversed(ifs), reversed(values[:-1]), strict=True):
+            result = pc.if_else(_to_mask(self.evaluate_tree(when.this)), then.data, result)
+        return ColumnValue(result, kind)
 
     def _evaluate_struct(self, fields: Sequence[exp.Expr]) -> ColumnValue:
         if not all(isinstance(field, exp.Column) and len(field.parts) == 1 for field in fields):
-            raise ForSpark("a struct of what has no name")
+            raise ForSpark("a struct with unnamed fields")
         names = [field.name for field in fields]
         values = [self.evaluate_tree(field) for field in fields]
         data = pa.StructArray.from_arrays([_combine_chunks(v.data) for v in values], names)
@@ -264,8 +271,8 @@ def _to_scalar(tree: exp.Expr) -> pa.Scalar:
             number = int(tree.name) if isinstance(tree, exp.Literal) else -int(tree.this.name)
             if -(1 << 63) < number < 1 << 63:
                 return pa.scalar(number, pa.int32() if -(1 << 31) < number < 1 << 31 else pa.int64())
-        case exp.Literal() if found := decimals.parse_literal_type(infer_type(tree, {})):
-            return pa.scalar(Decimal(tree.name), found)
+        case exp.Literal() if decimal_type := decimals.parse_literal_type(infer_type(tree, {})):
+            return pa.scalar(Decimal(tree.name), decimal_type)
     raise ForSpark(str(tree))
 
 
@@ -288,10 +295,10 @@ def cast_value(found: ColumnValue, wanted: exp.DataType) -> ColumnValue:
     return _cast_to_kind(found, _CASTS.get(wanted.this))
 
 
-def _cast_to_kind(found: ColumnValue, kind: DataType | None) -> ColumnValue:
-    if kind is None or found.type not in (kind, NullType(), *(WHOLE if kind in _NUMBERS else ())):
-        raise ForSpark(f"a cast of {found.type.simpleString()}")
-    return found.cast_to(kind)
+def _cast_to_kind(value: ColumnValue, kind: DataType | None) -> ColumnValue:
+    if kind is None or value.type not in (kind, NullType(), *(WHOLE if kind in _NUMBERS else ())):
+        raise ForSpark(f"a cast of {value.type.simpleString()}")
+    return value.cast_to(kind)
 
 
 def _parse_day(text: str) -> pa.Scalar:
@@ -303,33 +310,33 @@ def _parse_day(text: str) -> pa.Scalar:
     raise ForSpark(text)
 
 
-def _extract_year(found: ColumnValue) -> ColumnValue:
-    if found.type != DateType():
-        raise ForSpark(f"the year of {found.type.simpleString()}")
-    return ColumnValue(pc.year(found.data).cast(pa.int32()), IntegerType())
+def _extract_year(value: ColumnValue) -> ColumnValue:
+    if value.type != DateType():
+        raise ForSpark(f"the year of {value.type.simpleString()}")
+    return ColumnValue(pc.year(value.data).cast(pa.int32()), IntegerType())
 
 
-def _to_text(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
-    if found.type != StringType():
-        raise ForSpark(f"{found.type.simpleString()} is no text")
-    return found.data
+def _to_text(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
+    if value.type != StringType():
+        raise ForSpark(f"{value.type.simpleString()} is no text")
+    return value.data
 
 
-def _take_substring(found: ColumnValue, start: int, length: int) -> ColumnValue:
-    """So many characters of a text from one on; the first has the number 1."""
+def _take_substring(value: ColumnValue, start: int, length: int) -> ColumnValue:
+    """A substring of `length` characters; the first character has the number 1."""
     if not start:
-        raise ForSpark("from the character before the first")
-    return ColumnValue(pc.utf8_slice_codeunits(_to_text(found), start - 1, start - 1 + length), StringType())
+        raise ForSpark("a substring from position 0")
+    return ColumnValue(pc.utf8_slice_codeunits(_to_text(value), start - 1, start - 1 + length), StringType())
 
 
-def _to_mask(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
-    return pc.fill_null(_to_boolean(found), False)
+def _to_mask(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
+    return pc.fill_null(_to_boolean(value), False)
 
 
-def _to_boolean(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
-    if found.type not in (BooleanType(), NullType()):
-        raise ForSpark(f"{found.type.simpleString()} is no condition")
-    return found.cast_to(BooleanType()).data
+def _to_boolean(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
+    if value.type not in (BooleanType(), NullType()):
+        raise ForSpark(f"{value.type.simpleString()} is no condition")
+    return value.cast_to(BooleanType()).data
 
 
 def _apply_logic(function: Callable[..., Any], sides: Iterable[ColumnValue]) -> ColumnValue:
@@ -339,7 +346,7 @@ def _apply_logic(function: Callable[..., Any], sides: Iterable[ColumnValue]) -> 
 def _apply_arithmetic(
     function: Callable[..., Any], sides: Sequence[ColumnValue], types: Sequence[DataType] = _NUMBERS
 ) -> ColumnValue:
-    """Arithmetic of numbers; what is too large for their type is Spark's to judge."""
+    """Arithmetic of numbers; overflow is left to Spark."""
     numbers = widen_to_common(sides)
     if numbers[0].type not in types:
         raise ForSpark(f"arithmetic of {numbers[0].type.simpleString()}")
@@ -347,7 +354,7 @@ def _apply_arithmetic(
 
 
 def _divide_numbers(sides: Sequence[ColumnValue]) -> ColumnValue:
-    """Numbers are divided as doubles; by zero is Spark's to judge."""
+    """Numbers are divided as doubles; division by zero is left to Spark."""
     return _apply_arithmetic(pc.divide_checked, [_cast_to_kind(side, DoubleType()) for side in sides])
 
 
@@ -367,24 +374,24 @@ def _equal_null_safe(a: pa.ChunkedArray | pa.Array, b: pa.ChunkedArray | pa.Arra
     return pc.or_(pc.fill_null(pc.equal(a, b), False), pc.and_(a.is_null(), b.is_null()))
 
 
-def _to_decimal(tree: exp.Expr, found: ColumnValue) -> ColumnValue:
-    """A side of decimal arithmetic. Of a whole number that is written out only its digits count."""
+def _to_decimal(tree: exp.Expr, value: ColumnValue) -> ColumnValue:
+    """An operand of decimal arithmetic. An integer literal counts by its digits only."""
     match tree.unnest():
         case exp.Literal(is_int=True, name=number) | exp.Neg(this=exp.Literal(is_int=True, name=number)):
-            return found.cast_to(DecimalType(len(str(int(number))), 0))
+            return value.cast_to(DecimalType(len(str(int(number))), 0))
         case exp.Cast(this=exp.Literal()):
-            raise ForSpark("a number that may have been written out as a long one")
-    return found.cast_to(decimals.to_decimal_type(found.type))
+            raise ForSpark("a cast literal")
+    return value.cast_to(decimals.to_decimal_type(value.type))
 
 
 def _apply_decimal(
     kind: Callable[[DecimalType, DecimalType], DecimalType],
-    computed: Callable[..., Any],
+    compute: Callable[..., Any],
     a: ColumnValue,
     b: ColumnValue,
 ) -> ColumnValue:
     result = kind(decimals.to_decimal_type(a.type), decimals.to_decimal_type(b.type))
-    return ColumnValue(computed(a.data, b.data, result), result)
+    return ColumnValue(compute(a.data, b.data, result), result)
 
 
 _OF_DECIMALS: dict[type[exp.Expr], Callable[[ColumnValue, ColumnValue], ColumnValue]] = {

@@ -1,8 +1,8 @@
-"""Operators on rows that the driver holds, with the meaning that `algebra.evaluate` gives them.
+"""Operators on local batches, with the semantics of `algebra.evaluate`.
 
-What a small change touches is small: joining and grouping a few thousand rows takes Arrow a few milliseconds, and
-Spark a tenth of a second, most of it for planning. So what is beyond doubt is done here (`spark.terms` has the
-expressions), and Spark is given what is left.
+A small change touches few rows: joining and grouping a few thousand rows takes Arrow a few milliseconds, and Spark a
+tenth of a second, mostly for planning. So operators with certain semantics are computed here (`local.expressions` has
+the expressions), and Spark computes the rest.
 """
 
 from __future__ import annotations
@@ -62,33 +62,33 @@ _JOINS = {
     JoinKind.SEMI: "left semi",
     JoinKind.ANTI: "left anti",
 }
-_ASKS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_NEEDS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 """Joins that have no row without one on the left; and on the right."""
-_ASKS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
+_NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
 
 _LEFT, _RIGHT = "left", "right"
-"""Columns of numbers of rows."""
+"""Columns of row numbers."""
 
 _Numbers = npt.NDArray[np.int64]
 
-_LARGE = 1 << 62
-"""Sums that may come near it are left to Spark."""
+_MAX_SUM = 1 << 62
+"""Sums that may reach this are left to Spark."""
 
-_OFTEN = 10_000
-"""Of one row there is no more at hand."""
+_MAX_REPEATS = 10_000
+"""The maximum number of copies of one row; more are left to Spark."""
 
-_PAIRS = 1 << 20
-"""So many pairs of rows are tried one by one; more are for Spark, which need not hold them all at once."""
+_MAX_TESTED_PAIRS = 1 << 20
+"""Pairs of rows that are tested one by one; more are left to Spark, which need not hold them all at once."""
 
-_MANY = 1 << 24
-"""Pairs of rows that agree on keys: so many are still held."""
+_MAX_KEY_PAIRS = 1 << 24
+"""Pairs of rows with equal keys that are held in memory."""
 
 
 class LocalExecutor:
-    """Computes operators, each once; None for what is Spark's to compute."""
+    """Computes operators, each once; None for those that Spark must compute."""
 
     def __init__(self, leaf: Callable[[Operator], LocalBatch | None]) -> None:
-        """`leaf`: the rows of an operator that are at hand without computing anything."""
+        """`leaf`: the rows of an operator that are available without computation."""
         self._leaf = leaf
         self._known: dict[Operator, LocalBatch | None] = {}
         self._numbers = count()
@@ -104,9 +104,9 @@ class LocalExecutor:
     def _compute_operator(self, op: Operator) -> LocalBatch | None:
         if not op.columns or len({*op.columns}) < len(op.columns):
             return None
-        held = self._leaf(op)
-        if held is not None:
-            return held
+        available = self._leaf(op)
+        if available is not None:
+            return available
         match op:
             case Projection():
                 rows = self._compute_rows(op.child)
@@ -130,17 +130,21 @@ class LocalExecutor:
                 return None
 
     def find_result(self, op: Operator) -> LocalBatch | None:
-        """What was computed already."""
+        """The result, if it was already computed."""
         return self._known.get(op)
 
     def _compute_join(self, op: Join) -> LocalBatch:
-        """Of a side that may be large only the rows that can agree with the other, if those are few."""
-        if op.keys and op.kind in _ASKS_LEFT and is_small(op.left) and not _is_available(op.right):
+        """Join; of a side that may be large, only the rows that can match the other side are computed, if those are
+        few.
+        """
+        if op.keys and op.kind in _NEEDS_LEFT and is_small(op.left) and not _is_available(op.right):
             left = self._compute_rows(op.left)
             return _join_batches(
-                left, self._find_candidates(op.right, left, tuple((theirs, mine) for mine, theirs in op.keys)), op
+                left,
+                self._find_candidates(op.right, left, tuple((right_key, left_key) for left_key, right_key in op.keys)),
+                op,
             )
-        if op.keys and op.kind in _ASKS_RIGHT and is_small(op.right) and not _is_available(op.left):
+        if op.keys and op.kind in _NEEDS_RIGHT and is_small(op.right) and not _is_available(op.left):
             right = self._compute_rows(op.right)
             return _join_batches(self._find_candidates(op.left, right, op.keys), right, op)
         return _join_batches(self._compute_rows(op.left), self._compute_rows(op.right), op)
@@ -149,12 +153,14 @@ class LocalExecutor:
         if rows.table.num_rows > FEW:
             return self._compute_rows(op)
         keys = rows.select_columns(list(dict.fromkeys(key for _, key in on)))
-        name = StepReference(
+        reference = StepReference(
             f"near {next(self._numbers)}", tuple(keys.struct.names)
-        )  # other steps are computed meanwhile
-        self._known[name] = keys
-        near = restrict_rows(op, name, on)
-        return self._compute_rows(op if isinstance(near, Join) and near.left is op else near)  # nothing is spared
+        )  # other steps run concurrently
+        self._known[reference] = keys
+        restricted = restrict_rows(op, reference, on)
+        return self._compute_rows(
+            op if isinstance(restricted, Join) and restricted.left is op else restricted
+        )  # no rows are saved
 
     def _compute_rows(self, op: Operator) -> LocalBatch:
         rows = self(op)
@@ -164,7 +170,7 @@ class LocalExecutor:
 
 
 def is_small(op: Operator) -> bool:
-    """Is it made of few rows, those of a small change or of a step?"""
+    """Whether it is computed from few rows: those of a small change or of a step."""
     match op:
         case Scan():
             return op.at in (ScanMode.CHANGE, ScanMode.TOUCHED)
@@ -177,7 +183,7 @@ def is_small(op: Operator) -> bool:
 
 
 def _is_available(op: Operator) -> bool:
-    """Is it had without computing anything, or small itself?"""
+    """Whether it is available without computation, or small itself."""
     return isinstance(op, Scan | StepReference) or is_small(op)
 
 
@@ -194,17 +200,17 @@ def _union_batches(parts: Sequence[LocalBatch]) -> LocalBatch:
 
 
 def _repeat_rows(rows: LocalBatch, op: Explode) -> LocalBatch:
-    """Each row several times: nothing else is exploded by derivation itself."""
+    """Each row repeated: the only use of explode in derived operators."""
     generator = parse_expression(op.generator.text)
     match op.outputs, generator.this:
         case [name], exp.Anonymous(name="ARRAY_REPEAT", expressions=[exp.Literal(name="0"), exp.Cast() as times]):
-            often = evaluate_expression(expression_from_tree(times.this.copy()), rows)
+            repeats = evaluate_expression(expression_from_tree(times.this.copy()), rows)
         case _:
             raise ForSpark(op.generator.text)
-    if often.type not in WHOLE:
-        raise ForSpark(f"{often.type.simpleString()} times")
-    counts = pc.fill_null(often.data, 0).to_numpy()
-    if counts.max(initial=0) > _OFTEN:
+    if repeats.type not in WHOLE:
+        raise ForSpark(f"{repeats.type.simpleString()} times")
+    counts = pc.fill_null(repeats.data, 0).to_numpy()
+    if counts.max(initial=0) > _MAX_REPEATS:
         raise ForSpark("a row very many times")
     table = rows.table.take(np.repeat(np.arange(len(counts)), np.maximum(counts, 0)))
     zeros = pa.repeat(pa.scalar(0, pa.int32()), len(table))
@@ -216,7 +222,9 @@ def _repeat_rows(rows: LocalBatch, op: Explode) -> LocalBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Aggregation:
-    """How Arrow computes a fold: of these numbers their sum, least or greatest; what that means comes after."""
+    """How Arrow computes an aggregate: the sum, minimum or maximum of these numbers, and the conversion of its
+    result.
+    """
 
     numbers: pa.ChunkedArray | pa.Array
     how: str
@@ -224,35 +232,37 @@ class _Aggregation:
 
 
 def _group_rows(rows: LocalBatch, op: Aggregation) -> LocalBatch:
-    ways = [_build_aggregation(fold, rows) for fold in op.folds]
-    keys, numbers = [f"k{i}" for i in range(len(op.keys))], [f"n{i}" for i in range(len(ways))]
-    columns = [*(_extract_key(rows, k) for k in op.keys), *(w.numbers for w in ways)]
+    aggregations = [_build_aggregation(fold, rows) for fold in op.folds]
+    keys, numbers = [f"k{i}" for i in range(len(op.keys))], [f"n{i}" for i in range(len(aggregations))]
+    columns = [*(_extract_key(rows, k) for k in op.keys), *(w.numbers for w in aggregations)]
     grouped = pa.table(columns, names=[*keys, *numbers]).group_by(keys, use_threads=False)
-    found = grouped.aggregate([(n, w.how) for n, w in zip(numbers, ways, strict=True)])
-    made = [(k, from_comparable(found.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)]
-    folds = zip(op.folds, numbers, ways, strict=True)
-    return _build_batch([*made, *((f.name, w.finished(found.column(f"{n}_{w.how}"))) for f, n, w in folds)])
+    results = grouped.aggregate([(n, w.how) for n, w in zip(numbers, aggregations, strict=True)])
+    key_columns = [
+        (k, from_comparable(results.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)
+    ]
+    calls = zip(op.folds, numbers, aggregations, strict=True)
+    return _build_batch([*key_columns, *((f.name, w.finished(results.column(f"{n}_{w.how}"))) for f, n, w in calls)])
 
 
-def _build_aggregation(fold: AggregateCall, rows: LocalBatch) -> _Aggregation:
-    if fold.text:
-        raise ForSpark(fold.function)
-    way = _build_plain_aggregation(fold, rows)
-    if not fold.cast:
-        return way
-    wanted = exp.DataType.build(fold.cast, dialect="spark")
-    return replace(way, finished=lambda found: cast_value(way.finished(found), wanted))
+def _build_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregation:
+    if call.text:
+        raise ForSpark(call.function)
+    aggregation = _build_plain_aggregation(call, rows)
+    if not call.cast:
+        return aggregation
+    target_type = exp.DataType.build(call.cast, dialect="spark")
+    return replace(aggregation, finished=lambda numbers: cast_value(aggregation.finished(numbers), target_type))
 
 
-def _build_plain_aggregation(fold: AggregateCall, rows: LocalBatch) -> _Aggregation:
-    given = [evaluate_expression(a, rows) for a in fold.arguments]
-    if fold.function == "count":
-        counted = reduce(pc.and_, (g.data.is_valid() for g in given), pa.repeat(True, rows.table.num_rows))
-        return _Aggregation(counted.cast(pa.int64()), "sum", lambda numbers: ColumnValue(numbers, LongType()))
-    if not given:
-        raise ForSpark(fold.function)
-    first, *others = given
-    match fold.function, others:
+def _build_plain_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregation:
+    arguments = [evaluate_expression(a, rows) for a in call.arguments]
+    if call.function == "count":
+        valid = reduce(pc.and_, (g.data.is_valid() for g in arguments), pa.repeat(True, rows.table.num_rows))
+        return _Aggregation(valid.cast(pa.int64()), "sum", lambda numbers: ColumnValue(numbers, LongType()))
+    if not arguments:
+        raise ForSpark(call.function)
+    first, *other_arguments = arguments
+    match call.function, other_arguments:
         case "sum", [] if first.type in WHOLE:
             if _can_overflow(first.data):
                 raise ForSpark("a sum that may be too large")
@@ -267,35 +277,35 @@ def _build_plain_aggregation(fold: AggregateCall, rows: LocalBatch) -> _Aggregat
         case "min" | "max", []:
             codes = to_sortable(first)
             if codes.type == first.data.type:
-                return _Aggregation(codes, fold.function, lambda values: ColumnValue(values, first.type))
+                return _Aggregation(codes, call.function, lambda values: ColumnValue(values, first.type))
             sorted_rows = pc.sort_indices(codes)
             ranks = pc.if_else(codes.is_valid(), pc.sort_indices(sorted_rows), None)
-            return _Aggregation(ranks, fold.function, lambda ranks: first.take_rows(sorted_rows.take(ranks)))
-        case "any_value", [_] if fold.arguments[1] == build_literal("TRUE"):  # of those that are not NULL
-            at = pc.if_else(first.data.is_valid(), _build_row_numbers(len(first.data)), None)
-            return _Aggregation(at, "min", first.take_rows)
+            return _Aggregation(ranks, call.function, lambda ranks: first.take_rows(sorted_rows.take(ranks)))
+        case "any_value", [_] if call.arguments[1] == build_literal("TRUE"):  # of the values that are not NULL
+            positions = pc.if_else(first.data.is_valid(), _build_row_numbers(len(first.data)), None)
+            return _Aggregation(positions, "min", first.take_rows)
         case "max_by", [order] if order.type in WHOLE and not order.data.null_count:
             sorted_rows = pc.sort_indices(order.data)
             return _Aggregation(
                 pc.sort_indices(sorted_rows), "max", lambda ranks: first.take_rows(sorted_rows.take(ranks))
             )
-    raise ForSpark(fold.function)
+    raise ForSpark(call.function)
 
 
 def _can_overflow(numbers: pa.ChunkedArray | pa.Array) -> bool:
-    ends = pc.min_max(numbers).as_py().values()
-    return any(abs(end) * len(numbers) >= _LARGE for end in ends if end is not None)
+    extremes = pc.min_max(numbers).as_py().values()
+    return any(abs(end) * len(numbers) >= _MAX_SUM for end in extremes if end is not None)
 
 
 def _take_top(rows: LocalBatch, op: TopN) -> LocalBatch:
-    """The first rows in an order; of those that are equal in it, any."""
+    """The first rows in an order; ties are broken arbitrarily."""
     ranks = [_compute_ranks(rows, order) for order in reversed(op.order)]
-    found = np.lexsort(ranks)[op.skip : op.skip + op.limit]
-    return LocalBatch(rows.table.take(pa.array(found)), rows.struct)
+    positions = np.lexsort(ranks)[op.skip : op.skip + op.limit]
+    return LocalBatch(rows.table.take(pa.array(positions)), rows.struct)
 
 
 def _compute_ranks(rows: LocalBatch, order: Expression) -> _Numbers:
-    """Numbers that are ordered as the rows are."""
+    """Numbers in the same order as the rows."""
     item = parse_query(f"SELECT 1 ORDER BY {order}").args["order"].expressions[0]
     codes = _to_chunked(to_sortable(evaluate_expression(expression_from_tree(item.this), rows)))
     ranks: _Numbers = pc.rank(codes, "ascending", tiebreaker="min").to_numpy().astype(np.int64)
@@ -307,14 +317,14 @@ def _compute_ranks(rows: LocalBatch, order: Expression) -> _Numbers:
 
 
 def _join_batches(left: LocalBatch, right: LocalBatch, op: Join) -> LocalBatch:
-    """Rows are found by their numbers: Arrow joins keys of few types, and need not carry what else is in the rows."""
-    plain = op.keys and op.condition is None
-    pairs = _match_keys(left, right, op, op.kind) if plain else _match_condition(left, right, op)
-    kept = left.table.take(pairs.column(_LEFT))
+    """Rows are matched by their numbers: Arrow joins keys of few types, and need not copy the other columns."""
+    is_equality_only = op.keys and op.condition is None
+    pairs = _match_keys(left, right, op, op.kind) if is_equality_only else _match_condition(left, right, op)
+    left_rows = left.table.take(pairs.column(_LEFT))
     if op.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        return LocalBatch(kept, left.struct)
+        return LocalBatch(left_rows, left.struct)
     return _combine_columns(
-        LocalBatch(kept, left.struct), LocalBatch(right.table.take(pairs.column(_RIGHT)), right.struct)
+        LocalBatch(left_rows, left.struct), LocalBatch(right.table.take(pairs.column(_RIGHT)), right.struct)
     )
 
 
@@ -327,88 +337,94 @@ def _combine_columns(left: LocalBatch, right: LocalBatch) -> LocalBatch:
 
 
 def _match_keys(left: LocalBatch, right: LocalBatch, op: Join, kind: JoinKind) -> pa.Table:
-    """The numbers of rows that agree on the keys."""
+    """The pairs of row numbers with equal keys."""
     if any(left.struct[a].dataType != right.struct[b].dataType for a, b in op.keys):
         raise ForSpark("keys of several types")
     keys = [(_extract_key(left, a), _extract_key(right, b)) for a, b in op.keys]
     if op.safe:
-        keys = [_encode_nulls(mine, theirs) for mine, theirs in keys]
+        keys = [_encode_nulls(left_table, right_table) for left_table, right_table in keys]
     names = [f"k{i}" for i in range(len(keys))]
-    mine, theirs = (
+    left_table, right_table = (
         pa.table([*side, _build_row_numbers(rows.table.num_rows)], names=[*names, number])
         for side, rows, number in zip(zip(*keys, strict=True), (left, right), (_LEFT, _RIGHT), strict=True)
     )
-    if _has_many_pairs(mine, theirs, names):
+    if _has_many_pairs(left_table, right_table, names):
         raise ForSpark("many pairs")
-    return mine.join(theirs, names, names, _JOINS[kind], coalesce_keys=True)
+    return left_table.join(right_table, names, names, _JOINS[kind], coalesce_keys=True)
 
 
-def _has_many_pairs(mine: pa.Table, theirs: pa.Table, names: list[str]) -> bool:
-    """Do more rows agree than can be held? Counted where it is not plain that they do not."""
-    few, many = sorted((mine, theirs), key=len)
-    if len(few) * len(many) <= _MANY:
+def _has_many_pairs(left: pa.Table, right: pa.Table, names: list[str]) -> bool:
+    """Whether more rows match than can be held in memory; counted only if the sizes do not rule it out."""
+    smaller, larger = sorted((left, right), key=len)
+    if len(smaller) * len(larger) <= _MAX_KEY_PAIRS:
         return False
-    found = _count_per_key(few, names)
-    if len(many) * (pc.max(found.column("count_all")).as_py() or 0) <= _MANY:
+    counts = _count_per_key(smaller, names)
+    if len(larger) * (pc.max(counts.column("count_all")).as_py() or 0) <= _MAX_KEY_PAIRS:
         return False
-    pairs = found.join(_count_per_key(many, names), names, join_type="inner", right_suffix="_too")
-    return (pc.sum(pc.multiply(pairs.column("count_all"), pairs.column("count_all_too"))).as_py() or 0) > _MANY
+    pairs = counts.join(_count_per_key(larger, names), names, join_type="inner", right_suffix="_too")
+    return (pc.sum(pc.multiply(pairs.column("count_all"), pairs.column("count_all_too"))).as_py() or 0) > _MAX_KEY_PAIRS
 
 
 def _count_per_key(rows: pa.Table, keys: list[str]) -> pa.Table:
     return rows.group_by(keys, use_threads=False).aggregate([([], "count_all")])
 
 
-def _encode_nulls(mine: pa.ChunkedArray, theirs: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Keys among which NULL agrees with NULL: by their codes, where both sides have any."""
-    if not (mine.null_count and theirs.null_count):
-        return mine, theirs
-    both = pa.chunked_array([*mine.chunks, *theirs.chunks], mine.type).combine_chunks()
-    codes = both.dictionary_encode(null_encoding="encode").indices
-    return pa.chunked_array([codes[: len(mine)]]), pa.chunked_array([codes[len(mine) :]])
+def _encode_nulls(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Keys where NULL equals NULL: encoded as codes if both sides have NULLs."""
+    if not (left.null_count and right.null_count):
+        return left, right
+    values = pa.chunked_array([*left.chunks, *right.chunks], left.type).combine_chunks()
+    codes = values.dictionary_encode(null_encoding="encode").indices
+    return pa.chunked_array([codes[: len(left)]]), pa.chunked_array([codes[len(left) :]])
 
 
 def _match_condition(left: LocalBatch, right: LocalBatch, op: Join) -> pa.Table:
-    """The numbers of rows that agree on the keys, if there are any, and satisfy the condition, if there is one."""
-    many, others = left.table.num_rows, right.table.num_rows
+    """The pairs of row numbers with equal keys, if there are keys, that satisfy the condition, if there is one."""
+    left_count, right_count = left.table.num_rows, right.table.num_rows
     if op.keys:
-        met = _match_keys(left, right, op, JoinKind.INNER)
-    elif many * others > _PAIRS:
+        pairs = _match_keys(left, right, op, JoinKind.INNER)
+    elif left_count * right_count > _MAX_TESTED_PAIRS:
         raise ForSpark("many pairs")
     else:
-        met = pa.table({_LEFT: np.repeat(np.arange(many), others), _RIGHT: np.tile(np.arange(others), many)})
+        pairs = pa.table(
+            {_LEFT: np.repeat(np.arange(left_count), right_count), _RIGHT: np.tile(np.arange(right_count), left_count)}
+        )
     if op.condition is not None:
-        mine, theirs = left.table.take(met.column(_LEFT)), right.table.take(met.column(_RIGHT))
-        met = met.filter(
+        left_rows, right_rows = left.table.take(pairs.column(_LEFT)), right.table.take(pairs.column(_RIGHT))
+        pairs = pairs.filter(
             evaluate_condition(
-                op.condition, _combine_columns(LocalBatch(mine, left.struct), LocalBatch(theirs, right.struct))
+                op.condition, _combine_columns(LocalBatch(left_rows, left.struct), LocalBatch(right_rows, right.struct))
             )
         )
-    return _to_join_pairs(op.kind, met.column(_LEFT).to_numpy(), met.column(_RIGHT).to_numpy(), many, others)
+    return _to_join_pairs(
+        op.kind, pairs.column(_LEFT).to_numpy(), pairs.column(_RIGHT).to_numpy(), left_count, right_count
+    )
 
 
-def _to_join_pairs(kind: JoinKind, mine: _Numbers, theirs: _Numbers, many: int, others: int) -> pa.Table:
-    """The pairs of a join of this kind, of rows that met; nobody's number is NULL."""
+def _to_join_pairs(
+    kind: JoinKind, left_matches: _Numbers, right_matches: _Numbers, left_count: int, right_count: int
+) -> pa.Table:
+    """The result pairs of a join of this kind, given the matched pairs; the number of a missing row is NULL."""
     match kind:
         case JoinKind.SEMI:
-            return pa.table({_LEFT: np.unique(mine)})
+            return pa.table({_LEFT: np.unique(left_matches)})
         case JoinKind.ANTI:
-            return pa.table({_LEFT: _complement_rows(mine, many)})
-    pairs = [pa.table({_LEFT: mine, _RIGHT: theirs})]
+            return pa.table({_LEFT: _complement_rows(left_matches, left_count)})
+    pairs = [pa.table({_LEFT: left_matches, _RIGHT: right_matches})]
     if kind in (JoinKind.LEFT, JoinKind.FULL):
-        alone = _complement_rows(mine, many)
-        pairs.append(pa.table({_LEFT: alone, _RIGHT: pa.nulls(len(alone), pa.int64())}))
+        unmatched = _complement_rows(left_matches, left_count)
+        pairs.append(pa.table({_LEFT: unmatched, _RIGHT: pa.nulls(len(unmatched), pa.int64())}))
     if kind in (JoinKind.RIGHT, JoinKind.FULL):
-        alone = _complement_rows(theirs, others)
-        pairs.append(pa.table({_LEFT: pa.nulls(len(alone), pa.int64()), _RIGHT: alone}))
+        unmatched = _complement_rows(right_matches, right_count)
+        pairs.append(pa.table({_LEFT: pa.nulls(len(unmatched), pa.int64()), _RIGHT: unmatched}))
     return pa.concat_tables(pairs)
 
 
 def _complement_rows(rows: _Numbers, of: int) -> _Numbers:
-    """The numbers up to a number that are not among these."""
-    left = np.ones(of, dtype=np.bool_)
-    left[rows] = False
-    return np.flatnonzero(left)
+    """The numbers below `of` that are not among these."""
+    is_missing = np.ones(of, dtype=np.bool_)
+    is_missing[rows] = False
+    return np.flatnonzero(is_missing)
 
 
 def _build_row_numbers(rows: int) -> pa.Array:
