@@ -32,8 +32,8 @@ def test_functions_that_obey() -> None:
 @pytest.mark.parametrize(
     ("merge", "chain", "diff", "complaint"),
     [
-        (longest, newest, changed, "is not merging their chain"),
-        (newest, newest, lambda before, after: [], "does not lead where it leads"),
+        (longest, newest, changed, "differs from merging their chain"),
+        (newest, newest, lambda before, after: [], "does not give the content after it"),
     ],
 )
 def test_functions_that_do_not(merge: object, chain: object, diff: object, complaint: str) -> None:

@@ -1,4 +1,6 @@
-"""Tidemill keeps derived tables fresh on Spark: declare them, say how fresh, and let it find the cheapest way."""
+"""Tidemill keeps derived tables fresh on Spark: declare tables and freshness targets; it finds the cheapest
+refreshes.
+"""
 
 from tidemill.algebra.convert import custom
 from tidemill.algebra.relation import Relation

@@ -1,12 +1,12 @@
 """A typed client of the HTTP API.
 
-with tidemill.Client("http://127.0.0.1:8484", token="tdm_…") as mill:
-    mill.insert("articles", "monday.csv")
-    mill.request_run("digests")
-    for event in mill.events():
-        print(event.kind, event.subject)
+    with tidemill.Client("http://127.0.0.1:8484", token="tdm_…") as mill:
+        mill.insert("articles", "monday.csv")
+        mill.request_run("digests")
+        for event in mill.events():
+            print(event.kind, event.subject)
 
-What the server refuses is raised as the error that it is (`NotFound`, `BadInput`, …), as if the project were open here.
+Errors of the server are raised as the same exceptions (`NotFound`, `BadInput`, …) that an open project raises.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tidemill.wire.push_client import PushClient
 from tidemill.wire.subscribe_client import BlockRowsDocument, subscribe_blocks
 from tidemill.wire.upload_client import build_upload, encode_row
 
-_TRIES = 5  # times that a stream is taken up again without anything having come
+_MAX_RETRIES = 5  # reconnections of a stream without any message in between
 
 
 class Client:
-    """One server's API. It may be used from several threads. `timeout`: seconds of silence that are borne."""
+    """The API of one server. It is thread-safe. `timeout`: the maximum seconds of silence."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Client:
     ) -> None:
         self.close()
 
-    # What is there.
+    # Channels and blocks.
 
     def health(self) -> schemas.HealthDocument:
         return self._at.get(schemas.HealthDocument, "healthz")
@@ -67,7 +67,7 @@ class Client:
         return self._at.get(schemas.StatusDocument, "status", all=all)
 
     def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.StalenessDocument:
-        """How stale every table was lately, and all of them together; `measure` is staleness or age."""
+        """How stale every table was recently, and all of them together; `measure` is staleness or age."""
         return self._at.get(schemas.StalenessDocument, "staleness", measure=measure, minutes=minutes)
 
     def channels(self, *, all: bool = False) -> list[schemas.ChannelDocument]:
@@ -86,8 +86,8 @@ class Client:
         return self._at.get(explain_schemas.ExplanationDocument, "channels", table, "explain")
 
     def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[schemas.BlockDocument]:
-        where = ("blocks",) if channel is None else ("channels", channel, "blocks")
-        return self._at.get(schemas.BlockListDocument, *where, limit=limit).blocks
+        path = ("blocks",) if channel is None else ("channels", channel, "blocks")
+        return self._at.get(schemas.BlockListDocument, *path, limit=limit).blocks
 
     def block(self, block: int) -> schemas.BlockDocument:
         return self._at.get(schemas.BlockDocument, "blocks", block)
@@ -96,14 +96,14 @@ class Client:
         return self._at.get(schemas.TraceDocument, "blocks", block, "trace")
 
     def pin_block(self, block: int) -> schemas.PinDocument:
-        """Keep a block, and all that it was made from, from being collected."""
+        """Protect a block, and all blocks that it was computed from, from garbage collection."""
         return self._at.send_change(schemas.PinDocument, "POST", "blocks", block, "pin")
 
     def unpin_block(self, block: int) -> schemas.PinDocument:
         return self._at.send_change(schemas.PinDocument, "POST", "blocks", block, "unpin")
 
     def lineage(self, channel: str, tag: str) -> explain_schemas.LineageDocument:
-        """What an event derives from, and what was made of it, by the tag of its wave."""
+        """The events that an event derives from, and those derived from it, by the tag of its wave."""
         return self._at.get(explain_schemas.LineageDocument, "channels", channel, "lineage", tag=tag)
 
     # Flows and runs.
@@ -118,7 +118,7 @@ class Client:
         return self._at.get(explain_schemas.ExplanationListDocument, "flows", name, "explain").tables
 
     def request_run(self, flow: str, *, backfill: bool = False) -> schemas.RunDocument:
-        """Ask for a run; a server executes it as soon as it can, a backfill on a track of its own."""
+        """Request a run; a server executes it as soon as possible, a backfill on a separate track."""
         return self._at.send_change(schemas.RunDocument, "POST", "flows", flow, "runs", backfill=backfill)
 
     def runs(
@@ -131,8 +131,8 @@ class Client:
         limit: int = 20,
     ) -> list[schemas.RunDocument]:
         """The newest first; the next page begins `before` the last of this one."""
-        wanted = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
-        return self._at.get(schemas.RunListDocument, "runs", **wanted).runs
+        filters = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
+        return self._at.get(schemas.RunListDocument, "runs", **filters).runs
 
     def run(self, run: int) -> schemas.RunDetailsDocument:
         return self._at.get(schemas.RunDetailsDocument, "runs", run)
@@ -146,7 +146,7 @@ class Client:
     def retry(self, run: int) -> schemas.RunDocument:
         return self._at.send_change(schemas.RunDocument, "POST", "runs", run, "retry")
 
-    # Inserting.
+    # Inserts, pushes and subscriptions.
 
     def insert(
         self,
@@ -159,8 +159,8 @@ class Client:
     ) -> schemas.InsertDocument:
         """Insert a file (a path) or rows into an input channel: all of it, or nothing.
 
-        `kind` is "delta", a change to the content, or "base", the whole content. It is sent as it
-        is read. A second insert with the same `key` changes nothing and finds the first one's block.
+        `kind` is "delta", a change to the content, or "base", the full content. The data is streamed. A second insert
+        with the same idempotency `key` changes nothing and returns the first one's block.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         return self._at.send_upload(
@@ -175,10 +175,10 @@ class Client:
         producer: str | None = None,
         first: int | None = None,
     ) -> int:
-        """Push events, rows or lines of JSON, as they come; returns the last one's number when all are durable.
+        """Push events (rows, or lines of JSON) as they come; returns the last number once all are durable.
 
-        They are numbered from `first` on, or else follow the last that the channel has of this producer. An event that
-        it has already under its number is not inserted again: after a crash, push from the last that you know of.
+        They are numbered from `first`, or else continue the producer's last number in the channel. An event whose
+        number the channel already has is not inserted again: after a crash, push again from the last known number.
         """
         name = producer or f"client-{uuid4().hex}"
         lines = (event if isinstance(event, bytes) else encode_row(event) for event in events)
@@ -194,21 +194,21 @@ class Client:
         columns: Iterable[str] = (),
         where: Iterable[str] = (),
     ) -> Iterator[BlockRowsDocument]:
-        """The rows of each new block of a channel, from now on or after a block: it never ends by itself.
+        """The rows of each new block of a channel, from now on or after a block. The iterator never ends by itself.
 
-        `columns`: only these. `where`: only rows for which all of these hold, such as "price >= 10".
+        `columns`: only these. `where`: only rows that satisfy all of these conditions, such as "price >= 10".
         """
-        chosen = {"columns": ",".join(columns) or None, "where": list(where) or None}
+        parameters = {"columns": ",".join(columns) or None, "where": list(where) or None}
 
         def open_subscription(at: int | None) -> AbstractContextManager[Socket]:
-            return self._open_socket("channels", channel, "follow", after=at, **chosen)
+            return self._open_socket("channels", channel, "follow", after=at, **parameters)
 
         return subscribe_blocks(open_subscription, self._sleep, after)
 
-    def _open_socket(self, *where: str, **params: Any) -> AbstractContextManager[Socket]:
-        return open_socket(self._url, self._token, self._timeout, *where, **params)
+    def _open_socket(self, *path: str, **params: Any) -> AbstractContextManager[Socket]:
+        return open_socket(self._url, self._token, self._timeout, *path, **params)
 
-    # What happens.
+    # Events.
 
     def past_events(
         self, *, after: int | None = None, run: int | None = None, limit: int = 50
@@ -216,9 +216,9 @@ class Client:
         return self._at.get(schemas.EventListDocument, "events", after=after, run=run, limit=limit).events
 
     def events(self, *, after: int | None = None) -> Iterator[schemas.EventDocument]:
-        """What happens from now on, or has since `after`, as it happens: it never ends by itself.
+        """The events from now on, or since `after`, as they happen. The iterator never ends by itself.
 
-        A broken connection is taken up again where it broke, so that no event is missed and none comes twice.
+        A broken connection is resumed at its last event, so that no event is missed or repeated.
         """
         last, tries = after, 0
         while True:
@@ -229,7 +229,7 @@ class Client:
                         yield schemas.EventDocument.model_validate_json(message.data)
             except httpx.TransportError as error:
                 tries += 1
-                if tries > _TRIES:
+                if tries > _MAX_RETRIES:
                     raise to_unreachable(error) from error
                 self._sleep(min(2.0**tries / 4, 10.0))
 
@@ -239,18 +239,18 @@ class Client:
         return self._at.get(server_schemas.WorkflowListDocument, "workflows").workflows
 
     def register(self, document: Mapping[str, Any]) -> list[server_schemas.RegistrationStepDocument]:
-        """Register a workflow of SQL tables that comes as a document."""
+        """Register a workflow of SQL tables from a document."""
         return self._at.send_change(server_schemas.RegistrationStepsDocument, "POST", "workflows", json=document).steps
 
     def remove(self, workflow: str) -> None:
-        """Take a workflow that came as a document out of use; its data stay."""
+        """Unregister a workflow that was registered from a document; its data are retained."""
         self._at.delete("workflows", workflow)
 
     def plan(self) -> list[server_schemas.RegistrationStepDocument]:
         return self._at.get(server_schemas.RegistrationPlanDocument, "plan").steps
 
     def doubts(self) -> list[str]:
-        """Promises that history says cannot be kept."""
+        """Freshness targets that are infeasible according to past runs."""
         return self._at.get(server_schemas.RegistrationPlanDocument, "plan").doubts
 
     def statistics(self) -> list[server_schemas.TaskStatisticsDocument]:
@@ -268,8 +268,8 @@ class Client:
         backfill_tracks: int | None = None,
         chop: float | None = None,
     ) -> server_schemas.DispatchConfigDocument:
-        """Change how all servers choose what runs first; what is left out goes back to each server's settings."""
-        wish = server_schemas.DispatchOverrideDocument(
+        """Change how all servers order runs; omitted values go back to each server's settings."""
+        overrides = server_schemas.DispatchOverrideDocument(
             policy=policy,
             placement=placement,
             inheritance=inheritance,
@@ -277,7 +277,9 @@ class Client:
             backfill_tracks=backfill_tracks,
             chop=chop,
         )
-        return self._at.send_change(server_schemas.DispatchConfigDocument, "PUT", "dispatching", json=wish.model_dump())
+        return self._at.send_change(
+            server_schemas.DispatchConfigDocument, "PUT", "dispatching", json=overrides.model_dump()
+        )
 
     def apply(self) -> list[server_schemas.RegistrationStepDocument]:
         return self._at.send_change(server_schemas.RegistrationStepsDocument, "POST", "apply").steps
@@ -289,9 +291,9 @@ class Client:
         return self._at.send_change(server_schemas.WorkflowDocument, "POST", "workflows", workflow, "resume")
 
     def prioritise(self, workflow: str, priority: int) -> server_schemas.WorkflowDocument:
-        wish = {"priority": priority}
+        body = {"priority": priority}
         return self._at.send_change(
-            server_schemas.WorkflowDocument, "PUT", "workflows", workflow, "priority", json=wish
+            server_schemas.WorkflowDocument, "PUT", "workflows", workflow, "priority", json=body
         )
 
     def triggers(self, flow: str | None = None) -> list[server_schemas.TriggerDocument]:
@@ -306,7 +308,7 @@ class Client:
     # One-shot workflows.
 
     def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.SubmissionDocument:
-        """Submit a one-shot workflow; servers run of it what was not computed before."""
+        """Submit a one-shot workflow; servers run the actions that have no earlier result."""
         return self._at.send_change(oneshot_schemas.SubmissionDocument, "POST", "submissions", json=workflow)
 
     def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.SubmissionDocument]:
@@ -333,26 +335,26 @@ class Client:
         workflow: str | None = None,
         task: str | None = None,
     ) -> list[oneshot_schemas.UsageFiguresDocument]:
-        """What was submitted and refreshed over time, and what reuse saved.
+        """Submissions and refreshes over time, and the savings by reuse.
 
-        `since` and `until` are times, or durations ago; `by` is minute, hour, day, week or month; `per` is user,
-        workflow or task, and then each of them has figures of its own.
+        `since` and `until` are times, or durations before now; `by` is minute, hour, day, week or month; `per` is user,
+        workflow or task, and splits the figures by it.
         """
         period = {"since": since, "until": until, "by": by, "per": per}
-        only = {"user": user, "workflow": workflow, "task": task}
-        return self._at.get(oneshot_schemas.UsageHistoryDocument, "history", **period, **only).figures
+        filters = {"user": user, "workflow": workflow, "task": task}
+        return self._at.get(oneshot_schemas.UsageHistoryDocument, "history", **period, **filters).figures
 
     def storage(self) -> oneshot_schemas.StorageDocument:
         return self._at.get(oneshot_schemas.StorageDocument, "storage")
 
     def pin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
-        """Keep a dataset from being evicted, by the beginning of its identity."""
+        """Protect a dataset from eviction, by a prefix of its identity."""
         return self._at.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "pin")
 
     def unpin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
         return self._at.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "unpin")
 
-    # Who may call.
+    # Users, tokens and owners.
 
     def me(self) -> account_schemas.CallerDocument:
         return self._at.get(account_schemas.CallerDocument, "me")
@@ -370,9 +372,9 @@ class Client:
         return self._at.get(account_schemas.TokenListDocument, "tokens").tokens
 
     def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> account_schemas.IssuedTokenDocument:
-        """A new token; its secret is in the answer, and never shown again."""
-        wish = {"label": label, "seconds": seconds}
-        return self._at.send_change(account_schemas.IssuedTokenDocument, "POST", "users", user, "tokens", json=wish)
+        """A new token; its secret is only shown in this response."""
+        body = {"label": label, "seconds": seconds}
+        return self._at.send_change(account_schemas.IssuedTokenDocument, "POST", "users", user, "tokens", json=body)
 
     def revoke(self, token: str) -> account_schemas.TokenDocument:
         return self._at.send_change(account_schemas.TokenDocument, "DELETE", "tokens", token)
@@ -381,9 +383,9 @@ class Client:
         return self._at.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
 
     def own(self, workflow: str, owners: Iterable[str]) -> list[str]:
-        wish = {"owners": list(owners)}
+        body = {"owners": list(owners)}
         return self._at.send_change(
-            account_schemas.OwnerListDocument, "PUT", "workflows", workflow, "owners", json=wish
+            account_schemas.OwnerListDocument, "PUT", "workflows", workflow, "owners", json=body
         ).owners
 
     def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntryDocument]:

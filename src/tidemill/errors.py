@@ -1,7 +1,7 @@
-"""The one exception tree.
+"""The exception hierarchy.
 
-Every message says what was expected, what was found, and what to do next. Each class names the exit
-code with which the command line ends when it is raised, so that scripts can tell the cases apart.
+Every message says the expected value, the actual value, and what to do next. Each class defines the exit code of the
+command line when it is raised, so that scripts can distinguish the cases.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 
 class TidemillError(Exception):
-    """Something went wrong in Tidemill.
+    """The base class of all errors of Tidemill.
 
-    `retry_in`: whatever was being done was not at fault, and may succeed after so many seconds. None: it was at fault.
+    `retry_in`: the operation was not at fault, and may succeed after so many seconds. None: it was at fault.
     """
 
     exit_code = 1
@@ -20,7 +20,7 @@ class TidemillError(Exception):
 
 
 class ConfigError(TidemillError):
-    """The settings cannot be used."""
+    """The settings are invalid."""
 
     exit_code = 2
 
@@ -30,7 +30,7 @@ class Infeasible(ConfigError):
 
 
 class WorkflowError(TidemillError):
-    """The workflow's declarations cannot be used; each problem names the user's file and line."""
+    """The workflow's declarations are invalid; each problem names the user's file and line."""
 
     exit_code = 3
 
@@ -54,25 +54,25 @@ class BadInput(TidemillError):
 
 
 class Conflict(TidemillError):
-    """Somebody else changed this first; nothing was changed here."""
+    """A concurrent change came first; nothing was changed here."""
 
     exit_code = 6
 
 
 class IllegalMove(Conflict):
-    """No action or dataset may go from the one state to the other."""
+    """The state transition of an action or dataset is not allowed."""
 
 
 class ChannelBusy(Conflict):
-    """Another run holds an earlier slot of a channel that this run must read through."""
+    """Another run holds an earlier reservation on a channel that this run must read through."""
 
 
 class KeyUsed(Conflict):
-    """An insert with the same key was there before; nothing was inserted again."""
+    """An insert with the same idempotency key exists; nothing was inserted again."""
 
 
 class InsertUnderWay(TidemillError):
-    """Another insert with the same key is under way, and what becomes of it is not known yet; repeat this one later."""
+    """Another insert with the same key is in progress, and its outcome is not known yet; repeat this one later."""
 
     exit_code = 6
     retry_in = 1.0
@@ -104,7 +104,7 @@ class StorageError(TidemillError):
 
 
 class ForeignStore(StorageError):
-    """The block store is not this catalog's, or the catalog is older than it; nothing was changed."""
+    """The block store belongs to another catalog, or the catalog is older than it; nothing was changed."""
 
     retry_in = None
 
@@ -126,27 +126,27 @@ class Collected(StorageError):
 
 
 class CannotFree(StorageError):
-    """What may be evicted does not cover the space that is needed; nothing was deleted."""
+    """The evictable datasets do not cover the space that is needed; nothing was deleted."""
 
     retry_in = None
 
 
 class CatalogError(TidemillError):
-    """The catalog cannot be used."""
+    """The catalog is unavailable."""
 
     exit_code = 9
     retry_in = 0.0
 
 
 class EngineError(TidemillError):
-    """Spark cannot be used."""
+    """Spark is unavailable."""
 
     exit_code = 10
     retry_in = 5.0
 
 
 class EngineLost(EngineError):
-    """Spark's session is gone, with all that ran in it; nothing of that is visible."""
+    """Spark's session was lost, with all running jobs; none of their results are visible."""
 
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)

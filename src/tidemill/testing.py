@@ -1,4 +1,4 @@
-"""For users' own tests: do the functions of a custom merge obey the laws?"""
+"""Support for users' tests: checks that the functions of a custom merge obey the laws of merging."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_laws(updates: Updates, base: Rows, deltas: Sequence[Rows]) -> None:
         one_delta = merge_rows(updates, contents[i], chain_deltas(updates, first, second))
         _law(
             is_same_bag(one_delta, contents[i + 2]),
-            f"merging deltas {i} and {i + 1} is not merging their chain",
+            f"merging deltas {i} and {i + 1} differs from merging their chain",
             updates,
         )
     for i, (a, b, c) in enumerate(zip(deltas, deltas[1:], deltas[2:], strict=False)):
@@ -30,12 +30,16 @@ def check_laws(updates: Updates, base: Rows, deltas: Sequence[Rows]) -> None:
             chain_deltas(updates, chain_deltas(updates, a, b), c),
             chain_deltas(updates, a, chain_deltas(updates, b, c)),
         )
-        _law(is_same_bag(left, right), f"chaining deltas {i} to {i + 2} depends on where one begins", updates)
+        _law(is_same_bag(left, right), f"chaining deltas {i} to {i + 2} is not associative", updates)
     for i, (before, after) in enumerate(pairwise(contents)):
-        again = merge_rows(updates, before, diff_contents(updates, before, after))
-        _law(is_same_bag(again, after), f"the difference that delta {i} makes does not lead where it leads", updates)
+        merged = merge_rows(updates, before, diff_contents(updates, before, after))
+        _law(
+            is_same_bag(merged, after),
+            f"merging the diff of the contents around delta {i} does not give the content after it",
+            updates,
+        )
 
 
-def _law(holds: bool, complaint: str, updates: Updates) -> None:
+def _law(holds: bool, problem: str, updates: Updates) -> None:
     if not holds:
-        raise AssertionError(f"{updates.name} merge: {complaint}")
+        raise AssertionError(f"{updates.name} merge: {problem}")

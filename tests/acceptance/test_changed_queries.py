@@ -211,9 +211,9 @@ def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: P
     assert content(mill) == {"y": 7}
     assert rows(mill, "listed") == [{"city": "y"}]
     for flow in ("copied", "first_seen"):
-        with pytest.raises(RunFailed, match="gone from append channel sales, of which .* run FLOW --variant b") as said:
+        with pytest.raises(RunFailed, match="removed from append channel sales, but .* run FLOW --variant b") as said:
             mill.run(flow)
-        assert "x" not in str(said.value).split("gone from")[1].replace("scratch", "")
+        assert "x" not in str(said.value).split("removed from")[1].replace("scratch", "")
         assert '"' not in str(said.value)
         mill.run(flow, variant="batch")
     mill.run("priced", variant="batch")
@@ -240,7 +240,7 @@ def test_windows_are_formed_from_scratch_where_rows_were_deleted(open_mill: Open
     assert totals() == [3]
     (tmp_path / "corrected.csv").write_text("city,amount\nx,2\nx,3\nx,4\n")
     mill.insert("sales", tmp_path / "corrected.csv", kind=BlockKind.BASE)
-    with pytest.raises(RunFailed, match="gone from append channel sales"):
+    with pytest.raises(RunFailed, match="removed from append channel sales"):
         mill.run("pairs")
     mill.run("pairs", variant="batch")
     assert totals() == [5]

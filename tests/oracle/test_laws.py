@@ -63,7 +63,7 @@ def test_diff_of_equal_contents_is_empty(name: str, data: st.DataObject) -> None
 
 
 def test_an_append_channel_cannot_lose_rows() -> None:
-    with pytest.raises(ValueError, match="taken away"):
+    with pytest.raises(ValueError, match="removed more often"):
         diff_contents(Append(), [{"a": 1}, {"a": 1}], [{"a": 1}])
 
 

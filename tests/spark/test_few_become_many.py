@@ -33,7 +33,7 @@ def narrow(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.usefixtures("narrow")
 def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "_PAIRS", 0)
+    monkeypatch.setattr(operators, "_MAX_TESTED_PAIRS", 0)
     workflow = tm.Workflow("many")
     workflow.input("t", "k int")
     workflow.sql("pairs", "SELECT a.k, repeat(hex(a.k * b.k), 50) AS s FROM t a CROSS JOIN t b")
@@ -47,7 +47,7 @@ def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("spark")  # reads types as Spark does
 def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "_MANY", 20)
+    monkeypatch.setattr(operators, "_MAX_KEY_PAIRS", 20)
     rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
 
     def joined(often: int) -> LocalBatch | None:

@@ -1,1 +1,1 @@
-"""The demonstration: news de-duplication, from arriving articles to unique ones."""
+"""The demonstration: news de-duplication, from incoming articles to unique ones."""

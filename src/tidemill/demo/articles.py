@@ -1,4 +1,4 @@
-"""Made-up news: a few sites, each with a template, reporting the same stories; pages are crawled again."""
+"""Generated news: a few sites, each with a template, report the same stories; pages are crawled repeatedly."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ class Article:
 
 
 def generate_batches(count: int, size: int, seed: int = 7) -> Iterator[list[Article]]:
-    """So many batches of about so many articles; the same seed makes the same news."""
-    chance = random.Random(seed)
+    """`count` batches of about `size` articles; the same seed generates the same news."""
+    rng = random.Random(seed)
     sites = [f"site{i}.example" for i in range(6)]
-    stories = [_generate_story(chance) for _ in range(count * size // 3)]
+    stories = [_generate_story(rng) for _ in range(count * size // 3)]
     crawled: list[Article] = []
     for number in range(count):
-        batch = [_generate_article(chance, sites, stories, number) for _ in range(size)]
-        batch += _recrawl_pages(chance, crawled, size // 10)
+        batch = [_generate_article(rng, sites, stories, number) for _ in range(size)]
+        batch += _recrawl_pages(rng, crawled, size // 10)
         crawled += batch
         yield list({a.url: a for a in batch}.values())
 
 
 def write_articles(articles: list[Article], path: Path) -> Path:
-    """The articles as a JSON-lines file."""
+    """Write the articles as a JSON-lines file."""
     lines = (json.dumps({"url": a.url, "site": a.site, "body": a.body}) for a in articles)
     path.write_text("".join(line + "\n" for line in lines))
     return path
 
 
-def _generate_story(chance: random.Random) -> list[str]:
-    return [" ".join(chance.choices(_WORDS, k=12)) for _ in range(chance.randint(3, 6))]
+def _generate_story(rng: random.Random) -> list[str]:
+    return [" ".join(rng.choices(_WORDS, k=12)) for _ in range(rng.randint(3, 6))]
 
 
-def _generate_article(chance: random.Random, sites: list[str], stories: list[list[str]], batch: int) -> Article:
-    site = chance.choice(sites)
-    story = chance.randrange(len(stories))
+def _generate_article(rng: random.Random, sites: list[str], stories: list[list[str]], batch: int) -> Article:
+    site = rng.choice(sites)
+    story = rng.randrange(len(stories))
     header, footer = _choose_template(site, batch)
     return Article(f"https://{site}/{batch}/{story}", site, "\n".join([header, *stories[story], footer]))
 
@@ -60,10 +60,10 @@ def _choose_template(site: str, batch: int) -> tuple[str, str]:
     return f"{site} {season} edition home sports weather", f"copyright {site} {season} all rights reserved"
 
 
-def _recrawl_pages(chance: random.Random, crawled: list[Article], count: int) -> list[Article]:
-    """Pages crawled again, every third of them edited meanwhile."""
-    pages = chance.sample(crawled, min(count, len(crawled)))
+def _recrawl_pages(rng: random.Random, crawled: list[Article], count: int) -> list[Article]:
+    """Pages crawled again, a third of them edited meanwhile."""
+    pages = rng.sample(crawled, min(count, len(crawled)))
     return [
-        Article(a.url, a.site, a.body + "\nupdate " + " ".join(chance.choices(_WORDS, k=8))) if i % 3 == 0 else a
+        Article(a.url, a.site, a.body + "\nupdate " + " ".join(rng.choices(_WORDS, k=8))) if i % 3 == 0 else a
         for i, a in enumerate(pages)
     ]

@@ -1,4 +1,4 @@
-"""The same news from scratch, in plain Python, with the templates that each block's provenance says it used."""
+"""The demonstration's result recomputed in plain Python, with the templates that each block's provenance names."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ Templates = set[tuple[str, str]]
 
 
 def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
-    """What `unique_articles` must hold: (url, digest) pairs."""
+    """The expected content of `unique_articles`: (url, digest) pairs."""
     arrivals = _read_arrivals(mill)
-    known: dict[int | None, Templates] = {None: set()}
+    templates_by_version: dict[int | None, Templates] = {None: set()}
     seen: set[str] = set()
     unique: Counter[tuple[str, str]] = Counter()
     for block in _list_deltas(mill, "tagged"):
-        used = _get_single_version(block.target[("articles", "templates")])
-        if used not in known:
-            known[used] = _detect_templates(
-                r for version, rows in arrivals.items() if version <= (used or 0) for r in rows
+        version_used = _get_single_version(block.target[("articles", "templates")])
+        if version_used not in templates_by_version:
+            templates_by_version[version_used] = _detect_templates(
+                r for version, rows in arrivals.items() if version <= (version_used or 0) for r in rows
             )
-        first = _find_first_urls(_select_batch(arrivals, block), known[used])
-        fresh = {digest: url for digest, url in first.items() if digest not in seen}
-        unique.update((url, digest) for digest, url in fresh.items())
-        seen |= fresh.keys()
+        first = _find_first_urls(_select_batch(arrivals, block), templates_by_version[version_used])
+        unseen = {digest: url for digest, url in first.items() if digest not in seen}
+        unique.update((url, digest) for digest, url in unseen.items())
+        seen |= unseen.keys()
     return unique
 
 
 def _read_arrivals(mill: Tidemill) -> dict[int, list[Row]]:
-    """The rows of each version of the articles, in order: what the content gained from block to block."""
+    """The rows of each version of the articles, in order: the rows that each block added to the content."""
     arrivals: dict[int, list[Row]] = {}
     before: Counter[tuple[str, str, str]] = Counter()
     for block in _list_deltas(mill, "articles"):
         rows = Counter((r["url"], r["site"], r["body"]) for r in mill.rows("articles", as_of=str(block.seq)))
-        gained = (rows - before).elements()
-        arrivals[block.version or 0] = [dict(zip(("url", "site", "body"), r, strict=True)) for r in gained]
+        added = (rows - before).elements()
+        arrivals[block.version or 0] = [dict(zip(("url", "site", "body"), r, strict=True)) for r in added]
         before = rows
     return arrivals
 
@@ -53,18 +53,18 @@ def _list_deltas(mill: Tidemill, channel: str) -> list[Block]:
 
 
 def _select_batch(arrivals: Mapping[int, list[Row]], block: Block) -> list[Row]:
-    """The articles that a block was made from: those after its source's version, up to its target's."""
+    """The articles that a block was computed from: those after its source's version, up to its target's."""
     pathway = ("articles",)
     since, upto = _get_single_version(block.source[pathway]) or 0, _get_single_version(block.target[pathway]) or 0
     return [r for version, rows in arrivals.items() if since < version <= upto for r in rows]
 
 
 def _get_single_version(versions: Iterable[int]) -> int | None:
-    """The one version that a delta reflects on a pathway; None if it reflects none."""
-    found = list(versions)
-    if len(found) > 1:
-        raise AssertionError(f"a delta of one run reflects one version of each input, not {found}")
-    return found[0] if found else None
+    """The only version that a delta reflects on a pathway; None if it reflects none."""
+    items = list(versions)
+    if len(items) > 1:
+        raise AssertionError(f"a delta of one run reflects one version of each input, not {items}")
+    return items[0] if items else None
 
 
 def _detect_templates(articles: Iterable[Row]) -> Templates:
@@ -75,15 +75,17 @@ def _detect_templates(articles: Iterable[Row]) -> Templates:
         for line in row["body"].split("\n"):
             shared[row["site"], line].add(row["url"])
     return {
-        (site, line) for (site, line), on in shared.items() if len(urls[site]) >= 3 and len(on) * 2 > len(urls[site])
+        (site, line)
+        for (site, line), pages in shared.items()
+        if len(urls[site]) >= 3 and len(pages) * 2 > len(urls[site])
     }
 
 
 def _find_first_urls(articles: Sequence[Row], templates: Templates) -> dict[str, str]:
     first: dict[str, str] = {}
     for row in articles:
-        kept = [line for line in row["body"].split("\n") if (row["site"], line) not in templates]
-        digest = _compute_digest("\n".join(kept))
+        lines = [line for line in row["body"].split("\n") if (row["site"], line) not in templates]
+        digest = _compute_digest("\n".join(lines))
         first[digest] = min(first.get(digest, row["url"]), row["url"])
     return first
 
@@ -91,7 +93,7 @@ def _find_first_urls(articles: Sequence[Row], templates: Templates) -> dict[str,
 def _compute_digest(content: str) -> str:
     words = re.sub(r"\W+", " ", content).strip(" ").lower().split(" ")
     starts = range(max(len(words) - SHINGLE + 1, 1))
-    sketch = sorted({_hash_text(" ".join(words[at : at + SHINGLE])) for at in starts})[:SKETCH]
+    sketch = sorted({_hash_text(" ".join(words[start : start + SHINGLE])) for start in starts})[:SKETCH]
     return _hash_text(" ".join(sketch))
 
 

@@ -1,4 +1,4 @@
-"""The demonstration: batches arrive, flows run, and the result is compared with recomputation."""
+"""The demonstration: batches arrive, flows run, and the result is compared with a recomputation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidemill.demo.articles import generate_batches, write_articles
 from tidemill.demo.recompute import compute_unique_articles
 
 DETECT_EVERY = 3
-"""Template detection runs at every third batch; the batches between use somewhat old templates."""
+"""Template detection runs at every third batch; the batches between use older templates."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class DemoReport:
-    """What the demonstration did and found."""
+    """The figures of the demonstration."""
 
     articles: int = 0
     unique: int = 0
@@ -37,9 +37,9 @@ class DemoReport:
 
 
 def run_in_project(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) -> DemoReport:
-    """Play it on an open project that has nothing in it yet."""
+    """Run the demonstration on an open, empty project."""
     report = DemoReport()
-    began = time.monotonic()
+    started = time.monotonic()
     mill.apply()
     _start_engine(mill, report, tell)
     for number, batch in enumerate(generate_batches(count, size)):
@@ -49,47 +49,47 @@ def run_in_project(mill: Tidemill, scratch: Path, *, count: int, size: int, tell
         _run_flow(mill, "pipeline", report, tell)
     report.batches = count
     _verify_result(mill, report, tell)
-    report.record_time("total", began)
+    report.record_time("total", started)
     return report
 
 
 def _start_engine(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     mill.engine.start()
-    report.record_time("start", began)
+    report.record_time("start", started)
     tell(f"Spark started in {report.seconds['start']:.1f} s")
 
 
 def _insert_batch(mill: Tidemill, path: Path, number: int, size: int, report: DemoReport, tell: Tell) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     mill.insert("articles", path, key=f"batch-{number}")
     report.articles += size
-    report.record_time("insert", began)
+    report.record_time("insert", started)
     tell(f"batch {number}: {size} articles arrived")
 
 
 def _run_flow(mill: Tidemill, flow: str, report: DemoReport, tell: Tell) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     _, blocks = mill.run(flow)
     report.runs += 1
-    report.record_time(flow, began)
+    report.record_time(flow, started)
     rows = ", ".join(f"{b.channel} {b.kind} of {b.rows}" for b in blocks)
-    tell(f"  {flow}: {rows} rows, {time.monotonic() - began:.2f} s")
+    tell(f"  {flow}: {rows} rows, {time.monotonic() - started:.2f} s")
 
 
 def _verify_result(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
-    began = time.monotonic()
-    kept = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
+    started = time.monotonic()
+    actual = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
     reached = mill.catalog.read_channel("tagged").head.reached
-    report.unique = kept.total()
+    report.unique = actual.total()
     report.template_versions = len(reached[("articles", "templates")])
-    report.equal_to_recompute = kept == compute_unique_articles(mill)
-    report.record_time("proof", began)
+    report.equal_to_recompute = actual == compute_unique_articles(mill)
+    report.record_time("proof", started)
     tell("recomputed from scratch with the templates that each block's provenance names")
 
 
 def run_demo(directory: Path, *, batches: int, size: int, tell: Tell) -> DemoReport:
-    """Play the demonstration in a directory that holds no project yet."""
+    """Run the demonstration in a directory without a project."""
     project = load_project(Path(__file__).parent, ["workflow.py"])
     with Tidemill(directory, Settings(), project) as mill:
         return run_in_project(mill, directory, count=batches, size=size, tell=tell)

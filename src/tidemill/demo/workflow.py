@@ -1,7 +1,7 @@
 """News de-duplication: articles arrive in batches, and each story shall appear once.
 
-Sites wrap the same story in templates of their own. Template detection looks at everything and runs now and
-then; the pipeline looks at what is new, and uses the templates that were known when it ran.
+Sites wrap the same story in different templates. Template detection reads all articles and runs occasionally; the
+pipeline reads new articles, and uses the templates that were known when it ran.
 """
 
 from pyspark.sql import functions as F
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 import tidemill as tm
 
 SHINGLE = 4  # words
-SKETCH = 8  # the smallest hashes stand for the whole text
+SKETCH = 8  # the smallest hashes represent the text
 
 news = tm.Workflow("news")
 news.input("articles", "url string, site string, body string")
@@ -34,7 +34,7 @@ pipeline = tm.Flow("pipeline")
 
 @pipeline.task
 def tagged(articles: tm.New, templates: tm.All) -> tm.Delta:
-    """What remains of each new article without the lines of its site's template."""
+    """The text of each new article without the lines of its site's template."""
     known = templates.groupBy("site").agg(F.collect_set("line").alias("template"))
     lines = F.split("body", "\n")
     content = F.filter(lines, lambda line: ~F.array_contains(F.coalesce("template", F.array()), line))
@@ -43,7 +43,7 @@ def tagged(articles: tm.New, templates: tm.All) -> tm.Delta:
 
 @pipeline.task
 def shingled(tagged: tm.New) -> tm.Delta:
-    """A digest of each text that depends on its runs of words alone."""
+    """A digest of each text that depends on its sequences of words only."""
     words = F.split(F.lower(F.trim(F.regexp_replace("content", r"\W+", " "))), " ")
     starts = F.sequence(F.lit(1), F.greatest(F.size(words) - SHINGLE + 1, F.lit(1)))
     shingles = F.transform(starts, lambda at: F.sha2(F.array_join(F.slice(words, at, SHINGLE), " "), 256))
@@ -53,7 +53,7 @@ def shingled(tagged: tm.New) -> tm.Delta:
 
 @pipeline.task(writes={"unique_articles": tm.Delta, "seen": tm.Delta})
 def deduped(shingled: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
-    """Of each new digest one article, and the digest remembered."""
+    """One article for each new digest, and the digest recorded as seen."""
     first = shingled.groupBy("digest").agg(F.min("url").alias("url"))
     fresh = first.join(seen, "digest", "left_anti").cache()
     return {"unique_articles": fresh.select("url", "digest"), "seen": fresh.select("digest")}

@@ -1,1 +1,1 @@
-"""The HTTP API. FastAPI lives here alone."""
+"""The HTTP API. No other package imports FastAPI."""

@@ -1,4 +1,4 @@
-"""Who calls, and may they?"""
+"""Authentication and authorisation of callers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from tidemill.wire.refusals import Forbidden, Unidentified
 log = logging.getLogger("tidemill.server.access")
 
 LOCAL = "local"
-"""The name of whoever calls while access control is off."""
+"""The name of the caller while access control is off."""
 
 _SCHEME = "bearer "
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who made a request."""
+    """The authenticated caller of a request."""
 
     name: str
     role: UserRole
     address: str
-    token: str | None = None  # its number
+    token: str | None = None  # the token's id
 
 
 class AccessControl:
-    """Decides. While it is off, everyone on this machine is an admin, and nobody else is let in."""
+    """Identifies callers and checks their roles. While it is off, every caller on this machine is an admin, and no
+    others are allowed.
+    """
 
     def __init__(self, accounts: AccountCatalog, *, enabled: bool, throttle: Throttle | None = None) -> None:
         self.accounts = accounts
@@ -41,7 +43,7 @@ class AccessControl:
         self._throttle = throttle or Throttle(time.monotonic)
 
     async def identify_caller(self, address: str, authorization: str | None) -> Caller:
-        """Who calls from `address` with this header."""
+        """The caller at `address` with this Authorization header; raises if it is not allowed."""
         if self.enabled:
             return await run_in_threadpool(self._identify_by_token, address, authorization)
         if not is_loopback(address):
@@ -53,7 +55,7 @@ class AccessControl:
             raise Forbidden(f"this needs the role {role}, and {caller.name} is {caller.role}; ask an admin")
 
     def check_workflow_access(self, caller: Caller, workflow: str | None) -> None:
-        """May the caller change things in a workflow? What belongs to none that is registered is the admins' alone."""
+        """Raise unless the caller may change the workflow. Only admins may change objects of unregistered workflows."""
         if caller.role is UserRole.ADMIN:
             return
         if workflow is None:
@@ -66,11 +68,11 @@ class AccessControl:
         if authorization is None:
             raise Unidentified("show who you are with the header 'Authorization: Bearer tdm_…'; an admin issues tokens")
         self._throttle.check_address(address)
-        sent = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
-        found = self.accounts.find_token_holder(sent)
-        if found is None:
+        secret = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
+        holder = self.accounts.find_token_holder(secret)
+        if holder is None:
             self._throttle.record_failure(address)
-            log.warning("a token that cannot be used came from %s", address)
+            log.warning("invalid token from %s", address)
             raise Unidentified("the token is unknown, expired or revoked; ask an admin for another")
-        user, token = found
+        user, token = holder
         return Caller(user.name, user.role, address, token.id)

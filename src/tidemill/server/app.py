@@ -1,4 +1,4 @@
-"""The HTTP API of one project, put together."""
+"""The assembly of a project's HTTP API."""
 
 from __future__ import annotations
 
@@ -75,48 +75,48 @@ def build_api(
     wake: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The API of an open project. `wake` is called when something may have become due."""
-    telling = ErrorResponder(mill.directory)
+    responder = ErrorResponder(mill.directory)
     app = FastAPI(
         title="Tidemill",
         version=__version__,
         openapi_url=f"{PREFIX}/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
         middleware=[  # the first is the outermost
-            Middleware(RequestGuard, names=options.names, answers=telling),
+            Middleware(RequestGuard, names=options.names, answers=responder),
             Middleware(PageAuthentication, access=access),
             Middleware(ApiAuthentication, access=access),
             Middleware(BodyLimit, limit=options.body),
         ],
     )
     for kind in (TidemillError, RequestValidationError, WebSocketRequestValidationError, HTTPException):
-        app.add_exception_handler(kind, telling.handle_error)
+        app.add_exception_handler(kind, responder.handle_error)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=build_responses(*ANYWHERE))
     app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(*ANYWHERE))
     app.include_router(websub.router)
     app.include_router(status.health, prefix=PREFIX)
-    app.include_router(status.health, include_in_schema=False)  # where probes look first
+    app.include_router(status.health, include_in_schema=False)  # the usual path for probes
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
-    app.state.room, app.state.answers = MemoryBudget(options.memory), telling
+    app.state.room, app.state.answers = MemoryBudget(options.memory), responder
     app.state.small = RequestBatcher(
         partial(_insert_all, mill.gatherer, lambda: app.state.wake()), BatchSize(options.rows, options.bytes)
     )
     app.state.feed = EventFeed(lambda after: mill.catalog.list_events(after=after, limit=PAGE), options.look)
     app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
     app.state.subscriptions = build_subscriptions(mill.settings.sources)
-    app.state.ending = False  # true: streams shall come to their end
+    app.state.ending = False  # True: streams must end
     return app
 
 
 def _read_heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
-    """One question for each channel, however many follow it."""
+    """Read each channel once, regardless of the number of its subscribers."""
     heads = {name: mill.catalog.read_channel(name).head.seq for name in set(names)}
     return [heads[name] for name in names]
 
 
-def _insert_all(gatherer: InsertBatcher, wake: Callable[[], None], wanted: Sequence[Wanted]) -> list[Answer]:
-    answers = gatherer.insert_all(wanted)
+def _insert_all(gatherer: InsertBatcher, wake: Callable[[], None], inserts: Sequence[Wanted]) -> list[Answer]:
+    answers = gatherer.insert_all(inserts)
     wake()
     return answers

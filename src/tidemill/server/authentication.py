@@ -1,4 +1,4 @@
-"""Authentication before anything of a request is read, and the audit of what it did."""
+"""Authentication before a request's body is read, and the audit log of changes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from tidemill.server.batching import RequestBatcher
 from tidemill.server.request_guard import HEALTH, SAFE
 from tidemill.wire.http_status import find_status
 
-_DONE = 200
+_OK = 200
 
 
 @contextmanager
 def audit_action(accounts: AccountCatalog, caller: Caller, action: str) -> Iterator[None]:
-    """Written down before it is done: a change without an entry cannot be."""
+    """Record an action in the audit log before it runs, so that no change is without an entry."""
     (entry,) = accounts.record_audit([AuditStart(caller.name, caller.token, caller.address, f"PAGE {action}")])
     try:
         yield
     except Exception as error:
         accounts.record_audit([AuditOutcome(entry, find_status(type(error)))])
         raise
-    accounts.record_audit([AuditOutcome(entry, _DONE)])
+    accounts.record_audit([AuditOutcome(entry, _OK)])
 
 
 log = logging.getLogger("tidemill.server.access")
 
 PREFIX = "/api/"
 PUSH = "/push"
-"""How the paths of sockets end over which somebody changes something."""
-_SWITCHED = 101  # the status of a socket that was opened
+"""The suffix of the paths of sockets that change data."""
+_SWITCHING_PROTOCOLS = 101  # the HTTP status of an opened socket
 
 
 class ApiAuthentication:
-    """Puts the caller into the request's state, and the changes that they ask for into the audit."""
+    """Puts the caller into the request's state, and the requested changes into the audit log."""
 
     def __init__(self, app: ASGIApp, *, access: AccessControl) -> None:
         self._app = app
@@ -49,8 +49,8 @@ class ApiAuthentication:
         self._audit: RequestBatcher[AuditStart | AuditOutcome, int] = RequestBatcher(access.accounts.record_audit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = scope["type"] in ("http", "websocket") and scope["path"].startswith(PREFIX)
-        if not known or scope["path"] in HEALTH:
+        is_api = scope["type"] in ("http", "websocket") and scope["path"].startswith(PREFIX)
+        if not is_api or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
         caller = await self._identify_caller(scope)
@@ -69,25 +69,25 @@ class ApiAuthentication:
         entry = await self._audit.process_item(AuditStart(caller.name, caller.token, caller.address, action))
 
         async def send_with_outcome(message: Message) -> None:
-            """The outcome is written before it is told, so that who has an answer finds it in the audit."""
+            """Record the outcome before sending it, so that a caller with a response finds it in the audit log."""
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 await self._record_outcome(entry, message["status"])
             elif message["type"] == "websocket.accept":
-                await self._record_outcome(entry, _SWITCHED)
+                await self._record_outcome(entry, _SWITCHING_PROTOCOLS)
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_outcome)
         except ClientDisconnect:
             raise
-        except Exception as error:  # whoever is further out answers
+        except Exception as error:  # an outer middleware builds the response
             await self._record_outcome(entry, find_status(type(error)))
             raise
 
     async def _record_outcome(self, entry: int, status: int) -> None:
         try:
             await self._audit.process_item(AuditOutcome(entry, status))
-        except TidemillError as error:  # what was done is done: the entry stays without an outcome
+        except TidemillError as error:  # the change was made: the entry stays without an outcome
             log.error("the outcome %d of audit entry %d could not be written: %s", status, entry, error)
 
 

@@ -1,4 +1,4 @@
-"""Work that costs little more for many requests than for one."""
+"""Batching of requests whose cost hardly depends on their number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """Of what waits."""
+    """The size of the waiting requests."""
 
     rows: int = 0
     bytes: int = 0
@@ -30,11 +30,11 @@ class BatchSize:
 
 
 class RequestBatcher(Generic[Item, Done]):
-    """Does what requests ask for: while some of it is being done others wait, and all who wait are next.
+    """Processes requests in batches: requests that arrive while a batch is processed form the next one.
 
-    `work` is called in another thread with everything that waits, and gives an answer to each, perhaps an error.
-    Who has patience waits for others, too, while nothing is being done; but only until somebody has none, or there is
-    enough to be `full`.
+    `work` is called in another thread with all waiting requests, and returns a result or an error for each. While no
+    batch is processed, a request with patience waits for others, until one without patience arrives, or the batch is
+    `full`.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class RequestBatcher(Generic[Item, Done]):
         self._waiting: list[tuple[Item, asyncio.Future[Done]]] = []
         self._size = BatchSize()
         self._due = math.inf
-        self._hurry = asyncio.Event()  # of the next batch
+        self._hurry = asyncio.Event()  # for the next batch
         self._busy: asyncio.Task[None] | None = None
 
     async def process_item(self, item: Item, *, patience: float = 0.0, size: BatchSize = BatchSize()) -> Done:  # noqa: B008
-        """The answer to `item`, for which somebody can wait so many seconds."""
+        """The result for `item`, which may wait `patience` seconds for others."""
         return await self.enqueue_item(item, patience=patience, size=size)
 
     def enqueue_item(self, item: Item, *, patience: float = 0.0, size: BatchSize = BatchSize()) -> asyncio.Future[Done]:  # noqa: B008
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Done] = loop.create_future()
-        self._waiting.append((item, done))
+        result: asyncio.Future[Done] = loop.create_future()
+        self._waiting.append((item, result))
         self._size += size
         self._due = min(self._due, loop.time() + patience)
         if self._busy is None:
@@ -65,18 +65,18 @@ class RequestBatcher(Generic[Item, Done]):
             self._busy = asyncio.create_task(self._process_batches())
         if patience <= 0 or self._size.has_reached(self._full):
             self._hurry.set()
-        return done
+        return result
 
     def flush_pending(self) -> None:
-        """Nobody has patience any longer."""
+        """Process the waiting requests now."""
         self._hurry.set()
 
     async def _wait_until_due(self) -> None:
-        """Returns when what waits has waited long enough, or is enough."""
-        wait = self._due - asyncio.get_running_loop().time()
-        if wait > 0:
+        """Wait until the pending requests have waited long enough, or fill a batch."""
+        delay = self._due - asyncio.get_running_loop().time()
+        if delay > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), wait)
+                await asyncio.wait_for(self._hurry.wait(), delay)
 
     async def _process_batches(self) -> None:
         try:
@@ -85,26 +85,26 @@ class RequestBatcher(Generic[Item, Done]):
                 batch, self._waiting = self._waiting, []
                 self._size, self._due = BatchSize(), math.inf
                 self._hurry = asyncio.Event()
-                answers = await self._compute_answers([item for item, _ in batch])
-                for (_, done), answer in zip(batch, answers, strict=True):
-                    _set_result(done, answer)
+                outcomes = await self._compute_answers([item for item, _ in batch])
+                for (_, result), outcome in zip(batch, outcomes, strict=True):
+                    _set_result(result, outcome)
         finally:
             self._busy = None
 
     async def _compute_answers(self, items: Sequence[Item]) -> Sequence[Done | Exception]:
         try:
-            answers = await run_in_threadpool(self._work, items)
+            outcomes = await run_in_threadpool(self._work, items)
         except Exception as error:
             return [error] * len(items)
-        if len(answers) != len(items):  # a fault, but nobody shall wait for ever for it
-            return [RuntimeError(f"{len(answers)} answers to {len(items)} requests")] * len(items)
-        return answers
+        if len(outcomes) != len(items):  # a bug, but callers must not wait for ever
+            return [RuntimeError(f"{len(outcomes)} answers to {len(items)} requests")] * len(items)
+        return outcomes
 
 
-def _set_result(done: asyncio.Future[Done], answer: Done | Exception) -> None:
-    if done.cancelled():  # whoever asked has gone
+def _set_result(future: asyncio.Future[Done], outcome: Done | Exception) -> None:
+    if future.cancelled():  # the caller has disconnected
         return
-    if isinstance(answer, Exception):
-        done.set_exception(answer)
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
     else:
-        done.set_result(answer)
+        future.set_result(outcome)

@@ -1,4 +1,4 @@
-"""Limits on request bodies, one at a time and all together."""
+"""Limits on request bodies, individually and in total."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidemill.wire.refusals import TooLarge
 
 
 class MemoryBudget:
-    """Of so many bytes. What is larger than all of it is let in alone. Lives in one event loop."""
+    """A budget of bytes. A request larger than the budget is admitted alone. Used in one event loop."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._taken = 0
-        self._given = asyncio.Event()  # whenever some is given back it is set, and another takes its place
+        self._given = asyncio.Event()  # set on each release, and then replaced by a new event
 
     def has_space(self, size: int) -> bool:
         return not self._taken or self._taken + size <= self._size
@@ -33,7 +33,7 @@ class MemoryBudget:
 
 
 class BodyLimit:
-    """Reads the body of a request before anything looks at it, if there is not too much of it."""
+    """Reads the body of a request before any other processing, up to a limit."""
 
     def __init__(self, app: ASGIApp, *, limit: int) -> None:
         self._app = app
@@ -55,23 +55,23 @@ class BodyLimit:
             more = message.get("more_body", False)
             if size > self._limit:
                 raise build_too_large_error(self._limit)
-        waiting = iter(messages)
+        replayed = iter(messages)
 
         async def replay_messages() -> Message:
-            return next(waiting, None) or await receive()
+            return next(replayed, None) or await receive()
 
         return replay_messages
 
 
 def check_declared_size(headers: Headers, limit: int) -> None:
-    """Raise if the request itself says that it is too large."""
+    """Raise if the declared size of the request exceeds the limit."""
     declared = headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > len(str(limit)) + 1 or int(declared) > limit):
         raise build_too_large_error(limit)
 
 
 def build_too_large_error(limit: int) -> TooLarge:
-    return TooLarge(f"more was sent than {limit} bytes, the most that is taken; nothing was changed")
+    return TooLarge(f"the request exceeds the limit of {limit} bytes; nothing was changed")
 
 
 def _is_upload(scope: Scope) -> bool:

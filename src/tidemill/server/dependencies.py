@@ -1,4 +1,4 @@
-"""What routes depend on: the project, an authorised caller, and parameters with their allowed values."""
+"""Dependencies of routes: the project, an authorised caller, and parameters with their allowed values."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ User = Annotated[str, Path(description="The user's name.", pattern=r"^[A-Za-z0-9
 TokenId = Annotated[str, Path(description="The token's number.", pattern=r"^[0-9a-f]{12}$")]
 Number = Annotated[int, Path(description="The number.", ge=1, le=_LARGEST)]
 
-Limit = Annotated[int, Query(description="How many at most.", ge=1, le=1000)]
-Before = Annotated[int | None, Query(description="Only what has a smaller number.", ge=1, le=_LARGEST)]
-After = Annotated[int | None, Query(description="Only what has a larger number.", ge=0, le=_LARGEST)]
-Every = Annotated[bool, Query(alias="all", description="The state channels of declared tables, too.")]
-OfFlow = Annotated[str | None, Query(description="Only this flow's.", pattern=_NAME, max_length=_LONGEST)]
+Limit = Annotated[int, Query(description="The maximum number of results.", ge=1, le=1000)]
+Before = Annotated[int | None, Query(description="Only entries with a smaller number.", ge=1, le=_LARGEST)]
+After = Annotated[int | None, Query(description="Only entries with a larger number.", ge=0, le=_LARGEST)]
+Every = Annotated[bool, Query(alias="all", description="Include the state channels of declared tables.")]
+OfFlow = Annotated[str | None, Query(description="Only of this flow.", pattern=_NAME, max_length=_LONGEST)]
 OfSubject = Annotated[
-    str | None, Query(description="Only of this flow, or channel.", pattern=_NAME, max_length=_LONGEST)
+    str | None, Query(description="Only of this flow or channel.", pattern=_NAME, max_length=_LONGEST)
 ]
 WaveTag = Annotated[
     str, Query(description="The tag of an event, such as 17.3!", pattern=r"^[0-9]{1,18}(\.[1-9][0-9]{0,17}!?){0,100}$")
@@ -51,40 +51,40 @@ AsOf = Annotated[
 
 
 async def _get_mill(request: HTTPConnection) -> Tidemill:
-    found: Tidemill = request.app.state.mill
-    return found
+    mill: Tidemill = request.app.state.mill
+    return mill
 
 
 async def _get_access(request: HTTPConnection) -> AccessControl:
-    found: AccessControl = request.app.state.access
-    return found
+    access: AccessControl = request.app.state.access
+    return access
 
 
 async def _get_options(request: HTTPConnection) -> ApiOptions:
-    found: ApiOptions = request.app.state.options
-    return found
+    options: ApiOptions = request.app.state.options
+    return options
 
 
 async def _get_wake(request: HTTPConnection) -> Callable[[], None]:
-    found: Callable[[], None] = request.app.state.wake
-    return found
+    wake: Callable[[], None] = request.app.state.wake
+    return wake
 
 
 async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[Wanted, Taken]:
-    found: RequestBatcher[Wanted, Taken] = request.app.state.small
-    return found
+    batcher: RequestBatcher[Wanted, Taken] = request.app.state.small
+    return batcher
 
 
 async def _get_feed(request: HTTPConnection) -> EventFeed:
-    found: EventFeed = request.app.state.feed
-    return found
+    feed: EventFeed = request.app.state.feed
+    return feed
 
 
 async def _get_caller(request: HTTPConnection) -> Caller:
-    found: Caller | None = getattr(request.state, "caller", None)
-    if found is None:
-        raise Unidentified("nobody was identified for this address")
-    return found
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None:
+        raise Unidentified("the caller was not identified for this address")
+    return caller
 
 
 Mill = Annotated[Tidemill, Depends(_get_mill)]
@@ -92,18 +92,18 @@ TheAccess = Annotated[AccessControl, Depends(_get_access)]
 TheOptions = Annotated[ApiOptions, Depends(_get_options)]
 TheCaller = Annotated[Caller, Depends(_get_caller)]
 Smalls = Annotated[RequestBatcher[Wanted, Taken], Depends(_get_insert_batcher)]
-"""Small inserts and pushes, which may share a block with others."""
+"""The batcher of small inserts and pushes, which may share a block."""
 TheFeed = Annotated[EventFeed, Depends(_get_feed)]
 Wake = Annotated[Callable[[], None], Depends(_get_wake)]
-"""Tells a server in this process that there may be something to do."""
+"""Wakes the server in this process, because there may be work to do."""
 
 
 Finds = Callable[[], str | None]
-"""Finds the workflow that is concerned: asked only if it matters whose it is."""
+"""Finds the workflow of the requested object; called only if ownership matters."""
 
 
 def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
-    """A dependency: the caller has this role and, if `of` says which workflow is concerned, may change it."""
+    """A dependency: the caller has this role and, if `of` resolves a workflow, may change that workflow."""
 
     async def check_caller_role(access: TheAccess, caller: TheCaller) -> None:
         access.check_role(caller, role)
@@ -114,7 +114,7 @@ def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = No
     async def check_ownership(
         access: TheAccess, caller: TheCaller, _: None = Depends(check_caller_role), found: Finds = Depends(of)
     ) -> None:
-        if caller.role is not UserRole.ADMIN:  # whose workflow it is matters
+        if caller.role is not UserRole.ADMIN:  # admins may change every workflow
             await run_in_threadpool(lambda: access.check_workflow_access(caller, found()))
 
     return Depends(check_ownership)

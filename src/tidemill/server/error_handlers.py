@@ -1,4 +1,4 @@
-"""Errors as HTTP responses. Paths, addresses and statements of the server never appear in them."""
+"""Errors as HTTP responses. They never contain paths, addresses or SQL statements of the server."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tidemill.wire.http_status import find_status
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified
 from tidemill.wire.schemas import ErrorDocument
 
-_SAID = {
-    400: "What was sent cannot be used",
-    401: "No token that can be used",
-    403: "The caller may not do this",
-    404: "Nothing has this name or number",
-    409: "Somebody else changed this first, or it cannot be changed now",
-    410: "What was there then is no longer kept",
-    413: "More than is taken",
-    415: "No format that is read",
+_DESCRIPTIONS = {
+    400: "The request body is invalid",
+    401: "No valid token",
+    403: "The caller is not allowed to do this",
+    404: "There is no such name or number",
+    409: "A concurrent change conflicts, or the current state does not allow this",
+    410: "The data of that time is no longer stored",
+    413: "The request is too large",
+    415: "The format is not supported",
     421: "Not a name of this server",
-    422: "A parameter, a setting or a workflow cannot be used",
+    422: "A parameter, a setting or a workflow is invalid",
     429: "Too many wrong tokens",
-    500: "A fault in Tidemill",
-    503: "The catalog, the block store or Spark cannot be used just now",
+    500: "An internal error of Tidemill",
+    503: "The catalog, the block store or Spark is unavailable",
 }
 
 ANYWHERE = (401, 403, 421, 422, 429, 500, 503)
@@ -39,28 +39,28 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def build_responses(*statuses: int) -> Responses:
-    return {status: {"model": ErrorDocument, "description": _SAID[status]} for status in statuses}
+    return {status: {"model": ErrorDocument, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
 def build_response_references(*statuses: int) -> Responses:
-    """The same for a route whose success is no JSON: what is not said to be JSON is taken for what the success is."""
+    """The same for a route whose success is not JSON, where the media type of errors must be given explicitly."""
     schema = {"schema": {"$ref": f"#/components/schemas/{ErrorDocument.__name__}"}}
-    return {s: {"description": _SAID[s], "content": {"application/json": schema}} for s in statuses}
+    return {s: {"description": _DESCRIPTIONS[s], "content": {"application/json": schema}} for s in statuses}
 
 
 log = logging.getLogger("tidemill.server")
 
-_INSIDE: dict[type[TidemillError], str] = {
+_INTERNAL_MESSAGES: dict[type[TidemillError], str] = {
     CatalogError: "the catalog cannot be used just now; the server's log says why",
     StorageError: "the block store cannot be used just now; the server's log says why",
     EngineError: "Spark cannot be used just now; the server's log says why",
 }
-_FAULT = "something went wrong in Tidemill; the server's log says what"
-_SHOWN = 5  # problems of one request that are told
+_INTERNAL_ERROR = "something went wrong in Tidemill; the server's log says what"
+_MAX_PROBLEMS = 5  # problems of one request that are reported
 
 
 class ErrorResponder:
-    """Makes answers of errors for a project in a directory."""
+    """Builds responses from errors, for a project in a directory."""
 
     def __init__(self, directory: Path) -> None:
         self._paths = (f"{directory}/", str(directory), f"{tempfile.gettempdir()}/")
@@ -69,30 +69,30 @@ class ErrorResponder:
         known = error if isinstance(error, TidemillError) else _translate_error(error)
         if known is None:
             log.error("%s: %s", type(error).__name__, error, exc_info=error)
-            return _build_response(500, "TidemillError", _FAULT)
+            return _build_response(500, "TidemillError", _INTERNAL_ERROR)
         status = find_status(type(known))
         if status >= 500:
             log.error("%s: %s", type(known).__name__, known)
         return _build_response(status, type(known).__name__, self._format_message(known), _build_headers(known))
 
     async def handle_error(self, _request: Request, error: Exception) -> JSONResponse:
-        """As FastAPI calls it."""
+        """The signature of a FastAPI exception handler."""
         return self(error)
 
     def _format_message(self, error: TidemillError) -> str:
-        inside = next((said for kind, said in _INSIDE.items() if isinstance(error, kind)), None)
-        if inside is not None and not isinstance(error, Collected):
-            return inside
-        said = str(error)
+        internal = next((message for kind, message in _INTERNAL_MESSAGES.items() if isinstance(error, kind)), None)
+        if internal is not None and not isinstance(error, Collected):
+            return internal
+        message = str(error)
         for path in self._paths:
-            said = said.replace(path, "")
-        return said
+            message = message.replace(path, "")
+        return message
 
 
 def _build_response(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    # Names that callers send come back in messages, and may hold what is no UTF-8.
-    sound = message.encode("utf-8", "replace").decode()
-    return JSONResponse({"error": {"kind": kind, "message": sound}}, status, headers)
+    # Messages repeat names that callers sent, which may not be valid UTF-8.
+    valid = message.encode("utf-8", "replace").decode()
+    return JSONResponse({"error": {"kind": kind, "message": valid}}, status, headers)
 
 
 def _build_headers(error: TidemillError) -> dict[str, str] | None:
@@ -108,15 +108,15 @@ def _build_headers(error: TidemillError) -> dict[str, str] | None:
 
 
 def _translate_error(error: BaseException) -> TidemillError | None:
-    """What the framework found wrong, as one of ours."""
+    """The framework's error as one of Tidemill's; None if there is no equivalent."""
     match error:
         case RequestValidationError() | WebSocketRequestValidationError():
-            return Invalid("; ".join(_format_problem(p) for p in list(error.errors())[:_SHOWN]))
+            return Invalid("; ".join(_format_problem(p) for p in list(error.errors())[:_MAX_PROBLEMS]))
         case HTTPException(status_code=404):
-            return NotFound("there is nothing at this address; the document at /api/v1/openapi.json lists what is")
+            return NotFound("there is no such address; the document at /api/v1/openapi.json lists all addresses")
         case HTTPException(status_code=405):
             allowed = (error.headers or {}).get("Allow", "")
-            return NoSuchMethod(f"this address knows {allowed or 'other methods'} only", allowed)
+            return NoSuchMethod(f"this address only supports {allowed or 'other methods'}", allowed)
         case HTTPException(status_code=413):
             return TooLarge(error.detail)
         case HTTPException(status_code=400):

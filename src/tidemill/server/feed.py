@@ -1,4 +1,4 @@
-"""What happens, read once and told to all who listen."""
+"""A feed of events, read once and sent to all listeners."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ log = logging.getLogger("tidemill.server")
 
 PAGE = 500
 """Events that are read at a time."""
-_KEPT = 4 * PAGE  # for those who listen slowly; for who is slower still it is read again
-_SILENCE = 15.0  # seconds after which listeners are told that the connection still stands
+_BUFFER_SIZE = 4 * PAGE  # for slow listeners; even slower ones read from the catalog again
+_KEEPALIVE_SECONDS = 15.0  # seconds of silence after which listeners receive a keep-alive
 
 Told = tuple[int, bytes]
 """An event's number, and the event as it is sent."""
 
 
 class EventFeed:
-    """Looks for events every `look` seconds while anybody listens. Lives in one event loop."""
+    """Polls for events every `look` seconds while there are listeners. Used in one event loop."""
 
     def __init__(self, read: Callable[[int], list[Event]], look: float) -> None:
-        """`read` gives a page of the events after a number."""
+        """`read` returns a page of the events after a number."""
         self._read = read
         self._look = look
         self._listeners = 0
         self._looking: asyncio.Task[None] | None = None
-        self._since = 0  # all events after this one, as far as was looked, are kept
+        self._since = 0  # all events after this number, up to the last poll, are buffered
         self._kept: deque[Told] = deque()
-        self._looked = asyncio.Event()  # after each look it is set, and another takes its place
+        self._looked = asyncio.Event()  # set after each poll, and then replaced by a new event
 
     async def stream_events(self, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """The events after `at`: those that there are, and then those that happen, until it is over."""
+        """The events after `at`: the existing ones, and then new ones, until `over` returns True."""
         with self._register_listener(at):
-            found = await self._read_page(at)
-            said = time.monotonic()
+            messages = await self._read_page(at)
+            last_sent = time.monotonic()
             while True:
-                if found:
-                    at, said = found[-1][0], time.monotonic()
-                    yield b"".join(sent for _, sent in found)
-                elif time.monotonic() - said >= _SILENCE:
-                    said = time.monotonic()
+                if messages:
+                    at, last_sent = messages[-1][0], time.monotonic()
+                    yield b"".join(payload for _, payload in messages)
+                elif time.monotonic() - last_sent >= _KEEPALIVE_SECONDS:
+                    last_sent = time.monotonic()
                     yield KEEPALIVE_COMMENT
                 if over():
                     return
-                if not found:
+                if not messages:
                     await self._looked.wait()
-                found = self._select_after(at) if at >= self._since else await self._read_page(at)
+                messages = self._select_after(at) if at >= self._since else await self._read_page(at)
 
     def _select_after(self, at: int) -> list[Told]:
-        newest_first = takewhile(lambda told: told[0] > at, reversed(self._kept))
+        newest_first = takewhile(lambda message: message[0] > at, reversed(self._kept))
         return list(newest_first)[::-1]
 
     async def _read_page(self, at: int) -> list[Told]:
-        """Read for one listener alone."""
+        """Read a page for a single listener."""
         return [_encode_event(event) for event in await run_in_threadpool(self._read, at)]
 
     @contextmanager
@@ -83,11 +83,11 @@ class EventFeed:
     async def _poll_events(self) -> None:
         try:
             while self._listeners:
-                found = await self._read_new()
-                self._keep_events(found)
+                events = await self._read_new()
+                self._keep_events(events)
                 self._looked.set()
                 self._looked = asyncio.Event()
-                if len(found) < PAGE:
+                if len(events) < PAGE:
                     await asyncio.sleep(self._look)
         finally:
             self._looking = None
@@ -96,12 +96,12 @@ class EventFeed:
         try:
             return await run_in_threadpool(self._read, self._kept[-1][0] if self._kept else self._since)
         except TidemillError as error:
-            log.error("events cannot be read; trying again: %s", error)
+            log.error("events cannot be read; retrying: %s", error)
             return []
 
-    def _keep_events(self, found: list[Event]) -> None:
-        self._kept.extend(_encode_event(event) for event in found)
-        while len(self._kept) > _KEPT:
+    def _keep_events(self, events: list[Event]) -> None:
+        self._kept.extend(_encode_event(event) for event in events)
+        while len(self._kept) > _BUFFER_SIZE:
             self._since, _ = self._kept.popleft()
 
 

@@ -1,4 +1,4 @@
-"""Unpacking while it comes in, a bounded piece at a time."""
+"""Streaming gzip decompression in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidemill.errors import BadInput
 
-_PIECE = 1 << 20  # bytes that are unpacked at once: a bomb gets no further than this before somebody counts
+_CHUNK_BYTES = 1 << 20  # bytes that are decompressed at once: a decompression bomb is counted after each chunk
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -26,25 +26,25 @@ class GunzipStream:
         self._begun = False
 
     def decompress_chunk(self, data: bytes) -> Iterator[bytes]:
-        """Pieces of what the next packed bytes hold."""
+        """The decompressed chunks of the next compressed bytes."""
         while data:
             if self._member.eof:
                 self._member, self._begun = zlib.decompressobj(_GZIP), False
             self._begun = True
             try:
-                piece = self._member.decompress(data, _PIECE)
+                chunk = self._member.decompress(data, _CHUNK_BYTES)
             except zlib.error as error:
-                raise BadInput(f"the upload is no sound gzip ({error}). Nothing was inserted") from error
-            yield piece
+                raise BadInput(f"the upload is not valid gzip ({error}). Nothing was inserted") from error
+            yield chunk
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-            if not data and not self._member.eof and len(piece) == _PIECE:
-                # All was taken in, and more may come out of it than one piece.
+            if not data and not self._member.eof and len(chunk) == _CHUNK_BYTES:
+                # All input is consumed, but it may decompress to more than one chunk.
                 yield from self._drain_output()
 
     def finish(self) -> None:
         if self._begun and not self._member.eof:
-            raise BadInput("the upload ends in the middle of its gzip. Nothing was inserted")
+            raise BadInput("the gzip upload is truncated. Nothing was inserted")
 
     def _drain_output(self) -> Iterator[bytes]:
-        while piece := self._member.decompress(b"", _PIECE):
-            yield piece
+        while chunk := self._member.decompress(b"", _CHUNK_BYTES):
+            yield chunk

@@ -1,4 +1,4 @@
-"""Listening: a server of HTTP in a thread of its own, beside whatever else the process does."""
+"""The HTTP listener: a server in a separate thread of the process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from tidemill.errors import ConfigError
 from tidemill.server.access import AccessControl
 from tidemill.server.request_guard import is_loopback
 
-_PATIENCE = 5  # seconds that answers under way are given when the server ends
-_STALLED = 120.0  # seconds without a sign of life after which a socket is given up; it may be we who do not read
+_SHUTDOWN_SECONDS = 5  # seconds for pending responses when the server stops
+_PING_TIMEOUT_SECONDS = (
+    120.0  # seconds without a pong after which a socket is closed; the cause may be that we do not read
+)
 
 
 class HttpListener:
-    """Listens while it is entered.
+    """Listens inside its context.
 
-    with Listener(api(mill, access), access, "127.0.0.1", 8484) as listener:
+    with HttpListener(build_api(mill, access), access, "127.0.0.1", 8484) as listener:
         print(listener.url)
     """
 
@@ -32,13 +34,13 @@ class HttpListener:
             app,
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # who calls is who is at the other end, whatever a header says
+            proxy_headers=False,  # the caller's address is that of the connection, regardless of headers
             server_header=False,
-            timeout_graceful_shutdown=_PATIENCE,
-            ws="websockets-sansio",  # it stops reading while nobody takes what came
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            ws="websockets-sansio",  # it stops reading while received messages are not consumed
             ws_max_size=app.state.options.message,
-            ws_ping_timeout=_STALLED,
-            ws_per_message_deflate=False,  # small messages gain nothing by it
+            ws_ping_timeout=_PING_TIMEOUT_SECONDS,
+            ws_per_message_deflate=False,  # small messages do not benefit from it
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run_server, name="tidemill-api", daemon=True)
@@ -65,7 +67,7 @@ class HttpListener:
 
 
 def check_host(host: str, access: AccessControl) -> None:
-    """Nobody but this machine is let in while nobody has to say who they are."""
+    """Refuse to listen on other than loopback addresses while access control is off."""
     if not access.enabled and not is_loopback(host):
         raise ConfigError(
             f"the API would listen on {host}, where others can reach it, and access control is off; "
@@ -74,17 +76,17 @@ def check_host(host: str, access: AccessControl) -> None:
 
 
 def _bind_socket(host: str, port: int) -> socket.socket:
-    """Bound and listening: whoever connects from now on is answered as soon as the server has started."""
+    """A bound and listening socket: connections from now on are answered as soon as the server has started."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(f"the API cannot listen on {host}: {error.strerror or error}") from error
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
     except OSError as error:
-        made.close()
+        listener.close()
         raise ConfigError(f"the API cannot listen on {host} port {port}: {error.strerror}; choose another") from error
-    return made
+    return listener

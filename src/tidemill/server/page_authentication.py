@@ -1,7 +1,7 @@
-"""The pages' door: a browser shows who looks by a cookie that it was given for a token.
+"""Authentication of pages: a browser sends a cookie that it received for a token.
 
-The cookie is the token, which scripts cannot read and other sites cannot make a browser send. What changes something is
-refused to foreign origins before (see `guard`), sockets included.
+The cookie is the token, which scripts cannot read and other sites cannot make a browser send. Changes from foreign
+origins are refused earlier (see `request_guard`), sockets included.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tidemill.server.request_guard import HEALTH
 
 COOKIE = "tidemill_token"
 LOGIN, LOGOUT = "/login", "/logout"
-_MOST = 1000  # bytes of the form
-_REFUSED = 1008  # a policy was violated, as sockets say it
+_MAX_FORM_BYTES = 1000  # bytes of the form
+_POLICY_VIOLATION = 1008  # the close code of a socket for a policy violation
 
 _FORM = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>Tidemill</title></head>
-<body><main><h1>Tidemill</h1><p role="alert">{said}</p>
+<body><main><h1>Tidemill</h1><p role="alert">{message}</p>
 <form method="post" action="/login"><label>Token <input name="token" type="password" autocomplete="current-password"
 required autofocus></label> <button>Sign in</button></form></main></body></html>"""
 
 
 class PageAuthentication:
-    """Puts whoever looks into the request's state, and sends who is nobody to the form."""
+    """Puts the caller into the request's state, and redirects unauthenticated requests to the login form."""
 
     def __init__(self, app: ASGIApp, *, access: AccessControl) -> None:
         self._app = app
@@ -41,12 +41,12 @@ class PageAuthentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        # Hubs have no token: what they send is signed.
+        # WebSub hubs have no token: their requests are signed.
         if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and path in (LOGIN, LOGOUT):
-            answer = await self._handle_login(Request(scope, receive))
-            await answer(scope, receive, send)
+            response = await self._handle_login(Request(scope, receive))
+            await response(scope, receive, send)
         else:
             await self._serve_page(scope, receive, send)
 
@@ -56,7 +56,7 @@ class PageAuthentication:
         except TidemillError:
             if scope["type"] == "websocket":
                 await receive()
-                await send({"type": "websocket.close", "code": _REFUSED})
+                await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             else:
                 await RedirectResponse(LOGIN, 303)(scope, receive, send)
             return
@@ -69,33 +69,33 @@ class PageAuthentication:
 
     async def _handle_login(self, request: Request) -> Response:
         if request.url.path == LOGOUT:
-            answer: Response = RedirectResponse(LOGIN, 303)
-            answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
-            return answer
+            response: Response = RedirectResponse(LOGIN, 303)
+            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+            return response
         if request.method != "POST":
-            return HTMLResponse(_FORM.format(said=""))
+            return HTMLResponse(_FORM.format(message=""))
         return await self._sign_in(request)
 
     async def _sign_in(self, request: Request) -> Response:
         body = b""
         async for part in request.stream():
             body += part
-            if len(body) > _MOST:
-                return HTMLResponse(_FORM.format(said="That is no token."), 413)
+            if len(body) > _MAX_FORM_BYTES:
+                return HTMLResponse(_FORM.format(message="This is not a token."), 413)
         token = (parse_qs(body.decode("ascii", "replace")).get("token") or [""])[0].strip()
         try:
             await self._identify_caller(request.scope, token)
         except TidemillError:
-            return HTMLResponse(_FORM.format(said="The token is unknown, expired or revoked."), 401)
-        answer = RedirectResponse("/", 303)
+            return HTMLResponse(_FORM.format(message="The token is unknown, expired or revoked."), 401)
+        response = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
-        return answer
+        response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+        return response
 
 
 def _read_cookie(scope: Scope) -> str | None:
     try:
-        found = SimpleCookie(Headers(scope=scope).get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(Headers(scope=scope).get("cookie", "")).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value

@@ -1,6 +1,7 @@
-"""One producer's socket: messages come in, numbers go out once what has them is durable.
+"""A producer's socket: it receives messages, and acknowledges their numbers once they are durable.
 
-What was read and not acknowledged is bounded; beyond that nothing is read, and the producer has to wait.
+The unacknowledged messages are bounded; beyond that limit nothing is read, and the producer has to wait
+(back-pressure).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidemill.server.error_handlers import ErrorResponder
 from tidemill.server.options import ApiOptions
 from tidemill.wire.push_messages import COME_BACK, FAULT, REFUSED, parse_message
 
-_BESIDES = 512  # bytes that a message takes besides its own: else small ones would be read far ahead
+_OVERHEAD_BYTES = 512  # memory of a message besides its text: else small messages would be read far ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class _PendingMessage:
 
 
 class ProducerSocket:
-    """Serves one socket, which is open, until it closes, its time is up, or a message is refused."""
+    """Serves one open socket until it closes, its time limit expires, or a message is refused."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class ProducerSocket:
         shared: MemoryBudget,
         answers: ErrorResponder,
     ) -> None:
-        """`to` is the channel and the producer; `shared` the room that all sockets have together."""
+        """`to` is the channel and the producer; `shared` the memory budget of all sockets together."""
         self._socket = socket
         self._channel, self._producer = to
         self._batches = batches
@@ -79,7 +80,7 @@ class ProducerSocket:
                 while True:
                     await self._enqueue_message(await self._receive_message())
         except TimeoutError:
-            pass  # the producer comes back, with a token that is checked anew
+            pass  # the producer reconnects, and its token is checked again
         finally:
             self._ended = True
             self._came.set()
@@ -93,19 +94,19 @@ class ProducerSocket:
 
     async def _enqueue_message(self, data: bytes) -> None:
         number, lines = parse_message(data)
-        size = len(data) + _BESIDES
-        for room in self._rooms:
-            if not room.has_space(size):
-                self._batches.flush_pending()  # there will be none before what waits is done
-            await room.acquire_bytes(size)
+        size = len(data) + _OVERHEAD_BYTES
+        for budget in self._rooms:
+            if not budget.has_space(size):
+                self._batches.flush_pending()  # there will be none before the pending messages are processed
+            await budget.acquire_bytes(size)
         rows = lines.count(b"\n") + 1
         message = PushMessage(self._channel, self._producer, number, lines)
-        done = self._batches.enqueue_item(message, patience=self._options.patience, size=BatchSize(rows, len(lines)))
-        self._waiting.append(_PendingMessage(number, size, done))
+        result = self._batches.enqueue_item(message, patience=self._options.patience, size=BatchSize(rows, len(lines)))
+        self._waiting.append(_PendingMessage(number, size, result))
         self._came.set()
 
     async def _acknowledge_messages(self) -> None:
-        """In the order in which messages came; those that became durable together in one go."""
+        """Acknowledge messages in order; those that became durable together with one acknowledgement."""
         while True:
             while self._waiting:
                 last = self._waiting[0]
@@ -120,11 +121,11 @@ class ProducerSocket:
             await self._came.wait()
 
     async def _report_refusal(self, error: Exception) -> None:
-        """Say why, and which message it is about; nothing after it was taken."""
-        answer = self._answers(error)
-        about = {"number": self._waiting[0].number} if self._waiting else {}
+        """Send the reason and the number of the refused message; no later message was accepted."""
+        response = self._answers(error)
+        subject = {"number": self._waiting[0].number} if self._waiting else {}
         with suppress(WebSocketDisconnect):
-            await self._send_document(json.loads(bytes(answer.body)) | about)
+            await self._send_document(json.loads(bytes(response.body)) | subject)
         await self._close_socket(REFUSED if isinstance(error, BadInput) else FAULT)
 
     async def _send_document(self, document: Json) -> None:
@@ -132,20 +133,20 @@ class ProducerSocket:
 
     async def _close_socket(self, code: int) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
-            with suppress(RuntimeError):  # the other end was faster
+            with suppress(RuntimeError):  # the client closed it first
                 await self._socket.close(code)
 
     def _release_bytes(self, size: int) -> None:
-        for room in self._rooms:
-            room.release_bytes(size)
+        for budget in self._rooms:
+            budget.release_bytes(size)
 
     def _abandon_pending(self) -> None:
-        """What still waits may become durable or not: nobody is told."""
-        for one in self._waiting:
-            self._release_bytes(one.size)
-            if not one.done.cancel():
-                one.done.exception()  # so that nobody complains that it was never looked at
+        """Drop the pending messages: they may or may not become durable, and are not acknowledged."""
+        for message in self._waiting:
+            self._release_bytes(message.size)
+            if not message.done.cancel():
+                message.done.exception()  # so that asyncio does not log an unretrieved exception
 
 
-def _is_durable(done: asyncio.Future[Taken]) -> bool:
-    return done.done() and not done.cancelled() and done.exception() is None
+def _is_durable(future: asyncio.Future[Taken]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

@@ -1,7 +1,7 @@
-"""The outermost layer: host and origin of a request, and the headers of every response.
+"""The outermost layer: checks the host and origin of a request, and sets headers of every response.
 
-A page on another site can make a browser call this machine, and can give its own name this machine's address. The first
-is found by `Origin`, the second by `Host`.
+A page of another site can make a browser call this machine (cross-site requests), and can resolve its own name to this
+machine's address (DNS rebinding). The first is detected by `Origin`, the second by `Host`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        found = ipaddress.ip_address(host)
+        parsed = ipaddress.ip_address(host)
     except ValueError:
         return False
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
 
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
 HEALTH = frozenset({"/healthz", "/api/v1/healthz"})
-"""Where anyone may ask by any name whether the server is well."""
+"""Paths where any client may check the server's health, under any host name."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -52,7 +52,7 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Lets requests to this server through, adds the headers that nobody set, and answers whatever still fails."""
+    """Admits requests to this server, adds default headers, and turns remaining errors into responses."""
 
     def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: ErrorResponder) -> None:
         self._app = app
@@ -66,28 +66,30 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = _ResponseSender(send)
+        sender = _ResponseSender(send)
         try:
             self._check_request(scope)
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, sender)
         except ClientDisconnect:
             return
         except Exception as error:
-            answer = self._answers(error)
-            if not sending.started:
-                await answer(scope, receive, sending)
+            response = self._answers(error)
+            if not sender.started:
+                await response(scope, receive, sender)
 
     async def _guard_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A socket is refused before it is opened, with an answer that says why: browsers let any page open one."""
-        sending = _ResponseSender(send)
+        """Refuse a socket before it is opened, with a response that gives the reason: browsers let any page
+        open one.
+        """
+        sender = _ResponseSender(send)
         try:
             self._check_request(scope)
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, sender)
         except TidemillError as error:
-            if sending.started:  # it was opened
+            if sender.started:  # the socket was opened
                 raise
             await receive()
-            await self._answers(error)(scope, receive, sending)
+            await self._answers(error)(scope, receive, sender)
 
     def _check_request(self, scope: Scope) -> None:
         if scope["path"] in HEALTH:
@@ -95,9 +97,11 @@ class RequestGuard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _parse_host(host) not in self._names:
-            raise Misdirected("this server is not known by that name; name it in the settings of the API, if it is")
+            raise Misdirected(
+                "this server is not known by that name; if it is a name of it, add it to the settings of the API"
+            )
         if scope.get("method") not in SAFE and _is_foreign(headers, host):
-            raise Forbidden("a page of another site made this request; such pages may change nothing here")
+            raise Forbidden("a page of another site made this request; such pages may not change anything here")
 
 
 def _parse_host(host: str) -> str:
@@ -121,7 +125,7 @@ def _is_foreign(headers: Headers, host: str) -> bool:
 
 
 class _ResponseSender:
-    """Sends, and knows whether an answer has begun."""
+    """Sends messages, and records whether a response has started."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""One follower's socket: the rows of each new block, from a position on."""
+"""A subscriber's socket: the rows of each new block after a position."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidemill.server.batching import RequestBatcher
 from tidemill.server.options import ApiOptions
 
 Heads = RequestBatcher[str, int]
-"""Answers how far channels can be read: one look at each for all who ask at the same time."""
+"""Returns the head positions of channels: one read for all concurrent requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSocket:
-    """Serves one socket, which is open. Blocks are read as the follower takes them: a slow one slows down itself."""
+    """Serves one open socket. Blocks are read at the subscriber's pace, so a slow one only delays itself."""
 
     socket: WebSocket
     mill: Tidemill
@@ -31,27 +31,29 @@ class SubscriberSocket:
     heads: Heads
 
     async def serve(self, at: int) -> None:
-        """Tell what comes after `at`, until the follower goes or the time is up: it comes back with its position."""
+        """Send blocks after `at` until the subscriber disconnects or the time limit expires; it reconnects at its
+        position.
+        """
         until = time.monotonic() + self.options.listen
-        gone = asyncio.create_task(self.socket.receive())  # a follower says nothing but good-bye
+        disconnect = asyncio.create_task(self.socket.receive())  # a subscriber only sends its disconnect
         try:
-            while not gone.done() and not self.socket.app.state.ending:
-                at = await self._send_blocks(at, gone)
+            while not disconnect.done() and not self.socket.app.state.ending:
+                at = await self._send_blocks(at, disconnect)
                 if time.monotonic() >= until:
                     return
-                await asyncio.wait({gone}, timeout=self.options.look)
+                await asyncio.wait({disconnect}, timeout=self.options.look)
         finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+            disconnect.cancel()
+            await asyncio.gather(disconnect, return_exceptions=True)
 
-    async def _send_blocks(self, at: int, gone: asyncio.Task[object]) -> int:
-        """Everything that there is after `at`; returns how far that went."""
+    async def _send_blocks(self, at: int, disconnect: asyncio.Task[object]) -> int:
+        """Send all existing blocks after `at`; returns the last position sent."""
         head = await self.heads.process_item(self.channel)
-        while at < head and not gone.done():
+        while at < head and not disconnect.done():
             block = await run_in_threadpool(find_next_block, self.mill.catalog, self.channel, at, head)
-            async for piece in iterate_in_threadpool(
+            async for chunk in iterate_in_threadpool(
                 split_into_chunks(block, self.mill.store.open_file, self.selection)
             ):
-                await self.socket.send_text(piece.to_text())
+                await self.socket.send_text(chunk.to_text())
             at = block.seq
         return at

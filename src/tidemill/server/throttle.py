@@ -1,4 +1,4 @@
-"""Counting wrong tokens: whoever guesses has to wait."""
+"""A limit on wrong tokens: addresses with many failures have to wait."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from math import ceil
 from tidemill.ports.catalog import Clock
 from tidemill.wire.refusals import TooManyFailures
 
-_REMEMBERED = 10_000  # addresses at most: guessing from ever new ones shall not fill the memory
+_REMEMBERED = 10_000  # addresses at most, so that guessing from ever new addresses does not fill the memory
 _NETWORK = 64  # bits of an IPv6 address that one customer shares
 
 
 class Throttle:
-    """At most `most` failures from one address within `window` seconds; then it is refused until the oldest is past."""
+    """At most `most` failures from one address within `window` seconds; further requests are refused until then."""
 
     def __init__(self, clock: Clock, *, most: int = 10, window: float = 60.0) -> None:
         self._clock = clock
@@ -25,29 +25,29 @@ class Throttle:
         self._lock = threading.Lock()
 
     def check_address(self, address: str) -> None:
-        """Raise if the address has to wait; its tokens are not even looked at then."""
+        """Raise if the address has to wait; its tokens are not checked then."""
         with self._lock:
             recent = self._list_recent(_to_network(address))
             if len(recent) < self._most:
                 return
-            wait = max(1, ceil(recent[-self._most] + self._window - self._clock()))
-        raise TooManyFailures(f"too many wrong tokens came from your address; try again in {wait} s", wait)
+            delay = max(1, ceil(recent[-self._most] + self._window - self._clock()))
+        raise TooManyFailures(f"too many wrong tokens came from your address; try again in {delay} s", delay)
 
     def record_failure(self, address: str) -> None:
         with self._lock:
-            whose = _to_network(address)
-            recent = self._list_recent(whose)
+            network = _to_network(address)
+            recent = self._list_recent(network)
             recent.append(self._clock())
-            self._failures[whose] = recent
-            self._failures.move_to_end(whose)
+            self._failures[network] = recent
+            self._failures.move_to_end(network)
             while len(self._failures) > _REMEMBERED:
                 self._failures.popitem(last=False)
 
-    def _list_recent(self, whose: str) -> deque[float]:
-        found = self._failures.get(whose) or deque(maxlen=self._most)
-        while found and found[0] <= self._clock() - self._window:
-            found.popleft()
-        return found
+    def _list_recent(self, network: str) -> deque[float]:
+        recent = self._failures.get(network) or deque(maxlen=self._most)
+        while recent and recent[0] <= self._clock() - self._window:
+            recent.popleft()
+        return recent
 
 
 def _to_network(address: str) -> str:

@@ -1,4 +1,4 @@
-"""What somebody uploads: its format, and its bytes, counted as they come in."""
+"""Uploads: their format, and their bytes, counted as they are received."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ TYPES: Mapping[str, UploadFormat] = {
     "application/vnd.apache.arrow.stream": UploadFormat.ARROW,
     "application/vnd.apache.arrow.file": UploadFormat.ARROW,
 }
-"""By media type. Names of files are never looked at."""
+"""Formats by media type. File names are ignored."""
 
-_AT_ONCE = 1 << 20  # bytes that are written in one go
+_CHUNK_BYTES = 1 << 20  # bytes that are written at once
 
 
 def find_format(request: Request, said: UploadFormat | None) -> UploadFormat:
-    """As the parameter says, else the media type."""
+    """The format of the parameter, else that of the media type."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media.startswith("multipart/"):
-        raise UnknownFormat("forms are not taken; send the file itself as the body")
-    found = said or TYPES.get(media)
-    if found is None:
-        raise UnknownFormat(f"the media type is none of {', '.join(TYPES)}; send one of them, or say format=")
-    return found
+        raise UnknownFormat("forms are not accepted; send the file itself as the body")
+    upload_format = said or TYPES.get(media)
+    if upload_format is None:
+        raise UnknownFormat(f"the media type is none of {', '.join(TYPES)}; send one of them, or pass format=")
+    return upload_format
 
 
 @asynccontextmanager
 async def receive_upload(request: Request, *, small: int, limit: int) -> AsyncIterator[bytes | Path]:
-    """The body, unpacked, for as long as this is entered: its bytes, or a file if there are more than `small`.
+    """The decompressed body, inside the context: its bytes, or a file if it is larger than `small`.
 
-    Raises `TooLarge` as soon as there is more than `limit` of it.
+    Raises `TooLarge` as soon as it exceeds `limit`.
     """
     check_declared_size(request.headers, limit)
-    unpack = _build_decompressor(request)
-    with _UploadBuffer(small, limit) as held:
-        async for packed in _read_chunks(request, limit):
-            if unpack is None and held.can_stay_in_memory(packed):
-                held.add_chunks([packed])
+    decompressor = _build_decompressor(request)
+    with _UploadBuffer(small, limit) as buffer:
+        async for chunk in _read_chunks(request, limit):
+            if decompressor is None and buffer.can_stay_in_memory(chunk):
+                buffer.add_chunks([chunk])
             else:
                 await run_in_threadpool(
-                    held.add_chunks, [packed] if unpack is None else unpack.decompress_chunk(packed)
+                    buffer.add_chunks, [chunk] if decompressor is None else decompressor.decompress_chunk(chunk)
                 )
-        if unpack is not None:
-            unpack.finish()
-        yield held.get_content()
+        if decompressor is not None:
+            decompressor.finish()
+        yield buffer.get_content()
 
 
 def _build_decompressor(request: Request) -> GunzipStream | None:
@@ -77,26 +77,26 @@ def _build_decompressor(request: Request) -> GunzipStream | None:
         case "gzip" | "x-gzip":
             return GunzipStream()
         case _:
-            raise UnknownFormat("the content encoding is unknown; send it as it is, or packed with gzip")
+            raise UnknownFormat("the content encoding is unknown; send it uncompressed, or compressed with gzip")
 
 
 async def _read_chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
-    """What comes in, in pieces that are worth a switch to another thread."""
-    kept, size = bytearray(), 0
+    """The received bytes, in chunks large enough to process in another thread."""
+    pending, size = bytearray(), 0
     async for chunk in request.stream():
-        kept += chunk
+        pending += chunk
         size += len(chunk)
         if size > limit:
             raise build_too_large_error(limit)
-        if len(kept) >= _AT_ONCE:
-            yield bytes(kept)
-            kept.clear()
-    if kept:
-        yield bytes(kept)
+        if len(pending) >= _CHUNK_BYTES:
+            yield bytes(pending)
+            pending.clear()
+    if pending:
+        yield bytes(pending)
 
 
 class _UploadBuffer:
-    """What has come in: in memory while there is little of it, then in a file; never more than so much."""
+    """The received bytes: in memory while they are few, then in a file; never more than the limit."""
 
     def __init__(self, small: int, limit: int) -> None:
         self._small = small
@@ -117,11 +117,11 @@ class _UploadBuffer:
 
     def add_chunks(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            small = self.can_stay_in_memory(piece)
+            fits = self.can_stay_in_memory(piece)
             self._size += len(piece)
             if self._size > self._limit:
                 raise build_too_large_error(self._limit)
-            if small:
+            if fits:
                 self._memory += piece
             else:
                 self._open_file().write(piece)

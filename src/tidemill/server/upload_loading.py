@@ -1,4 +1,4 @@
-"""From a saved upload to a block. What is told, and kept with the run, names the upload and no path of the server's."""
+"""Loading a saved upload as a block. Messages and the stored run name the upload, not a path of the server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def insert_upload(
 
 
 def can_share_block(format: UploadFormat, kind: BlockKind) -> bool:
-    """Small changes as text may wait in memory for others; how much a small binary file holds, nobody knows."""
+    """Small text deltas may wait in memory for others; the decoded size of a small binary file is unknown."""
     return kind is BlockKind.DELTA and format in _TEXT
 
 
@@ -82,25 +82,25 @@ def _load_upload(
 
 def to_parquet(path: Path, limit: int) -> Path:
     """An Arrow stream or file as a Parquet file beside it, which `intake` can read."""
-    made = path.with_suffix(".parquet")
+    converted = path.with_suffix(".parquet")
     try:
-        _convert_arrow(path, made, limit)
+        _convert_arrow(path, converted, limit)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(
             f"the upload cannot be read as Arrow ({_take_first_line(error)}). Nothing was inserted"
         ) from error
-    return made
+    return converted
 
 
-def _convert_arrow(path: Path, made: Path, limit: int) -> None:
+def _convert_arrow(path: Path, target: Path, limit: int) -> None:
     size = 0
     with pa.memory_map(str(path)) as source:
         is_file = source.read(len(_FILE_MAGIC)) == _FILE_MAGIC
         source.seek(0)
-        opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        numbers = range(opened.num_record_batches) if is_file else None
-        with pq.ParquetWriter(made, opened.schema) as writer:
-            for batch in map(opened.get_batch, numbers) if numbers is not None else opened:
+        reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        numbers = range(reader.num_record_batches) if is_file else None
+        with pq.ParquetWriter(target, reader.schema) as writer:
+            for batch in map(reader.get_batch, numbers) if numbers is not None else reader:
                 batch.validate(full=True)
                 size += batch.nbytes
                 if size > limit:

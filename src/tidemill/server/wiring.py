@@ -1,4 +1,4 @@
-"""The API of a project, as its settings want it."""
+"""The API of a project, configured by its settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tidemill.server.throttle import Throttle
 
 
 def build_access(mill: Tidemill) -> AccessControl:
-    chosen = mill.settings.api
-    throttle = Throttle(time.monotonic, most=chosen.failures)
-    return AccessControl(AccountCatalog(mill.catalog), enabled=chosen.access, throttle=throttle)
+    api_settings = mill.settings.api
+    throttle = Throttle(time.monotonic, most=api_settings.failures)
+    return AccessControl(AccountCatalog(mill.catalog), enabled=api_settings.access, throttle=throttle)
 
 
 def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:
@@ -28,13 +28,13 @@ def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], 
 
 
 def build_options(settings: Settings) -> ApiOptions:
-    chosen, push = settings.api, settings.push
+    api_settings, push_settings = settings.api, settings.push
     return ApiOptions(
-        names=chosen.names,
-        upload=chosen.upload,
-        patience=push.seconds,
-        rows=push.rows,
-        bytes=push.bytes,
-        message=push.message,
-        window=push.window,
+        names=api_settings.names,
+        upload=api_settings.upload,
+        patience=push_settings.seconds,
+        rows=push_settings.rows,
+        bytes=push_settings.bytes,
+        message=push_settings.message,
+        window=push_settings.window,
     )

@@ -342,7 +342,7 @@ def test_what_spark_knows_to_be_there_may_be_missing_after_a_join(spark: SparkSe
 
 
 def test_many_pairs_are_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_hands, "_PAIRS", 3)
+    monkeypatch.setattr(by_hands, "_MAX_TESTED_PAIRS", 3)
     two, one = held([{"a": 1}, {"a": 2}], a=LongType()), held([{"b": 2}], b=LongType())
     cross = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER)
     assert by_hand(cross, t=two, u=one) == [{"a": 1, "b": 2}, {"a": 2, "b": 2}]

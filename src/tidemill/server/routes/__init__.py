@@ -1,1 +1,1 @@
-"""The routes, one noun a file."""
+"""The routes of the API, one resource per file."""

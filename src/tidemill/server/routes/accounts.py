@@ -1,4 +1,4 @@
-"""Users, tokens, owners and the audit."""
+"""Users, tokens, owners and the audit log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHANGE = build_responses(400, 404, 409, 413)
 
 @mine.get("/me", response_model=account_schemas.CallerDocument)
 def get_caller(caller: TheCaller) -> Json:
-    """Say who calls."""
+    """Show the authenticated caller."""
     return {"name": caller.name, "role": caller.role, "token": caller.token}
 
 
 @router.get("/users", response_model=account_schemas.UserListDocument)
 def list_users(access: TheAccess) -> Json:
-    """List those who may call."""
+    """List the users."""
     return {"users": [_serialize_user(u) for u in access.accounts.list_users()]}
 
 
@@ -37,7 +37,7 @@ def put_user(access: TheAccess, name: Named, wish: account_schemas.UserChangeDoc
 
 @router.delete("/users/{name}", status_code=204, responses=build_responses(404, 409))
 def remove_user(access: TheAccess, name: Named) -> Response:
-    """Remove a user; their tokens are revoked, and their workflows no longer theirs."""
+    """Remove a user; their tokens are revoked, and they no longer own workflows."""
     access.accounts.remove_user(name)
     return Response(status_code=204)
 
@@ -52,7 +52,7 @@ def list_tokens(access: TheAccess) -> Json:
     "/users/{name}/tokens", status_code=201, response_model=account_schemas.IssuedTokenDocument, responses=_CHANGE
 )
 def issue_token(access: TheAccess, name: Named, wish: account_schemas.TokenRequestDocument) -> Json:
-    """Issue a token. Its secret is shown in this answer, and never again."""
+    """Issue a token. Its secret is only shown in this response."""
     issued = access.accounts.issue_token(name, label=wish.label, lasts=wish.seconds)
     return {"token": _serialize_token(issued.token), "secret": issued.text}
 
@@ -65,20 +65,20 @@ def revoke_token(access: TheAccess, token: TokenId) -> Json:
 
 @router.get("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument)
 def list_owners(access: TheAccess, name: WorkflowName) -> Json:
-    """Show whose workflow it is; nobody's is every operator's."""
+    """List the owners of a workflow; without owners, every operator may change it."""
     return {"owners": access.accounts.list_owners(name)}
 
 
 @router.put("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument, responses=_CHANGE)
 def set_owners(access: TheAccess, name: WorkflowName, wish: account_schemas.OwnerListDocument) -> Json:
-    """Make a workflow these users', and nobody else's."""
+    """Set the owners of a workflow; only they may change it."""
     access.accounts.set_owners(name, wish.owners)
     return {"owners": access.accounts.list_owners(name)}
 
 
 @router.get("/audit", response_model=account_schemas.AuditLogDocument)
 def list_audit_entries(access: TheAccess, before: Before = None, limit: Limit = 100) -> Json:
-    """List the changes that were asked for over the API, the newest first."""
+    """List the changes requested over the API, the newest first."""
     return {"entries": [_serialize_entry(e) for e in access.accounts.list_audit_entries(before=before, limit=limit)]}
 
 

@@ -1,4 +1,4 @@
-"""Blocks: one of them, where it came from, and that both stay."""
+"""Blocks: their details, their lineage, and pinning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
 _ADMIN = [require_role(UserRole.ADMIN)]
-"""As for datasets: what one keeps, others do without."""
+"""As for datasets: pinning takes storage from others."""
 
 router = APIRouter(tags=["blocks"], dependencies=[require_role(UserRole.VIEWER)], responses=build_responses(404))
 
@@ -32,7 +32,7 @@ def get_block(mill: Mill, block: Number) -> Json:
 
 @router.get("/blocks/{block}/trace", response_model=schemas.TraceDocument)
 def get_block_trace(mill: Mill, block: Number) -> Json:
-    """Show what a block was made from, and what was made from it."""
+    """Show the blocks that a block was computed from, and those computed from it."""
     return serialization.serialize_trace(mill.trace(block))
 
 
@@ -40,13 +40,13 @@ def get_block_trace(mill: Mill, block: Number) -> Json:
     "/blocks/{block}/pin", response_model=schemas.PinDocument, responses=build_responses(409), dependencies=_ADMIN
 )
 def pin_block(mill: Mill, block: Number) -> Json:
-    """Keep a block, and all that it was made from, from being collected."""
-    held = pins.pin_block(mill.catalog, block)
-    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "held": sorted(held)}
+    """Protect a block, and all blocks that it was computed from, from garbage collection."""
+    pinned = pins.pin_block(mill.catalog, block)
+    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "held": sorted(pinned)}
 
 
 @router.post("/blocks/{block}/unpin", response_model=schemas.PinDocument, dependencies=_ADMIN)
 def unpin_block(mill: Mill, block: Number) -> Json:
-    """Let a block that was pinned be collected when nobody needs it."""
+    """Allow garbage collection of a pinned block when it is no longer needed."""
     mill.catalog.unpin_block(block)
     return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "held": []}

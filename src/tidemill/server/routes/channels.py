@@ -1,4 +1,4 @@
-"""Channels: what there is, and what is in it."""
+"""Channels: their state and their contents."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER
 @router.get("/channels", response_model=schemas.ChannelListDocument)
 def list_channels(mill: Mill, every: Every = False) -> Json:
     """List the channels."""
-    known = read_status(mill.catalog)
-    found = (known if every else hide_state_channels(known)).channels
-    return {"channels": [serialization.serialize_channel(c) for c in found]}
+    status = read_status(mill.catalog)
+    channels = (status if every else hide_state_channels(status)).channels
+    return {"channels": [serialization.serialize_channel(c) for c in channels]}
 
 
 @router.get("/channels/{name}", response_model=schemas.ChannelDetailsDocument)
@@ -54,30 +54,30 @@ def list_blocks(mill: Mill, name: Name, limit: Limit = 20) -> Json:
 def get_rows(
     mill: Mill,
     name: Name,
-    limit: Annotated[int, Query(description="How many at most.", ge=0, le=10_000)] = 20,
+    limit: Annotated[int, Query(description="The maximum number of rows.", ge=0, le=10_000)] = 20,
     as_of: AsOf = None,
 ) -> Json:
-    """Show rows of a channel, now or as of a sequence number or a time. They are in no order."""
-    found = mill.rows(name, as_of, limit + 1)  # one more tells whether there are others
+    """Show rows of a channel, now or as of a sequence number or a time, in no particular order."""
+    rows = mill.rows(name, as_of, limit + 1)  # one more, to find out whether there are others
     columns = (mill.catalog.read_channel(name).channel.schema or Schema(())).fields
-    shown = [{f.name: values.to_json(r[f.name], f.data_type) for f in columns} for r in found[:limit]]
-    return {"channel": name, "rows": shown, "more": len(found) > limit}
+    page = [{f.name: values.to_json(r[f.name], f.data_type) for f in columns} for r in rows[:limit]]
+    return {"channel": name, "rows": page, "more": len(rows) > limit}
 
 
 @router.get("/channels/{name}/lineage", response_model=explain_schemas.LineageDocument, responses=build_responses(400))
 def get_lineage(mill: Mill, name: Name, tag: WaveTag) -> Json:
-    """Show what an event derives from, and what was made of it, by the tag of its wave."""
+    """Show the events that an event derives from, and those derived from it, by the tag of its wave."""
     return serialization.serialize_lineage(mill.lineage(name, tag))
 
 
 @router.get("/channels/{name}/explain", response_model=explain_schemas.ExplanationDocument)
 def explain_channel(mill: Mill, name: Name) -> Json:
-    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why."""
+    """Show how a table is refreshed: its operators, its state, its variants, and which would run now and why."""
     return asdict(mill.explain(name))
 
 
 def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
-    """A channel that is no longer declared can still be looked at; nobody reads it."""
+    """The status of a channel, also of one that is no longer declared, which has no readers."""
     registered = mill.catalog.read_channel(name)
     declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
     return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))

@@ -1,4 +1,4 @@
-"""Which of the runs that are due go first, what that is decided by, and the same figures for monitoring."""
+"""The dispatching of due runs: its configuration, its statistics, and the same figures as metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.runtime.inspect.metrics import render_metrics
-from tidemill.runtime.inspect.statistics import compute_statistics as figures
+from tidemill.runtime.inspect.statistics import compute_statistics
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.server.dependencies import Mill, Wake, require_role
@@ -24,13 +24,13 @@ _VIEWER = [require_role(UserRole.VIEWER)]
 
 @router.get("/statistics", response_model=server_schemas.StatisticsDocument, dependencies=_VIEWER)
 def get_statistics(mill: Mill) -> Json:
-    """Show for each task what a run costs, how much it makes of what it reads, its rates, and what waits for it."""
-    return {"tasks": [asdict(s) for s in figures(mill.catalog, read_status(mill.catalog))]}
+    """Show for each task the cost of a run, the ratio of output to input, its rates, and its pending input."""
+    return {"tasks": [asdict(s) for s in compute_statistics(mill.catalog, read_status(mill.catalog))]}
 
 
 @router.get("/dispatching", response_model=server_schemas.DispatchConfigDocument, dependencies=_VIEWER)
 def get_dispatching(mill: Mill) -> Json:
-    """Show how servers choose what runs first."""
+    """Show how servers order the due runs."""
     return _serialize_config(mill)
 
 
@@ -41,23 +41,25 @@ def get_dispatching(mill: Mill) -> Json:
     dependencies=[require_role(UserRole.ADMIN)],
 )
 def change_dispatching(mill: Mill, wake: Wake, wish: server_schemas.DispatchOverrideDocument) -> Json:
-    """Change how all servers choose; what is left out, or null, goes back to each server's settings."""
-    wanted = wish.model_dump()
-    mill.way.apply_overrides({name: value for name, value in wanted.items() if value is not None})
-    mill.catalog.override_settings(wanted)
+    """Change how all servers order runs; omitted or null values go back to each server's settings."""
+    overrides = wish.model_dump()
+    mill.way.apply_overrides({name: value for name, value in overrides.items() if value is not None})
+    mill.catalog.override_settings(overrides)
     wake()
     return _serialize_config(mill)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, dependencies=_VIEWER)
 def get_metrics(mill: Mill) -> Response:
-    """The figures of tasks, tables and runs, in the text format that Prometheus reads."""
-    found = read_status(mill.catalog)
+    """The figures of tasks, tables and runs, in the Prometheus text format."""
+    status = read_status(mill.catalog)
     paused = is_paused(mill.catalog)
-    text = render_metrics(found, figures(mill.catalog, found), mill.history(), mill.catalog.read_time(), paused=paused)
+    text = render_metrics(
+        status, compute_statistics(mill.catalog, status), mill.history(), mill.catalog.read_time(), paused=paused
+    )
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
 def _serialize_config(mill: Tidemill) -> Json:
-    wished = mill.way.select_overrides(mill.catalog.read_setting_overrides())
-    return asdict(mill.way.apply_overrides(wished)) | {"wished": wished}
+    overrides = mill.way.select_overrides(mill.catalog.read_setting_overrides())
+    return asdict(mill.way.apply_overrides(overrides)) | {"wished": overrides}

@@ -1,4 +1,4 @@
-"""Events: what happened, in its order; once, or as it happens."""
+"""Events in order: as a list, or as a stream."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ streams = APIRouter(tags=["events"], dependencies=[require_role(UserRole.VIEWER)
 
 _MEDIA = "text/event-stream"
 _TEXT: Json = {"type": "string"}
-_SENT: Json = {
+_SSE_SCHEMA: Json = {
     "type": "object",
     "properties": {"data": _TEXT, "event": _TEXT, "id": _TEXT, "retry": {"type": "integer"}},
 }
-_STREAM: Responses = {200: {"description": "Each event, as JSON in `data`", "content": {_MEDIA: {"itemSchema": _SENT}}}}
-_RETRY = 1000  # milliseconds after which a browser comes back
+_STREAM: Responses = {
+    200: {"description": "Each event, as JSON in `data`", "content": {_MEDIA: {"itemSchema": _SSE_SCHEMA}}}
+}
+_RETRY = 1000  # milliseconds after which a browser reconnects
 
 
 @router.get("/events", response_model=schemas.EventListDocument)
@@ -40,12 +42,12 @@ def list_events(
     run: Annotated[int | None, Query(description="Only of this run.", ge=1, le=2**63 - 1)] = None,
     limit: Limit = 50,
 ) -> Json:
-    """List what happened after an event, in its order; else the newest."""
+    """List events after a number, in order; else the newest."""
     if after is None and run is None:
-        found = list_newest_events(mill.catalog, limit)
+        events = list_newest_events(mill.catalog, limit)
     else:
-        found = mill.catalog.list_events(after=after or 0, run=run, limit=limit)
-    return {"events": [serialization.serialize_event(e) for e in found]}
+        events = mill.catalog.list_events(after=after or 0, run=run, limit=limit)
+    return {"events": [serialization.serialize_event(e) for e in events]}
 
 
 @streams.get("/events/stream", response_class=StreamingResponse, responses=_STREAM)
@@ -57,22 +59,22 @@ async def stream_events(
     after: After = None,
     seen: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**63 - 1)] = None,
 ) -> StreamingResponse:
-    """Tell what happens, as it happens, after `Last-Event-ID`, or `after`, or from now on.
+    """Stream events as they happen, after `Last-Event-ID`, or `after`, or from now on.
 
-    The stream ends after some minutes; whoever wants more comes back with the last number seen and misses nothing.
+    The stream ends after some minutes; a client that reconnects with the last number seen misses nothing.
     """
     last = seen if seen is not None else after
-    at = await run_in_threadpool(read_last_event_id, mill.catalog) if last is None else last
+    position = await run_in_threadpool(read_last_event_id, mill.catalog) if last is None else last
     until = time.monotonic() + options.listen
-    return StreamingResponse(_format_stream(feed, at, lambda: _is_over(request, until)), media_type=_MEDIA)
+    return StreamingResponse(_format_stream(feed, position, lambda: _is_over(request, until)), media_type=_MEDIA)
 
 
 async def _format_stream(feed: EventFeed, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    yield format_sse_event(comment="from here on", id=str(at), retry=_RETRY)
+    yield format_sse_event(comment="start of stream", id=str(at), retry=_RETRY)
     async for events in feed.stream_events(at, over):
         yield events
 
 
 def _is_over(request: Request, until: float) -> bool:
-    """Time is up, or the server is about to end."""
+    """Whether the time limit has expired, or the server is stopping."""
     return bool(request.app.state.ending) or time.monotonic() >= until

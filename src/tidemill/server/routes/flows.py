@@ -1,4 +1,4 @@
-"""Bound flows, and asking for a run of one."""
+"""Bound flows, and requests for their runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VIEWER = [require_role(UserRole.VIEWER)]
 
 @router.get("/flows", response_model=schemas.FlowListDocument, dependencies=_VIEWER)
 def list_flows(mill: Mill) -> Json:
-    """List the bound flows with their tasks, what these read and write, and their last runs."""
+    """List the bound flows with their tasks, the channels that these read and write, and their last runs."""
     return {"flows": [serialization.serialize_flow(f) for f in read_status(mill.catalog).flows]}
 
 
@@ -36,12 +36,10 @@ def get_flow(mill: Mill, name: FlowName) -> Json:
 
 @router.get("/flows/{name}/explain", response_model=explain_schemas.ExplanationListDocument, dependencies=_VIEWER)
 def explain_flow(mill: Mill, name: FlowName) -> Json:
-    """Show how each table that a flow writes is kept fresh, and what a run would do now."""
+    """Show how each table that a flow writes is refreshed, and what a run would do now."""
     states = {c.channel.name for c in mill.catalog.list_channels() if c.channel.role is ChannelRole.STATE}
-    written = dict.fromkeys(
-        c for task in _find_flow_status(mill, name).tasks for c, _ in task.writes if c not in states
-    )
-    return {"flow": name, "tables": [asdict(mill.explain(table)) for table in written]}
+    tables = dict.fromkeys(c for task in _find_flow_status(mill, name).tasks for c, _ in task.writes if c not in states)
+    return {"flow": name, "tables": [asdict(mill.explain(table)) for table in tables]}
 
 
 @router.post(
@@ -52,16 +50,16 @@ def explain_flow(mill: Mill, name: FlowName) -> Json:
     dependencies=[require_role(UserRole.OPERATOR, of=resolve_flow_workflow)],
 )
 def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) -> Json:
-    """Ask for a run of a flow; a server executes it as soon as it can, a backfill on a track of its own."""
-    asked = request_flow_run(mill.catalog, name, backfill=backfill)
+    """Request a run of a flow; a server executes it as soon as possible, a backfill on a separate track."""
+    requested = request_flow_run(mill.catalog, name, backfill=backfill)
     wake()
-    return serialization.serialize_run(asked)
+    return serialization.serialize_run(requested)
 
 
 def _find_flow_status(mill: Tidemill, name: str) -> FlowStatus:
-    known = read_status(mill.catalog).flows
-    found = next((f for f in known if f.name == name), None)
-    if found is None:
-        listed = ", ".join(f.name for f in known)
-        raise NotFound(f"there is no bound flow {name!r}; known are {listed or 'none'}")
-    return found
+    flows = read_status(mill.catalog).flows
+    flow = next((f for f in flows if f.name == name), None)
+    if flow is None:
+        names = ", ".join(f.name for f in flows)
+        raise NotFound(f"there is no bound flow {name!r}; known are {names or 'none'}")
+    return flow

@@ -1,4 +1,4 @@
-"""Following channels: what comes into them, as it comes."""
+"""Subscriptions to channels."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ async def subscribe_channel(
     columns: Annotated[str | None, Query(max_length=10_000)] = None,
     where: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> None:
-    """Tell the rows of each new block: those after a position, or from now on."""
+    """Send the rows of each new block: those after a position, or from now on."""
     selection = RowSelection.from_texts(columns, where or ())
-    known = await run_in_threadpool(mill.catalog.read_channel, name)
-    if known.channel.schema is not None:
-        selection.check_columns(name, known.channel.schema)
-    at = known.head.seq if after is None else after
+    registered = await run_in_threadpool(mill.catalog.read_channel, name)
+    if registered.channel.schema is not None:
+        selection.check_columns(name, registered.channel.schema)
+    position = registered.head.seq if after is None else after
     await socket.accept()
-    await socket.send_json({"channel": name, "after": at}, mode="text")
+    await socket.send_json({"channel": name, "after": position}, mode="text")
     state = socket.app.state
     with suppress(WebSocketDisconnect):
         try:
-            await SubscriberSocket(socket, mill, name, selection, options, state.heads).serve(at)
+            await SubscriberSocket(socket, mill, name, selection, options, state.heads).serve(position)
             await socket.close(COME_BACK)
         except WebSocketDisconnect:
             raise

@@ -1,4 +1,4 @@
-"""What was submitted and refreshed over time, in figures."""
+"""Figures of submissions and refreshes over time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tidemill.wire import oneshot_schemas
 router = APIRouter(tags=["history"])
 
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
-_WHEN = "A time in UTC like 2026-05-01T12:00, or so long ago, like '7 days'."
+_WHEN = "A time in UTC like 2026-05-01T12:00, or a duration before now, like '7 days'."
 Moment = Annotated[str, Query(description=_WHEN, pattern=_TEXT, max_length=100)]
-OfUser = Annotated[str | None, Query(description="Only what they submitted.", pattern=_TEXT, max_length=200)]
+OfUser = Annotated[str | None, Query(description="Only submissions of this user.", pattern=_TEXT, max_length=200)]
 OfWorkflow = Annotated[str | None, Query(description="Only of this workflow.", pattern=_TEXT, max_length=200)]
 OfTask = Annotated[
     str | None, Query(description="Only this task, or actions of this name.", pattern=_TEXT, max_length=200)
@@ -38,13 +38,13 @@ def get_history(
     mill: Mill,
     since: Moment = "7 days",
     until: Moment = "0s",
-    by: Annotated[TimeResolution, Query(description="One entry for each.")] = TimeResolution.DAY,
-    per: Annotated[UsageSplit | None, Query(description="And each of these apart.")] = None,
+    by: Annotated[TimeResolution, Query(description="The length of the period of each entry.")] = TimeResolution.DAY,
+    per: Annotated[UsageSplit | None, Query(description="Split each entry by this.")] = None,
     user: OfUser = None,
     workflow: OfWorkflow = None,
     task: OfTask = None,
 ) -> Json:
-    """Show what was submitted and refreshed over time: how much was computed, how much reused, and what that saved."""
+    """Show submissions and refreshes over time: how much was computed, how much reused, and how much that saved."""
     now = mill.catalog.read_time()
     period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
     return serialization.serialize_usage_history(mill.workshop.compute_usage(period, by, per), by, per)

@@ -1,4 +1,4 @@
-"""Inserting into input channels."""
+"""Inserts into input channels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="A name for this insert: repeated with the same one, it does nothing.",
+        description="An idempotency key: an insert that is repeated with the same key does nothing.",
         pattern=r"^[\x21-\x7e]{1,200}$",
     ),
 ]
@@ -39,12 +39,12 @@ _BYTES: Json = {"schema": {"type": "string", "format": "binary"}}
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; perhaps gzipped.",
+        "description": "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; optionally gzipped.",
         "content": dict.fromkeys((*upload.TYPES, "application/octet-stream"), _BYTES),
     }
 }
 
-_REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "Inserted before under this key"}}
+_REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "Already inserted under this key"}}
 
 
 @router.post(
@@ -63,31 +63,31 @@ async def insert_file(
     wake: Wake,
     small: Smalls,
     name: Name,
-    format: Annotated[UploadFormat | None, Query(description="Else as the media type says.")] = None,
-    kind: Annotated[BlockKind, Query(description="base: the whole content, not a change to it.")] = BlockKind.DELTA,
+    format: Annotated[UploadFormat | None, Query(description="The format; by default that of the media type.")] = None,
+    kind: Annotated[BlockKind, Query(description="base: the full content, not a change to it.")] = BlockKind.DELTA,
     key: Key = None,
 ) -> Json:
     """Insert a file into an input channel: all of its rows, or none."""
-    chosen = upload.find_format(request, format)
-    async with upload.receive_upload(request, small=options.small, limit=options.upload) as sent:
-        if isinstance(sent, bytes) and upload_loading.can_share_block(chosen, kind):
-            done = await _insert_small(mill, small, SmallInsert(name, sent, chosen, key))
-            assert isinstance(done, InsertResult)  # a message may be known without its block, an insert is not
+    file_format = upload.find_format(request, format)
+    async with upload.receive_upload(request, small=options.small, limit=options.upload) as content:
+        if isinstance(content, bytes) and upload_loading.can_share_block(file_format, kind):
+            result = await _insert_small(mill, small, SmallInsert(name, content, file_format, key))
+            assert isinstance(result, InsertResult)  # a duplicate message may lack its block, an insert does not
         else:
-            done = await run_in_threadpool(_load_upload, mill, options, name, sent, chosen, kind, key)
+            result = await run_in_threadpool(_load_upload, mill, options, name, content, file_format, kind, key)
             wake()
-    if done.repeated:
+    if result.repeated:
         response.status_code = 200
-    return {"block": serialization.serialize_block(done.block), "repeated": done.repeated}
+    return {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
 
 
-async def _insert_small(mill: Tidemill, small: RequestBatcher[Wanted, Taken], wanted: SmallInsert) -> Taken:
-    """Insert with others. While another process inserts under the same key, wait for what becomes of that."""
+async def _insert_small(mill: Tidemill, small: RequestBatcher[Wanted, Taken], insert: SmallInsert) -> Taken:
+    """Insert in a shared batch. While another process inserts under the same key, wait for its result."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + mill.executor.busy
     while True:
         try:
-            return await small.process_item(wanted)
+            return await small.process_item(insert)
         except InsertUnderWay:
             if clock() > deadline:
                 raise

@@ -1,4 +1,4 @@
-"""Pushing events into input channels: over a socket, or a request at a time."""
+"""Pushing events into input channels: over a socket, or by single requests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ router = APIRouter(tags=["channels"])
 
 PRODUCER = r"^[A-Za-z0-9_.:@-]{1,200}$"
 Producer = Annotated[
-    str, Header(alias="Tidemill-Producer", description="Who pushes: it numbers its messages.", pattern=PRODUCER)
+    str, Header(alias="Tidemill-Producer", description="The producer, which numbers its messages.", pattern=PRODUCER)
 ]
 Number = Annotated[
     int,
     Header(
         alias="Tidemill-Number",
-        description="The message's number: one more than that of the one before, from 1 on. Repeated, it does nothing.",
+        description="The message's number: consecutive, starting at 1. A repeated number does nothing.",
         ge=1,
         le=10**18 - 1,
     ),
@@ -41,7 +41,7 @@ _BODY: dict[str, Any] = {
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_REPEATED: Responses = {200: {"model": PushDocument, "description": "It was in the channel already"}}
+_REPEATED: Responses = {200: {"model": PushDocument, "description": "The message was already in the channel"}}
 
 
 @router.post(
@@ -61,14 +61,16 @@ async def push_message(
     producer: Producer,
     number: Number,
 ) -> Json:
-    """Push a message of a producer's into an input channel: answered once it is durable. One at a time."""
+    """Push a producer's message into an input channel; the response is sent once it is durable. One at a time."""
     if upload.find_format(request, None) is not UploadFormat.JSON_LINES:
         raise UnknownFormat("events are pushed as JSON lines; send them as application/x-ndjson")
-    async with upload.receive_upload(request, small=options.message, limit=options.message) as sent:
-        assert isinstance(sent, bytes)  # what is larger is refused
-        size = BatchSize(sent.count(b"\n") + 1, len(sent))
-        done = await small.process_item(PushMessage(name, producer, number, sent), patience=options.patience, size=size)
-    repeated = isinstance(done, DuplicateMessage)
+    async with upload.receive_upload(request, small=options.message, limit=options.message) as content:
+        assert isinstance(content, bytes)  # a larger body is refused
+        size = BatchSize(content.count(b"\n") + 1, len(content))
+        result = await small.process_item(
+            PushMessage(name, producer, number, content), patience=options.patience, size=size
+        )
+    repeated = isinstance(result, DuplicateMessage)
     if repeated:
         response.status_code = 200
     return {"acknowledged": number, "repeated": repeated}
@@ -83,10 +85,10 @@ async def serve_producer(
     name: Name,
     producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:
-    """Take a producer's messages, and acknowledge those that are durable."""
+    """Accept a producer's messages, and acknowledge them when they are durable."""
     await run_in_threadpool(mill.gatherer.inserter.get_input_channel, name)
-    known = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
+    sequences = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
     await socket.accept()
-    await socket.send_json({"producer": producer, "last": known[producer]}, mode="text")
+    await socket.send_json({"producer": producer, "last": sequences[producer]}, mode="text")
     state = socket.app.state
     await ProducerSocket(socket, (name, producer), small, options, state.room, state.answers).serve()

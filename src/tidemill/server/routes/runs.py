@@ -1,4 +1,4 @@
-"""Runs: what was executed, stopping one, and trying one again."""
+"""Runs: their details, killing and retrying them."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def list_runs(
     limit: Limit = 20,
 ) -> Json:
     """List runs, the newest first. The next page begins `before` the last of this one."""
-    found = list_run_page(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
-    return {"runs": [serialization.serialize_run(r) for r in found]}
+    runs = list_run_page(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
+    return {"runs": [serialization.serialize_run(r) for r in runs]}
 
 
 @router.get(
     "/runs/{run}", response_model=schemas.RunDetailsDocument, responses=build_responses(404), dependencies=_VIEWER
 )
 def get_run(mill: Mill, run: Number) -> Json:
-    """Show one run: what it read and wrote, and its log."""
+    """Show one run: the blocks that it read and wrote, and its log."""
     catalog = mill.catalog
     return {
         "run": serialization.serialize_run(catalog.read_run(run)),
@@ -62,7 +62,7 @@ def get_run(mill: Mill, run: Number) -> Json:
     "/runs/{run}/log", response_model=schemas.RunLogDocument, responses=build_responses(404), dependencies=_VIEWER
 )
 def get_log(mill: Mill, run: Number) -> Json:
-    """Show what all attempts at a run said, in their order."""
+    """Show the log of all attempts at a run, in order."""
     return {"run": run, "log": mill.catalog.read_log(run)}
 
 
@@ -70,7 +70,7 @@ def get_log(mill: Mill, run: Number) -> Json:
     "/runs/{run}/kill", response_model=schemas.RunDocument, responses=build_responses(404, 409), dependencies=_OPERATOR
 )
 def kill_run(mill: Mill, run: Number) -> Json:
-    """Stop a run that is ready or running; nothing of it becomes visible."""
+    """Kill a run that is ready or running; none of its results become visible."""
     return serialization.serialize_run(mill.kill(run))
 
 
@@ -82,7 +82,7 @@ def kill_run(mill: Mill, run: Number) -> Json:
     dependencies=_OPERATOR,
 )
 def retry_run(mill: Mill, wake: Wake, run: Number) -> Json:
-    """Ask for a new run in place of one that failed or was killed."""
-    asked = request_retry(mill.catalog, run)
+    """Request a new run in place of one that failed or was killed."""
+    requested = request_retry(mill.catalog, run)
     wake()
-    return serialization.serialize_run(asked)
+    return serialization.serialize_run(requested)

@@ -1,4 +1,4 @@
-"""Datasets: what is kept and why, what would go, and what must not."""
+"""Datasets: stored ones, candidates for eviction, and pinning."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["datasets"])
 _ADMIN = [require_role(UserRole.ADMIN)]
-"""As for whoever submits: what one workflow keeps, others do without."""
+"""As for submissions: storage that one workflow takes is not available to others."""
 
-Wanted = Annotated[
-    str, Path(description="The beginning of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)
-]
+Wanted = Annotated[str, Path(description="A prefix of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)]
 
 
 @router.get("/storage", response_model=oneshot_schemas.StorageDocument, dependencies=[require_role(UserRole.VIEWER)])
 def get_storage(mill: Mill) -> Json:
-    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back."""
+    """Show which datasets are stored and why, and which the next eviction would delete, with their
+    recomputation cost.
+    """
     return serialization.serialize_storage(mill.workshop.report_storage(), evicted=False)
 
 
@@ -35,7 +35,7 @@ def get_storage(mill: Mill) -> Json:
     dependencies=_ADMIN,
 )
 def pin_dataset(mill: Mill, dataset: Wanted) -> Json:
-    """Keep a dataset from being evicted."""
+    """Protect a dataset from eviction."""
     return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset))
 
 
@@ -46,5 +46,5 @@ def pin_dataset(mill: Mill, dataset: Wanted) -> Json:
     dependencies=_ADMIN,
 )
 def unpin_dataset(mill: Mill, dataset: Wanted) -> Json:
-    """Let a dataset that was pinned be evicted when space is short."""
+    """Allow eviction of a pinned dataset when space is short."""
     return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset, pinned=False))

@@ -1,6 +1,7 @@
-"""One-shot workflows: submitting them, and what became of them.
+"""One-shot workflows: submitting them, and their results.
 
-An action runs a program of whoever wrote the workflow. So only admins, who are trusted with the machine, submit.
+An action runs a program that the author of the workflow chose. So only admins, who are trusted with the machine, may
+submit.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_
 def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
 ) -> Json:
-    """Submit a one-shot workflow. What was computed before is reused; servers run the rest."""
-    made = mill.workshop.submit_workflow(json.dumps(workflow), caller.name)
+    """Submit a one-shot workflow. Earlier results are reused; servers run the remaining actions."""
+    submission = mill.workshop.submit_workflow(json.dumps(workflow), caller.name)
     wake()
-    return serialization.serialize_submission(made)
+    return serialization.serialize_submission(submission)
 
 
 @router.get("/submissions", response_model=oneshot_schemas.SubmissionListDocument, dependencies=_VIEWER)
 def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
-    found = mill.workshop.ledger.list_submissions(before=before, limit=limit)
-    return {"submissions": [serialization.serialize_submission(s) for s in found]}
+    submissions = mill.workshop.ledger.list_submissions(before=before, limit=limit)
+    return {"submissions": [serialization.serialize_submission(s) for s in submissions]}
 
 
 @router.get(

@@ -1,4 +1,4 @@
-"""What makes flows run, what fired, and who executes it."""
+"""Triggers of flows, their firings, and the servers that execute runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(tags=["triggers"], dependencies=[require_role(UserRole.VIEWER
 
 @router.get("/triggers", response_model=server_schemas.TriggerListDocument)
 def list_triggers(mill: Mill, flow: OfFlow = None) -> Json:
-    """List each condition that makes a flow run, when it is due, and what waits for it."""
+    """List the triggers of flows, when they are due, and their pending input."""
     return {"triggers": [serialization.serialize_trigger(t) for t in mill.catalog.list_triggers(flow)]}
 
 

@@ -1,4 +1,4 @@
-"""Where hubs send what is published. A hub shows who it is by the address that only it knows, and by signatures."""
+"""Callbacks of WebSub hubs. A hub is authenticated by a secret address and by signatures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ log = logging.getLogger("tidemill.sources")
 
 router = APIRouter(prefix=PREFIX.rstrip("/"), include_in_schema=False)
 
-_HUB = "hub"  # who grants the lease
+_HUB = "hub"  # the holder of the lease
 
 
 def _find_subscription(request: Request) -> WebSubSource:
-    known: Mapping[str, WebSubSource] = request.app.state.subscriptions
-    found = known.get(request.url.path)
-    if found is None:
+    subscriptions: Mapping[str, WebSubSource] = request.app.state.subscriptions
+    subscription = subscriptions.get(request.url.path)
+    if subscription is None:
         raise NotFound("there is no such subscription")
-    return found
+    return subscription
 
 
 @router.get("/{name}/{code}")
@@ -43,15 +43,17 @@ async def verify_subscription(
     granted: Annotated[int, Query(alias="hub.lease_seconds", ge=1, le=10 * 365 * 86_400)] = 86_400,
     reason: Annotated[str, Query(alias="hub.reason", max_length=1000)] = "",
 ) -> Response:
-    """The hub asks whether it was we who asked, or says that it will not send."""
-    asked = _find_subscription(request)
+    """Verify a subscription that the hub asks about, or log that the hub denied it."""
+    subscription = _find_subscription(request)
     if mode == "denied":
-        log.error("source %s: the hub will not send: %r", asked.name, reason)
+        log.error("source %s: the hub denied the subscription: %r", subscription.name, reason)
         return Response(status_code=200)
-    if not asked.is_intended(mode, topic):
-        raise NotFound("nobody here asked for that")
-    await run_in_threadpool(mill.catalog.acquire_lease, format_lease_name(asked), _HUB, lease=compute_renewal(granted))
-    log.info("source %s: the hub sends for %d s", asked.name, granted)
+    if not subscription.is_intended(mode, topic):
+        raise NotFound("this subscription was not requested")
+    await run_in_threadpool(
+        mill.catalog.acquire_lease, format_lease_name(subscription), _HUB, lease=compute_renewal(granted)
+    )
+    log.info("source %s: the hub granted the subscription for %d s", subscription.name, granted)
     return PlainTextResponse(challenge)
 
 
@@ -62,12 +64,14 @@ async def receive_content(
     media: Annotated[str, Header(alias="Content-Type")] = "",
     signature: Annotated[str | None, Header(alias="X-Hub-Signature")] = None,
 ) -> Response:
-    """Take what was published, once it is durable. Unsigned, it is answered alike and left out: so says WebSub."""
-    asked = _find_subscription(request)
+    """Insert published content; the response is sent once it is durable. Unsigned content is acknowledged and ignored,
+    as WebSub requires.
+    """
+    subscription = _find_subscription(request)
     body = await request.body()
-    if not asked.is_signed(body, signature):
-        log.warning("source %s: what came was not signed by the hub, and was left out", asked.name)
+    if not subscription.is_signed(body, signature):
+        log.warning("source %s: received content that the hub did not sign; it was ignored", subscription.name)
         return Response(status_code=202)
     key = f"websub:{hashlib.sha256(body).hexdigest()}"
-    await small.process_item(SmallInsert(asked.channel, to_json_lines(body, media), "jsonl", key))
+    await small.process_item(SmallInsert(subscription.channel, to_json_lines(body, media), "jsonl", key))
     return Response(status_code=204)

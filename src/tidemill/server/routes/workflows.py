@@ -1,4 +1,4 @@
-"""Workflows: what is registered, registering another, what would change, and letting one pause or go first."""
+"""Workflows: listing, registering, planning changes, pausing and prioritising them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ADMIN = [require_role(UserRole.ADMIN)]
 
 @router.get("/workflows", response_model=server_schemas.WorkflowListDocument, dependencies=_VIEWER)
 def list_workflows(mill: Mill) -> Json:
-    """List the workflows that are registered."""
+    """List the registered workflows."""
     return {"workflows": [serialization.serialize_workflow(w) for w in mill.catalog.list_workflows()]}
 
 
@@ -39,7 +39,7 @@ def list_workflows(mill: Mill) -> Json:
     dependencies=[require_role(UserRole.OPERATOR, of=resolve_document_workflow)],
 )
 def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> Json:
-    """Register a workflow of SQL tables that comes as a document; the answer says what changed."""
+    """Register a workflow of SQL tables from a document; the response lists the changes."""
     steps = mill.register(document.model_dump(mode="json"))
     wake()
     return {"steps": [serialization.serialize_step(s) for s in steps]}
@@ -47,14 +47,14 @@ def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> J
 
 @router.delete("/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=_OPERATOR)
 def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
-    """Take a workflow that came as a document out of use; its data stay."""
+    """Unregister a workflow that was registered from a document; its data are retained."""
     mill.remove(name)
     return Response(status_code=204)
 
 
 @router.get("/plan", response_model=server_schemas.RegistrationPlanDocument, dependencies=_VIEWER)
 def plan_changes(mill: Mill) -> Json:
-    """Show what `apply` would change, and promises that history says cannot be kept."""
+    """Show what `apply` would change, and freshness targets that are infeasible according to past runs."""
     return {"steps": [serialization.serialize_step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
 
 
@@ -65,7 +65,7 @@ def plan_changes(mill: Mill) -> Json:
     dependencies=_ADMIN,
 )
 def apply_changes(mill: Mill, wake: Wake) -> Json:
-    """Register what the project's workflow files declare; the answer says what changed, and what is doubtful."""
+    """Register the workflows of the project's files; the response lists the changes, and infeasible targets."""
     steps = mill.apply()
     wake()
     return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(mill.doubts())}
@@ -78,7 +78,7 @@ def apply_changes(mill: Mill, wake: Wake) -> Json:
     dependencies=_OPERATOR,
 )
 def pause_workflow(mill: Mill, name: WorkflowName) -> Json:
-    """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
+    """Pause a workflow: servers run none of its flows; data is still accepted, and processed when it resumes."""
     mill.catalog.set_workflow_paused(name, paused=True)
     return _serialize_workflow(mill, name)
 
@@ -90,7 +90,7 @@ def pause_workflow(mill: Mill, name: WorkflowName) -> Json:
     dependencies=_OPERATOR,
 )
 def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
-    """Let a paused workflow go on."""
+    """Resume a paused workflow."""
     mill.catalog.set_workflow_paused(name, paused=False)
     wake()
     return _serialize_workflow(mill, name)
@@ -103,7 +103,7 @@ def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
     dependencies=_ADMIN,
 )
 def prioritise_workflow(mill: Mill, name: WorkflowName, wish: server_schemas.PriorityDocument) -> Json:
-    """Say which workflow's runs go first where not all can run at once."""
+    """Set the priority of a workflow's runs when not all can run at once."""
     mill.catalog.set_workflow_priority(name, wish.priority)
     return _serialize_workflow(mill, name)
 
