@@ -192,13 +192,13 @@ def test_what_is_kept_and_what_was_done(browser: Browser, tmp_path: Path) -> Non
         expect(page.get_by_text("nothing").first).to_be_visible()
         with made.opened() as mill:
             computed(mill)
-        kept = page.get_by_role("table", name="Kept")
+        kept = page.get_by_role("table", name="Stored")
         expect(kept).to_contain_text("leaf of counting")
         expect(kept).to_contain_text("until space is short")
         page.get_by_role("button", name="Pin", exact=True).last.click()
         expect(kept).to_contain_text("pinned: it stays until somebody unpins it")
         with made.page("/storage", viewer="operator") as refused:
-            expect(refused.get_by_role("table", name="Kept")).to_contain_text("leaf of counting")
+            expect(refused.get_by_role("table", name="Stored")).to_contain_text("leaf of counting")
             expect(refused.get_by_role("button", name="Pin")).to_have_count(0)  # nor "Unpin"
 
         made.go(page, "/history?by=day&per=task&workflow=counting")
@@ -235,7 +235,7 @@ def test_what_is_dangerous_asks_first(served: House) -> None:
         expect(page.get_by_role("button", name="Cancel")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.get_by_role("dialog")).to_have_count(0)
-        expect(state).to_contain_text("goes on")
+        expect(state).to_contain_text("active")
 
         page.get_by_role("button", name="Pause").click()
         page.get_by_role("dialog").get_by_role("button", name="Pause").click()
@@ -251,7 +251,7 @@ def test_what_is_dangerous_asks_first(served: House) -> None:
 
         served.go(page, "/triggers")
         page.get_by_role("button", name="Resume").click()
-        expect(state).to_contain_text("goes on")
+        expect(state).to_contain_text("active")
 
 
 def test_who_may_only_look_finds_no_buttons(served: House) -> None:

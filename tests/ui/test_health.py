@@ -68,7 +68,7 @@ def test_unread_blocks_wait(driver: Driver) -> None:
 def test_a_run_makes_it_fresh(driver: Driver) -> None:
     driver.insert("a")
     driver.run_flow()
-    assert flow(driver) == HealthVerdict(HealthState.FRESH, "nothing waits")
+    assert flow(driver) == HealthVerdict(HealthState.FRESH, "nothing is pending")
     assert [channel(driver, name) for name in "ad"] == [HealthState.FRESH, HealthState.FRESH]
 
 

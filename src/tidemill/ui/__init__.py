@@ -1,4 +1,4 @@
-"""The web page: how everything stands, for people who would rather see than read."""
+"""The web pages of a project: its status as a graph, tables and charts."""
 
 from tidemill.ui.page import mount_pages
 from tidemill.ui.viewer import Viewer

@@ -1,4 +1,4 @@
-"""What one can do on the page: run, kill, pause, resume. Rights are looked up anew; what is dangerous asks first."""
+"""Actions on the pages: run, kill, pause, resume. Permissions are checked each time; destructive actions ask first."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageActions:
-    """The actions of whoever looks at a page."""
+    """The actions of a page's viewer."""
 
     desk: PageContext
 
     async def run_flow(self, flow: str) -> None:
         catalog = self.desk.mill.catalog
-        of = partial(find_flow_workflow, catalog, flow)
-        run = await self._perform_action(f"run {flow}", of, lambda: request_flow_run(catalog, flow))
+        find_workflow = partial(find_flow_workflow, catalog, flow)
+        run = await self._perform_action(f"run {flow}", find_workflow, lambda: request_flow_run(catalog, flow))
         if run is not None:
             ui.notify(f"Run {run.id} of {flow} waits for a track")
 
     async def kill_run(self, run: int, of: str) -> None:
-        question = f"Kill run {run} of {of}? What it did so far is lost; nothing of it becomes visible."
+        question = f"Kill run {run} of {of}? Its work so far is lost; none of its results become visible."
         if not await ask_confirmation(question, "Kill"):
             return
         mill = self.desk.mill
-        workflow = partial(find_run_workflow, mill.catalog, run)
-        if await self._perform_action(f"kill run {run}", workflow, lambda: mill.kill(run)) is not None:
+        find_workflow = partial(find_run_workflow, mill.catalog, run)
+        if await self._perform_action(f"kill run {run}", find_workflow, lambda: mill.kill(run)) is not None:
             ui.notify(f"Run {run} was killed")
 
     async def pause_workflow(self, workflow: str) -> None:
-        question = f"Pause workflow {workflow}? Servers run nothing of it until it is resumed; what arrives is kept."
+        question = (
+            f"Pause workflow {workflow}? Servers run none of its flows until it is resumed; arriving data is stored."
+        )
         if await ask_confirmation(question, "Pause"):
             await self._set_paused(workflow, paused=True)
 
@@ -51,16 +53,18 @@ class PageActions:
         await self._set_paused(workflow, paused=False)
 
     async def pin_dataset(self, dataset: StoredDataset, *, pinned: bool) -> None:
-        """As over the API, for admins alone: a dataset is in no workflow that is registered."""
-        shop, name = self.desk.mill.workshop, f"{dataset.workflow}/{dataset.name}"
+        """Pin or unpin a dataset: as over the API, for admins only, because datasets belong to no registered
+        workflow.
+        """
+        service, name = self.desk.mill.workshop, f"{dataset.workflow}/{dataset.name}"
         verb = "pin" if pinned else "unpin"
         if await self._perform_action(
-            f"{verb} {name}", lambda: None, lambda: shop.pin_dataset(dataset.identity, pinned=pinned)
+            f"{verb} {name}", lambda: None, lambda: service.pin_dataset(dataset.identity, pinned=pinned)
         ):
             ui.notify(f"Dataset {name} is {verb}ned")
 
     async def pin_block(self, block: Block) -> None:
-        """The same for a block, or no longer."""
+        """Pin a block, or unpin it if it is pinned."""
         catalog, verb = self.desk.mill.catalog, "unpin" if block.pinned else "pin"
 
         def toggle_pin() -> bool:
@@ -82,7 +86,7 @@ class PageActions:
             ui.notify(f"Workflow {workflow} is {'paused' if paused else 'resumed'}")
 
     async def _perform_action(self, action: str, workflow: Callable[[], str | None], work: Callable[[], T]) -> T | None:
-        """What the work gives, if whoever looks may do it now, and the audit can say so."""
+        """The result of the work, if the viewer has the permission now; the action is recorded in the audit log."""
         viewer = self.desk.get_viewer()
 
         def run_permitted() -> T:
@@ -98,9 +102,9 @@ class PageActions:
 
 
 async def ask_confirmation(question: str, verb: str) -> bool:
-    """Ask before something is done that cannot be undone, or that others will notice.
+    """Ask before an action that cannot be undone, or that affects others.
 
-    The question belongs to the page: what was clicked may be shown anew, or go, before there is an answer.
+    The dialog belongs to the page: the clicked element may be rebuilt or removed before there is an answer.
     """
     with ui.context.client.content, ui.dialog() as dialog, add_box("ask"):
         HtmlText(question, "p")

@@ -1,4 +1,4 @@
-"""Charts of figures by period: bars on top of each other, one stack for each minute, hour, day, week or month."""
+"""Charts of figures by period: stacked bars, one stack for each minute, hour, day, week or month."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class BarSeries:
-    """One colour of a stack, and what it counts."""
+    """One colour of a stack, and the figure that it shows."""
 
     name: str
     colour: str
@@ -33,7 +33,7 @@ class BarSeries:
 
 
 class BarChart:
-    """A chart. `unit` says in what to count, given the highest stack: how much makes one, and its name."""
+    """A bar chart. `unit` chooses the unit for the highest stack: its size, and its name."""
 
     def __init__(self, label: str, parts: Sequence[BarSeries], unit: Unit) -> None:
         self._parts = parts
@@ -51,7 +51,7 @@ class BarChart:
 def build_chart_options(
     found: Sequence[UsageFigures], by: TimeResolution, parts: Sequence[BarSeries], unit: Unit
 ) -> dict[str, Any]:
-    """Its texts are drawn, not parsed: nothing in them becomes HTML."""
+    """The chart's options. Its texts are drawn, not parsed: they never become HTML."""
     scale, name = unit(max((sum(p.value(f) for p in parts) for f in found), default=0.0))
     return {
         "animation": False,
@@ -77,19 +77,19 @@ def build_chart_options(
     }
 
 
-def _build_series(part: BarSeries, found: Sequence[UsageFigures], scale: float) -> dict[str, Any]:
+def _build_series(part: BarSeries, figures: Sequence[UsageFigures], scale: float) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": part.name,
         "stack": "all",
         "barMaxWidth": 28,
         "itemStyle": {"color": COLOURS[part.colour]},
-        "data": [round(part.value(f) / scale, 3) for f in found],
+        "data": [round(part.value(f) / scale, 3) for f in figures],
     }
 
 
 def format_period(begin: float, by: TimeResolution) -> str:
-    """When a period began, as short as the resolution allows; in UTC.
+    """The begin of a period in UTC, as short as the resolution allows.
 
     >>> format_period(0.0, TimeResolution.DAY), format_period(3600.0, TimeResolution.HOUR)
     ('01 Jan', '01 Jan 01:00')

@@ -1,4 +1,4 @@
-"""What a node of the graph says. Pure: time is an argument."""
+"""The contents of the graph's nodes. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _UNKNOWN = HealthVerdict(HealthState.EMPTY, "")
 
 @dataclass(frozen=True, slots=True)
 class NodeCard:
-    """A node as it is shown: who writes it, its name, how it stands and why, and a few facts."""
+    """A node as it is shown: its writer, its name, its health and the reason, and a few facts."""
 
     name: str
     href: str
     eyebrow: str
     eyebrow_href: str
     judgement: HealthVerdict
-    facts: tuple[str, ...]  # always as many of one kind of node
-    sources: str  # what it is made from; told where no lines are drawn
+    facts: tuple[str, ...]  # the same number for all nodes of one kind
+    sources: str  # its inputs; shown where no lines are drawn
 
 
 def build_cards(
@@ -44,11 +44,11 @@ def build_cards(
 
 
 def find_waiting_edges(snapshot: ProjectSnapshot, drawn: DiagramGraph) -> set[tuple[str, str]]:
-    """The edges along which blocks wait."""
+    """The edges with unread blocks."""
     flows = {n.key: n.flow for n in drawn.nodes}
     names = {n.key: n.channel for n in drawn.nodes}
-    behind = {(c.channel, c.flow) for c in snapshot.lagging_consumers}
-    return {(a, b) for a, b in drawn.edges if (names[a], flows[b]) in behind}
+    lagging = {(c.channel, c.flow) for c in snapshot.lagging_consumers}
+    return {(a, b) for a, b in drawn.edges if (names[a], flows[b]) in lagging}
 
 
 def _format_sources(drawn: DiagramGraph) -> dict[str, str]:
@@ -60,7 +60,7 @@ def _build_channel_card(
     snapshot: ProjectSnapshot,
     channel: ChannelStatus,
     node: DiagramNode,
-    standings: ProjectHealth,
+    health: ProjectHealth,
     sources: str,
     now: float,
 ) -> NodeCard:
@@ -70,14 +70,14 @@ def _build_channel_card(
         href=format_channel_url(name),
         eyebrow=_format_eyebrow(channel, node.flow),
         eyebrow_href=format_flow_url(node.flow) if node.flow is not None else "",
-        judgement=standings.channels.get(name, _UNKNOWN),
+        judgement=health.channels.get(name, _UNKNOWN),
         facts=tuple(_list_facts(snapshot, channel, node, now)),
         sources=sources,
     )
 
 
 def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
-    """Who writes it; its own name is not said twice."""
+    """The writer of a channel; a flow of the same name is not repeated."""
     if flow is None:
         return str(channel.registered.channel.role)
     return "flow" if flow == channel.registered.channel.name else f"flow {flow}"
@@ -86,12 +86,12 @@ def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
 def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: DiagramNode, now: float) -> Iterator[str]:
     newest = channel.edge or max((r.latest_version for r in channel.reflects), default=None)
     age = f" · {format_age(to_timestamp(newest), now)}" if newest is not None else ""
-    known = (
+    row_count = (
         f"{format_count(channel.registered.rows)} rows in blocks"
         if channel.rows is None
         else f"{format_count(channel.rows)} rows"
     )
-    yield f"{known}{age}"
+    yield f"{row_count}{age}"
     flow = snapshot.find_flow(node.flow) if node.flow is not None else None
     if flow is None:
         readers = format_plural(len(channel.consumers), "task")
@@ -108,14 +108,14 @@ def _format_last_run(run: Run | None, now: float) -> str:
     return f"run {run.id} {run.state} in {format_duration(run.started, run.finished, now)}"
 
 
-def _build_task_card(node: DiagramNode, standings: ProjectHealth, sources: str) -> NodeCard:
+def _build_task_card(node: DiagramNode, health: ProjectHealth, sources: str) -> NodeCard:
     flow = node.flow or ""
     return NodeCard(
         name=node.task or "",
         href=format_flow_url(flow),
         eyebrow="task" if flow == node.task else f"task of {flow}",
         eyebrow_href="",
-        judgement=standings.flows.get(flow, _UNKNOWN),
+        judgement=health.flows.get(flow, _UNKNOWN),
         facts=(),
         sources=sources,
     )

@@ -1,4 +1,4 @@
-"""`/channels/…`: one channel, what it holds, and where that came from."""
+"""`/channels/…`: one channel, its contents and their provenance."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class ChannelBlocks:
-    """A channel's newest blocks, and the runs that wrote them, by number; forgotten runs are missing."""
+    """A channel's newest blocks, and the runs that wrote them, by number; expired runs are missing."""
 
     blocks: tuple[Block, ...]
     runs: dict[int, Run]
 
     def find_visible_time(self, block: Block) -> float | None:
-        """When a block became visible: a derived one has no version, but its run ended in that moment."""
+        """When a block became visible: a derived block has no version, but becomes visible when its run finishes."""
         if block.version is not None:
             return to_timestamp(block.version)
         if block.state not in (BlockState.FILLED, BlockState.COLLECTED):
@@ -70,7 +70,9 @@ async def show_channel(desk: PageContext, name: str) -> None:
 
 class _ChannelPage:
     def __init__(self, desk: PageContext, name: str, *, pins: bool) -> None:
-        """`pins`: may whoever looks pin blocks? What one keeps, others do without: that needs a right on all."""
+        """`pins`: whether the viewer may pin blocks, which needs a right on all workflows, because storage is
+        shared.
+        """
         self._desk = desk
         self._pins = pins
         self._name = name
@@ -85,7 +87,7 @@ class _ChannelPage:
                 "blocks",
                 "rows in blocks",
                 "size",
-                "slots held",
+                "reservations",
                 "event time",
             )
         )
@@ -109,32 +111,35 @@ class _ChannelPage:
     async def refresh_page(self) -> None:
         snapshot = await self._desk.feed.read_snapshot()
         now = await run_off_loop(self._desk.mill.catalog.read_time)
-        known = snapshot.find_channel(self._name)
-        if known is None:
+        status = snapshot.find_channel(self._name)
+        if status is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
-        holds = await run_off_loop(read_channel_blocks, self._desk.mill, self._name)
-        registered, declared = known.registered, known.registered.channel
+        stored = await run_off_loop(read_channel_blocks, self._desk.mill, self._name)
+        registered, declared = status.registered, status.registered.channel
         self._heading.show_health(judge_health(snapshot, now).channels.get(self._name))
         self._facts.show_values(
             role=declared.role,
             workflow=registered.workflow,
             updates=_format_updates(declared.updates),
             head=registered.head.seq,
-            rows=NONE if known.rows is None else format_count(known.rows),
+            rows=NONE if status.rows is None else format_count(status.rows),
             blocks=format_count(registered.blocks),
             rows_in_blocks=format_count(registered.rows),
             size=format_size(registered.bytes),
-            slots_held=registered.reserved,
-            event_time=_format_watermark(known.edge, now),
+            reservations=registered.reserved,
+            event_time=_format_watermark(status.edge, now),
         )
         self._schema.show_rows(rows.build_schema_rows(declared.schema))
-        self._reflects.show_rows([rows.build_reflected_row(r, now) for r in known.reflects])
-        self._consumers.show_rows([rows.build_consumer_row(c) for c in known.consumers])
-        self._newest.show_rows(await run_off_loop(read_newest_rows, self._desk.mill, holds.blocks))
+        self._reflects.show_rows([rows.build_reflected_row(r, now) for r in status.reflects])
+        self._consumers.show_rows([rows.build_consumer_row(c) for c in status.consumers])
+        self._newest.show_rows(await run_off_loop(read_newest_rows, self._desk.mill, stored.blocks))
         self._blocks.show_rows(
-            [(*rows.build_block_row(b, holds.find_visible_time(b), now), self._build_pin_cell(b)) for b in holds.blocks]
+            [
+                (*rows.build_block_row(b, stored.find_visible_time(b), now), self._build_pin_cell(b))
+                for b in stored.blocks
+            ]
         )
-        self._runs.show_rows([rows.build_run_row(r, now) for r in holds.list_writers()])
+        self._runs.show_rows([rows.build_run_row(r, now) for r in stored.list_writers()])
         if declared.role is ChannelRole.DERIVED:
             await self._explanation.show_explanation()
 
@@ -146,9 +151,7 @@ class _ChannelPage:
 
 def _format_watermark(edge: Version | None, now: float) -> str:
     return (
-        NONE
-        if edge is None
-        else f"settled up to {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
+        NONE if edge is None else f"watermark {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The context of every page: the project, the viewer, and blocking work done beside the event loop."""
+"""The context of every page: the project, the viewer, and the refreshing of its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.viewer import Viewer, Who
 
 PATIENCE = 5.0
-"""Seconds after which a page is shown anew though nothing happened: ages grow, and triggers become overdue."""
+"""Seconds after which a page is refreshed although nothing happened: ages grow, and triggers become overdue."""
 
 T = TypeVar("T")
 Show = Callable[[], Awaitable[None]]
@@ -24,42 +24,42 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The open project, what happens in it, and who looks."""
+    """The open project, its event feed, and the identification of viewers."""
 
     mill: Tidemill
     feed: CatalogFeed
     who: Who
 
     def get_viewer(self) -> Viewer:
-        """Whoever looks at the page at hand."""
+        """The viewer of the current page."""
         return self.who(ui.context.client.request)
 
     def format_location(self, location: str) -> str:
-        """Where something is declared, as whoever stands in the project's directory names it."""
+        """A source location, relative to the project's directory."""
         return location.removeprefix(f"{self.mill.directory}{os.sep}")
 
     async def find_or_report(self, look: Callable[[], T | None], otherwise: str) -> T | None:
-        """What a page is about, or None, and then the page says so."""
+        """The object of a page; None if there is none, which the page then reports."""
         try:
-            seen = await run_off_loop(look)
-            said = "" if seen is not None else otherwise
+            result = await run_off_loop(look)
+            problem = "" if result is not None else otherwise
         except TidemillError as error:
-            seen, said = None, str(error)
-        if said:
-            HtmlText(said, "p", "banner")
+            result, problem = None, str(error)
+        if problem:
+            HtmlText(problem, "p", "banner")
             add_link("Back to the graph", "/")
-        return seen
+        return result
 
     async def keep_refreshing(self, show: Show) -> None:
         """Show something now, and again whenever something happened or some time has passed."""
-        kept = _LiveView(show)
-        await kept.refresh_view()
-        self.feed.changed.subscribe(kept.refresh_view)
-        ui.timer(PATIENCE, kept.refresh_view, immediate=False)
+        view = _LiveView(show)
+        await view.refresh_view()
+        self.feed.changed.subscribe(view.refresh_view)
+        ui.timer(PATIENCE, view.refresh_view, immediate=False)
 
 
 class _LiveView:
-    """Shows one thing, never twice at the same time; what comes meanwhile is shown after."""
+    """Refreshes one view, never concurrently; a request during a refresh causes another one after it."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
@@ -82,8 +82,8 @@ class _LiveView:
     async def _refresh_once(self) -> None:
         try:
             await self._show()
-            said = ""
+            problem = ""
         except TidemillError as error:
-            said = str(error)
-        self._trouble.set_text(said)
-        self._trouble.set_visibility(bool(said))
+            problem = str(error)
+        self._trouble.set_text(problem)
+        self._trouble.set_visibility(bool(problem))

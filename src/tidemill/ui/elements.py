@@ -1,4 +1,4 @@
-"""The few elements that pages are made of, and the addresses of pages."""
+"""The basic elements of pages, and the URLs of pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def format_run_url(run: int) -> str:
 
 
 def format_subject_url(run: Run) -> str:
-    """What a run is about: a bound flow, or the channel inserted into or compacted; of an action, the run itself."""
+    """The URL of a run's subject: a bound flow, or the channel of an insert or compaction; for an action, the run
+    itself.
+    """
     if run.kind is RunKind.ACTION:
         return format_run_url(run.id)
     return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
@@ -50,7 +52,7 @@ class HtmlText(TextElement):
 
 
 class StateBadge(HtmlText):
-    """How something stands: a dot in its colour, and the word."""
+    """A state: a coloured dot and its name."""
 
     def __init__(self, standing: str) -> None:
         super().__init__(standing, classes=f"badge tone-{standing}")
@@ -72,7 +74,7 @@ def add_link(text: str, href: str, classes: str = "") -> ui.link:
 
 
 class ActionButton(HtmlText):
-    """Does `act` when it is clicked, but not while it is still at it. It may be given something else to do."""
+    """Calls `act` when it is clicked, unless a previous call is still running. `act` may be replaced."""
 
     def __init__(self, text: str, act: Act, classes: str = "") -> None:
         super().__init__(text, "button", f"button {classes}")
@@ -94,16 +96,16 @@ class ActionButton(HtmlText):
 @contextmanager
 def add_section(title: str, note: str = "") -> Iterator[ui.element]:
     """A headed part of a page."""
-    with add_box("section", "section") as made:
+    with add_box("section", "section") as section:
         with add_box("section-head"):
             HtmlText(title, "h2")
             if note:
                 HtmlText(note, classes="muted")
-        yield made
+        yield section
 
 
 class PageHeading:
-    """The top of a page about one thing: what it is, its name, how it stands and why, and what can be done to it."""
+    """The top of a page about one object: its kind, its name, its health and the reason, and its actions."""
 
     def __init__(self, what: str, name: str) -> None:
         with add_box("heading"):
@@ -138,7 +140,7 @@ class FactList:
 
 
 class LogView:
-    """What a program said, line by line, as it is."""
+    """A program's log, line by line."""
 
     def __init__(self, nothing: str = "nothing was logged") -> None:
         self._nothing = nothing
@@ -154,8 +156,8 @@ R = TypeVar("R")
 
 
 async def run_off_loop(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do something that blocks, in a thread. Cancelled, like everything else, when the server stops."""
-    done = await run.io_bound(lambda: (work(*args, **kwargs),))
-    if done is None:  # so NiceGUI says, until its version 4, that it is stopping
+    """Run blocking work in a thread. It is cancelled when the server stops."""
+    result = await run.io_bound(lambda: (work(*args, **kwargs),))
+    if result is None:  # NiceGUI before version 4 returns None when it is stopping
         raise asyncio.CancelledError
-    return done[0]
+    return result[0]

@@ -1,4 +1,4 @@
-"""`/events`: what happened, as it happens."""
+"""`/events`: events, as they happen."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ SHOWN = 100
 async def show_events(desk: PageContext) -> None:
     with open_frame(desk, "/events", "Events"):
         HtmlText("Events", "h1")
-        with add_section("Newest first", "every transition in the catalog leaves one"):
-            wanted = ui.input("Filter", placeholder="run.failed, a name, a run …").classes("filter")
-            wanted.props("outlined dense clearable debounce=200")
+        with add_section("Newest first", "one for every transition in the catalog"):
+            filter_input = ui.input("Filter", placeholder="run.failed, a name, a run …").classes("filter")
+            filter_input.props("outlined dense clearable debounce=200")
             table = LiveTable("Events", rows.EVENT, empty="no such event among the newest")
 
         async def refresh_table() -> None:
             now = await run_off_loop(desk.mill.catalog.read_time)
             table.show_rows(
-                [rows.build_event_row(e, now) for e in find_matching_events(desk.feed.events, wanted.value or "")]
+                [rows.build_event_row(e, now) for e in find_matching_events(desk.feed.events, filter_input.value or "")]
             )
 
-        wanted.on_value_change(lambda _: refresh_table())
+        filter_input.on_value_change(lambda _: refresh_table())
         await desk.keep_refreshing(refresh_table)
 
 
 def find_matching_events(known: Iterable[Event], wanted: str) -> list[Event]:
-    """The newest events in which each of the words wanted occurs."""
+    """The newest events that contain all words of the filter."""
     words = wanted.lower().split()
-    found = (e for e in reversed(list(known)) if all(w in _format_search_text(e) for w in words))
-    return [e for e, _ in zip(found, range(SHOWN), strict=False)]
+    matching = (e for e in reversed(list(known)) if all(w in _format_search_text(e) for w in words))
+    return [e for e, _ in zip(matching, range(SHOWN), strict=False)]
 
 
 def _format_search_text(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
+"""The explanation of a table's refresh: its variants, which of them a run would use now, and why."""
 
 from __future__ import annotations
 
@@ -11,47 +11,49 @@ from tidemill.ui.table import LiveTable
 
 
 class ExplanationView:
-    """Made anew only when the explanation is another one."""
+    """Rebuilt only when the explanation changes."""
 
     def __init__(self, desk: PageContext, table: str) -> None:
         self._desk = desk
         self._table = table
         self._shown: TableExplanation | str | None = None
-        with add_section("How it is kept fresh") as self._section:
+        with add_section("How it is refreshed") as self._section:
             self._place = add_box("stack")
         self._section.set_visibility(False)
 
     async def show_explanation(self) -> None:
-        found: TableExplanation | str
+        explanation: TableExplanation | str
         try:
-            found = await run_off_loop(self._desk.mill.explain, self._table)
+            explanation = await run_off_loop(self._desk.mill.explain, self._table)
         except TidemillError as error:
-            found = str(error)
-        if found == self._shown:
+            explanation = str(error)
+        if explanation == self._shown:
             return
-        self._shown = found
+        self._shown = explanation
         self._section.set_visibility(True)
         self._place.clear()
         with self._place:
-            if isinstance(found, str):
-                HtmlText(found, "p", "muted")
+            if isinstance(explanation, str):
+                HtmlText(explanation, "p", "muted")
             else:
-                if found.plan is not None:
-                    _show_plan(found.plan)
-                for writer in found.writers:
+                if explanation.plan is not None:
+                    _show_plan(explanation.plan)
+                for writer in explanation.writers:
                     _show_writer(writer, self._desk.format_location(writer.location))
-                if found.compaction is not None:
-                    HtmlText(f"Compaction is {found.compaction}.", "p", "muted")
-                if found.together is not None:
-                    HtmlText(_format_sentence(found.together), "p", "muted")
+                if explanation.compaction is not None:
+                    HtmlText(f"Compaction is {explanation.compaction}.", "p", "muted")
+                if explanation.together is not None:
+                    HtmlText(_format_sentence(explanation.together), "p", "muted")
 
 
 def _show_plan(plan: PlanExplanation) -> None:
-    HtmlText("Its promises need this now:" if plan.now else "To reflect everything, this would run:", "p", "verdict")
-    steps = LiveTable("Plan", ("task", "variant", "takes in", "seconds"))
+    HtmlText(
+        "Its freshness targets need this now:" if plan.now else "To reflect everything, this would run:", "p", "verdict"
+    )
+    steps = LiveTable("Plan", ("task", "variant", "reads", "seconds"))
     steps.show_rows([(s.task, s.variant, ", ".join(s.reads), f"{s.seconds:.2f}") for s in plan.steps])
     if plan.refused:
-        refused = LiveTable("Not chosen", ("task", "variant", "seconds", "because"))
+        refused = LiveTable("Not chosen", ("task", "variant", "seconds", "reason"))
         refused.show_rows([(r.task, r.variant, format_seconds(r.seconds), r.reason) for r in plan.refused])
 
 
@@ -59,17 +61,17 @@ def format_seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _show_writer(writer: WriterExplanation, place: str) -> None:
+def _show_writer(writer: WriterExplanation, location: str) -> None:
     with add_box("line-of"):
         HtmlText(f"Task {writer.task} of flow ")
         add_link(writer.flow, format_flow_url(writer.flow))
-        HtmlText(f", declared in {place}; refresh: {writer.refresh or 'programmed'}.")
+        HtmlText(f", declared in {location}; refresh: {writer.refresh or 'programmed'}.")
     HtmlText(f"A run now: {writer.way or 'unknown'}. {_format_sentence(writer.why)}", "p", "verdict")
     LiveTable("Variants", rows.VARIANT).show_rows([rows.build_variant_row(v, writer) for v in writer.variants])
     if writer.widgets:
         HtmlText("\n".join(writer.widgets), "pre", "log")
     if writer.states:
-        states = LiveTable("State channels", ("state channel", "updates", "keeps", "of"))
+        states = LiveTable("State channels", ("state channel", "updates", "columns", "operator"))
         states.show_rows([(s.channel, s.updates, ", ".join(s.columns), s.widget) for s in writer.states])
 
 

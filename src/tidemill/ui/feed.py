@@ -1,4 +1,6 @@
-"""What happens, told to all pages: one poll of the catalog a second for the whole server, however many look."""
+"""The event feed of all pages: one poll of the catalog per second for the server, regardless of the number of
+viewers.
+"""
 
 from __future__ import annotations
 
@@ -21,34 +23,36 @@ log = logging.getLogger("tidemill.ui")
 
 PERIOD = 1.0
 TAIL = 5000
-"""Newest events that are remembered."""
+"""The number of newest events in memory."""
 PAGE = 1000
 KEPT = 5.0
-"""Seconds after which a snapshot is taken anew although nothing happened."""
+"""Seconds after which a snapshot is read again although nothing happened."""
 
 
 class CatalogFeed:
-    """Follows the catalog's events. `changed` is emitted when there are new ones, or when trouble comes or goes."""
+    """Follows the catalog's events. `changed` is emitted when there are new ones, or when the catalog fails or
+    recovers.
+    """
 
     def __init__(self, catalog: CatalogReader) -> None:
         self.catalog = catalog
         self.changed: Signal[[]] = Signal()
         self.events: deque[Event] = deque(maxlen=TAIL)
-        self.trouble = ""  # why the catalog could not be asked; empty: it answers
+        self.trouble = ""  # why the catalog could not be read; empty: it can
         self._last: int | None = None
         self._snapshot: ProjectSnapshot | None = None
         self._taken = 0.0
-        self._news = self._reflects = 0  # how often there were any, and how many of these the snapshot shows
+        self._news = self._reflects = 0  # counters of changes, and of those that the snapshot includes
         self._taking = asyncio.Lock()
 
     def start(self) -> None:
         background_tasks.create(self._poll_forever(), name="tidemill feed")
 
     async def read_snapshot(self) -> ProjectSnapshot:
-        """How everything stands: the same for all who ask before something new happens."""
+        """The project's status: the same snapshot for all callers until something new happens."""
         async with self._taking:
             if self._snapshot is None or self._reflects < self._news or time.monotonic() - self._taken > KEPT:
-                # What happens while it is taken it may not show, and so it counts as older than that.
+                # It may miss events that happen meanwhile, so it counts as older than those.
                 self._reflects = self._news
                 self._snapshot = await run_off_loop(take_snapshot, self.catalog)
                 self._taken = time.monotonic()
@@ -62,15 +66,15 @@ class CatalogFeed:
     async def _poll_events(self) -> None:
         before = self.trouble
         try:
-            news = await run_off_loop(self._read_unseen)
+            events = await run_off_loop(self._read_unseen)
             self.trouble = ""
         except TidemillError as error:
-            news, self.trouble = [], str(error)
-        except Exception as error:  # whatever it is, the feed must not end while people look
+            events, self.trouble = [], str(error)
+        except Exception as error:  # the feed must survive any error while there are viewers
             log.exception("the event feed failed")
-            news, self.trouble = [], f"{type(error).__name__}: {error}"
-        if news or self.trouble != before:
-            self.events.extend(news)
+            events, self.trouble = [], f"{type(error).__name__}: {error}"
+        if events or self.trouble != before:
+            self.events.extend(events)
             self._news += 1
             self.changed.emit()
 
@@ -79,26 +83,27 @@ class CatalogFeed:
             self._last = max(
                 0, find_newest_event(lambda after: bool(self.catalog.list_events(after=after, limit=1))) - TAIL
             )
-        found: list[Event] = []
+        events: list[Event] = []
         while page := self.catalog.list_events(after=self._last, limit=PAGE):
             self._last = page[-1].id
-            found += page
-        return found
+            events += page
+        return events
 
 
 def find_newest_event(any_after: Callable[[int], bool]) -> int:
     """The number of the newest event, found by asking whether there are any after some number.
 
-    The log may be long and the catalog reads it from the front, so it is searched: first in leaps, then by halves.
+    The log may be long and the catalog reads it from the start, so it is searched: first by doubling, then by
+    bisection.
 
     >>> find_newest_event(lambda after: after < 1234), find_newest_event(lambda after: False)
     (1234, 0)
     """
-    above = 1
-    while any_after(above - 1):
-        above *= 2
-    below = above // 2
-    while below < above - 1:
-        middle = (below + above) // 2
-        below, above = (middle, above) if any_after(middle - 1) else (below, middle)
-    return below
+    upper = 1
+    while any_after(upper - 1):
+        upper *= 2
+    lower = upper // 2
+    while lower < upper - 1:
+        middle = (lower + upper) // 2
+        lower, upper = (middle, upper) if any_after(middle - 1) else (lower, middle)
+    return lower

@@ -1,4 +1,4 @@
-"""`/flows/…`: one bound flow, what makes it run, and how that went."""
+"""`/flows/…`: one bound flow, its triggers and its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class FlowHistory:
-    """How a flow's runs went: the newest first, the last one's log, and what made them start."""
+    """A flow's runs, the newest first, the last one's log, and the firings that started them."""
 
     runs: tuple[Run, ...]
     log: str
@@ -55,8 +55,8 @@ class _FlowPage:
             self._add_buttons()
         with add_section("Tasks"):
             self._tasks = LiveTable("Tasks", rows.TASK)
-        with add_section("Triggers", "what makes it run"):
-            self._triggers = LiveTable("Triggers", rows.TRIGGER[1:], empty="none: it runs when somebody says so")
+        with add_section("Triggers", "the conditions under which it runs"):
+            self._triggers = LiveTable("Triggers", rows.TRIGGER[1:], empty="none: it only runs on request")
         with add_section("Runs"):
             self._runs = LiveTable("Runs", rows.RUN, empty="never run")
         with add_section("Log of the last run"):
@@ -78,24 +78,24 @@ class _FlowPage:
 
     async def refresh_page(self) -> None:
         snapshot = await self._desk.feed.read_snapshot()
-        known = snapshot.find_flow(self._name)
-        if known is None:
+        flow = snapshot.find_flow(self._name)
+        if flow is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
-        was = await run_off_loop(read_flow_history, self._desk.mill.catalog, self._name)
+        history = await run_off_loop(read_flow_history, self._desk.mill.catalog, self._name)
         now = await run_off_loop(self._desk.mill.catalog.read_time)
-        self._show_buttons(snapshot, known, was)
+        self._show_buttons(snapshot, flow, history)
         self._heading.show_health(judge_health(snapshot, now).flows[self._name])
-        self._tasks.show_rows([rows.build_task_row(t, self._desk.format_location(t.location)) for t in known.tasks])
+        self._tasks.show_rows([rows.build_task_row(t, self._desk.format_location(t.location)) for t in flow.tasks])
         self._triggers.show_rows([rows.build_trigger_row(t, now)[1:] for t in snapshot.list_triggers(self._name)])
-        self._runs.show_rows([rows.build_run_row(r, now) for r in was.runs])
-        self._log.show_text(was.log)
-        self._firings.show_rows([rows.build_firing_row(f, now)[1:] for f in was.firings])
+        self._runs.show_rows([rows.build_run_row(r, now) for r in history.runs])
+        self._log.show_text(history.log)
+        self._firings.show_rows([rows.build_firing_row(f, now)[1:] for f in history.firings])
 
-    def _show_buttons(self, snapshot: ProjectSnapshot, known: FlowStatus, was: FlowHistory) -> None:
-        under_way = (r for r in was.runs if r.state in (*UNDER_WAY, *TO_COME))
-        self._running = next(under_way, None)
-        self._workflow = known.workflow
-        paused = known.workflow in snapshot.paused_workflows
+    def _show_buttons(self, snapshot: ProjectSnapshot, flow: FlowStatus, history: FlowHistory) -> None:
+        active = (r for r in history.runs if r.state in (*UNDER_WAY, *TO_COME))
+        self._running = next(active, None)
+        self._workflow = flow.workflow
+        paused = flow.workflow in snapshot.paused_workflows
         self._run.set_visibility(self._acts)
         self._kill.set_visibility(self._acts and self._running is not None)
         self._pause.set_visibility(self._acts and not paused)

@@ -1,4 +1,4 @@
-"""Single values as the page shows them: times, durations, sizes, counts, cells. Time is an argument."""
+"""Formatting of single values: times, durations, sizes, counts, cells. Time is an argument."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def to_timestamp(version: Version | None) -> float | None:
-    """The time of day, in seconds, at which a version was read from the clock."""
+    """The timestamp of a version, in seconds."""
     return None if version is None else version / 1_000_000
 
 
 def format_span(seconds: float) -> str:
-    """A length of time, in the one unit that says most.
+    """A duration in its most informative unit.
 
     >>> format_span(0.4), format_span(42), format_span(200), format_span(90_000), format_span(200_000)
     ('0.4 s', '42 s', '3 min', '25 h', '2 days')
@@ -35,7 +35,7 @@ def format_span(seconds: float) -> str:
 
 
 def format_age(then: float | None, now: float) -> str:
-    """How long ago something was, or how long until it is.
+    """The time since a timestamp, or until it.
 
     >>> format_age(0, 3), format_age(0, 200), format_age(100, 40), format_age(None, 0)
     ('just now', '3 min ago', 'in 1 min', '–')
@@ -48,7 +48,7 @@ def format_age(then: float | None, now: float) -> str:
 
 
 def format_duration(started: float | None, finished: float | None, now: float) -> str:
-    """How long something took, or has taken so far.
+    """The duration of something, or its duration so far.
 
     >>> format_duration(10.0, 12.345, 99), format_duration(10.0, None, 99), format_duration(None, None, 99)
     ('2.3 s', '89 s …', '–')
@@ -63,7 +63,7 @@ def _format_whole_seconds(seconds: float) -> str:
 
 
 def format_utc(then: float | None) -> str:
-    """A time of day in UTC, for whoever needs it exactly.
+    """An exact timestamp in UTC.
 
     >>> format_utc(1.5)
     '1970-01-01 00:00:01Z'
@@ -104,7 +104,7 @@ def take_first_line(text: str | None) -> str:
 
 
 def format_cell(value: Any) -> str:
-    """A value of a row on one line. Control characters are spelled out, and what is very long is cut.
+    """A value of a row on one line. Control characters are escaped, and long values are truncated.
 
     >>> format_cell("a\\tb"), format_cell(None), format_cell({"k": 1.5}), format_cell(b"x")
     ('a\\\\tb', 'null', '{"k": 1.5}', 'eA==')
@@ -119,5 +119,5 @@ def format_cell(value: Any) -> str:
 
 
 def _shorten_text(text: str) -> str:
-    shown = text if len(text) <= LONGEST else text[:LONGEST] + " …"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    shortened = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)

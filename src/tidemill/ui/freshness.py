@@ -1,4 +1,4 @@
-"""`/freshness`: how stale tables were over time, each of them and all together."""
+"""`/freshness`: how stale tables were over time, individually and together."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tidemill.ui.run_lanes import choose_window
 from tidemill.ui.table import LiveTable, Row, TableCell
 
 MEANING = {
-    StalenessMeasure.STALENESS: "how long ago the first version came that a table does not reflect yet; "
-    "by event time, how long ago the moment was up to which nothing is missing",
-    StalenessMeasure.AGE: "how old the newest version is that a table reflects; by event time, as for staleness",
+    StalenessMeasure.STALENESS: "the age of the oldest version that a table does not reflect yet; "
+    "by event time, the age of its watermark",
+    StalenessMeasure.AGE: "the age of the newest version that a table reflects; by event time, as for staleness",
 }
 COLOURS = ("#2b8aa6", "#b07c1e", "#7a6fb5", "#4f9a6b", "#b65f74", "#6f8791", "#a0672f", "#3d6fb0")
 GREY = "#7c8b93"
@@ -36,7 +36,7 @@ async def show_freshness(desk: PageContext, measure: StalenessMeasure) -> None:
     with open_frame(desk, "/freshness", "Freshness"):
         HtmlText("Freshness", "h1")
         _add_choices(measure)
-        with add_section("Lately", MEANING[measure]):
+        with add_section("Recent", MEANING[measure]):
             single = _add_chart("Each table")
             summed = _add_chart("All tables together, each by its priority")
         with add_section("Now"):
@@ -44,13 +44,13 @@ async def show_freshness(desk: PageContext, measure: StalenessMeasure) -> None:
 
         async def refresh_charts() -> None:
             snapshot = await desk.feed.read_snapshot()
-            found = await run_off_loop(read_history, desk.mill.catalog, snapshot.status, list(desk.feed.events))
+            history = await run_off_loop(read_history, desk.mill.catalog, snapshot.status, list(desk.feed.events))
             now = await run_off_loop(desk.mill.catalog.read_time)
-            length = choose_window(found.find_start(), now)
-            drawn = compute_curves(found, measure, now - length, now)
-            _update_chart(single, drawn, now, length)
-            _update_chart(summed, (sum_curves(drawn, found.weights),), now, length)
-            table.show_rows([_build_row(found, name, now) for name in sorted(found.reaches)])
+            length = choose_window(history.find_start(), now)
+            curves = compute_curves(history, measure, now - length, now)
+            _update_chart(single, curves, now, length)
+            _update_chart(summed, (sum_curves(curves, history.weights),), now, length)
+            table.show_rows([_build_row(history, name, now) for name in sorted(history.reaches)])
 
         await desk.keep_refreshing(refresh_charts)
 
@@ -59,14 +59,15 @@ def _add_choices(chosen: StalenessMeasure) -> None:
     with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "Measures"
         for measure in StalenessMeasure:
-            made = add_link(str(measure), f"/freshness?measure={measure}")
+            link = add_link(str(measure), f"/freshness?measure={measure}")
             if measure is chosen:
-                made.props["aria-current"] = "true"
+                link.props["aria-current"] = "true"
 
 
-def _build_row(found: StalenessHistory, table: str, now: float) -> Row:
+def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
     values = (
-        measure_staleness(found, table, measure, now) for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
+        measure_staleness(history, table, measure, now)
+        for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
     )
     return (TableCell(table, format_channel_url(table)), *(NONE if v is None else format_span(v) for v in values))
 
@@ -78,14 +79,14 @@ def _add_chart(label: str) -> ui.echart:
     return chart
 
 
-def _update_chart(chart: ui.echart, drawn: tuple[StalenessCurve, ...], now: float, length: float) -> None:
+def _update_chart(chart: ui.echart, curves: tuple[StalenessCurve, ...], now: float, length: float) -> None:
     chart.options.clear()
-    chart.options.update(build_chart_options(drawn, now, length))
+    chart.options.update(build_chart_options(curves, now, length))
     chart.update()
 
 
 def build_chart_options(drawn: tuple[StalenessCurve, ...], now: float, length: float) -> dict[str, Any]:
-    """A chart of curves, in minutes before now, so that nobody needs to know a time zone.
+    """A chart of curves, in minutes before now, so that it does not depend on a time zone.
 
     Its texts are drawn, not parsed: names of tables never become HTML.
     """
@@ -127,5 +128,5 @@ def build_chart_options(drawn: tuple[StalenessCurve, ...], now: float, length: f
 
 
 def _build_series(curve: StalenessCurve, now: float, unit: float) -> dict[str, Any]:
-    points = [[round((now - moment) / 60, 3), round(value / unit, 2)] for moment, value in curve.points]
+    points = [[round((now - timestamp) / 60, 3), round(value / unit, 2)] for timestamp, value in curve.points]
     return {"type": "line", "name": curve.table, "showSymbol": False, "lineStyle": {"width": 1.5}, "data": points}

@@ -1,4 +1,4 @@
-"""How flows and channels stand: one word for the colour, and a few more for the reason. Pure: time is an argument."""
+"""The health of flows and channels: a state for the colour, and the reason. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tidemill.ui.formatting import format_plural, format_span, take_first_line
 from tidemill.ui.snapshot import ProjectSnapshot
 
 GRACE = 30.0
-"""Seconds that a due trigger, or a run that waits for a track, may take before it is called late."""
+"""Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
 
 
 SLACK = 5.0
-"""Seconds beyond a promise that are not told: it takes a moment to begin."""
+"""Seconds beyond a freshness target that are not reported, because starting a run takes time."""
 
 
 class HealthState(StrEnum):
-    """In the order in which they are told where several hold."""
+    """The states in the order of precedence if several apply."""
 
     RUNNING = "running"
     PAUSED = "paused"
-    FAILED = "failed"  # the last run did
-    LATE = "late"  # a trigger is overdue, a run found no track, or a promise is broken
-    WAITING = "waiting"  # there are blocks that were not read
-    EMPTY = "empty"  # nothing ever came
-    FRESH = "fresh"  # nothing waits
+    FAILED = "failed"  # the last run failed
+    LATE = "late"  # a trigger is overdue, a run found no track, or a freshness target is missed
+    WAITING = "waiting"  # there are unread blocks
+    EMPTY = "empty"  # there is no data yet
+    FRESH = "fresh"  # nothing is pending
 
 
 _ORDER = tuple(HealthState)
@@ -39,7 +39,7 @@ _QUIET = (HealthState.FRESH, HealthState.EMPTY)
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    """How something stands, and why."""
+    """A health state, and its reason."""
 
     standing: HealthState
     why: str
@@ -47,7 +47,7 @@ class HealthVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ProjectHealth:
-    """All judgements, by name."""
+    """All verdicts, by name."""
 
     flows: Mapping[str, HealthVerdict]
     channels: Mapping[str, HealthVerdict]
@@ -67,7 +67,7 @@ def is_overdue(trigger: RegisteredTrigger, now: float) -> bool:
 
 
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
-    """Everything that can be said of a flow."""
+    """All verdicts that apply to a flow."""
     for run in _list_active_runs(snapshot, flow.name):
         yield _judge_run(run, now)
     if flow.workflow in snapshot.paused_workflows:
@@ -84,29 +84,30 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
         yield HealthVerdict(HealthState.WAITING, f"{format_plural(blocks, 'block')} on {name}")
     if flow.last is None:
         yield HealthVerdict(HealthState.EMPTY, "never run")
-    yield HealthVerdict(HealthState.FRESH, "nothing waits")
+    yield HealthVerdict(HealthState.FRESH, "nothing is pending")
 
 
 def _list_missed_targets(channel: ChannelStatus) -> Iterator[HealthVerdict]:
-    """What was promised of a channel and is not so."""
+    """The missed freshness targets of a channel."""
     if channel.kept is None:
         return
     for pathway, bound in channel.kept.bounds.items():
-        over = channel.kept.stale.get(pathway, 0.0) - bound
-        if over > SLACK:
+        excess = channel.kept.stale.get(pathway, 0.0) - bound
+        if excess > SLACK:
             yield HealthVerdict(
-                HealthState.LATE, f"staler by {format_span(over)} than promised, by way of {' > '.join(pathway)}"
+                HealthState.LATE,
+                f"staler than its target by {format_span(excess)}, on the pathway {' > '.join(pathway)}",
             )
     if channel.kept.is_inconsistent:
-        yield HealthVerdict(HealthState.LATE, "less consistent than promised")
+        yield HealthVerdict(HealthState.LATE, "less consistent than its target")
 
 
 def _format_failure(flow: FlowStatus, run: Run) -> str:
-    """Why a run failed; which task and where it stands are told elsewhere."""
+    """Why a run failed; the page shows the task and its location elsewhere."""
     error = take_first_line(run.error)
     for task in flow.tasks:
         error = error.removeprefix(f"task {task.name} ({task.location}): ")
-    return error or "it gave no reason"
+    return error or "no reason was given"
 
 
 def _list_active_runs(snapshot: ProjectSnapshot, flow: str) -> list[Run]:
@@ -117,38 +118,40 @@ def _judge_run(run: Run, now: float) -> HealthVerdict:
     if run.state in UNDER_WAY:
         return HealthVerdict(HealthState.RUNNING, f"run {run.id}")
     since = max(run.created, run.not_before or 0.0)
-    late = since + GRACE < now
-    again = f"run {run.id} is tried again" if run.attempt else f"run {run.id} waits for a track"
-    return HealthVerdict(HealthState.LATE if late else HealthState.WAITING, again)
+    is_late = since + GRACE < now
+    reason = f"run {run.id} will be retried" if run.attempt else f"run {run.id} waits for a track"
+    return HealthVerdict(HealthState.LATE if is_late else HealthState.WAITING, reason)
 
 
 def _judge_flow(
     snapshot: ProjectSnapshot, flow: FlowStatus, now: float, known: dict[str, HealthVerdict]
 ) -> HealthVerdict:
-    """A flow for which nothing waits is still not fresh if what it reads is not. What was judged is in `known`."""
+    """A flow without pending input is still not fresh if its sources are not. Earlier verdicts are in `known`."""
     if flow.name not in known:
-        known[flow.name] = own = _choose_verdict(_list_flow_verdicts(snapshot, flow, now))
-        if own.standing in _QUIET:
-            above = {s: _judge_flow(snapshot, f, now, known) for s, f in _list_sources(snapshot, flow)}
-            behind = (_build_waiting_verdict(source, j) for source, j in above.items() if j.standing not in _QUIET)
-            known[flow.name] = _choose_verdict((own, *behind))
+        known[flow.name] = verdict = _choose_verdict(_list_flow_verdicts(snapshot, flow, now))
+        if verdict.standing in _QUIET:
+            sources = {s: _judge_flow(snapshot, f, now, known) for s, f in _list_sources(snapshot, flow)}
+            stale_sources = (
+                _build_waiting_verdict(source, j) for source, j in sources.items() if j.standing not in _QUIET
+            )
+            known[flow.name] = _choose_verdict((verdict, *stale_sources))
     return known[flow.name]
 
 
 def _list_sources(snapshot: ProjectSnapshot, flow: FlowStatus) -> Iterator[tuple[str, FlowStatus]]:
-    """What a flow reads of others, and who writes it."""
+    """The channels that a flow reads from other flows, and their writers."""
     for source in sorted({c for t in flow.tasks for c, _ in t.reads}):
         yield from ((source, writer) for writer in snapshot.list_writers(source) if writer.name != flow.name)
 
 
-def _build_waiting_verdict(source: str, judgement: HealthVerdict) -> HealthVerdict:
-    return HealthVerdict(HealthState.WAITING, f"{source} is {judgement.standing}")
+def _build_waiting_verdict(source: str, verdict: HealthVerdict) -> HealthVerdict:
+    return HealthVerdict(HealthState.WAITING, f"{source} is {verdict.standing}")
 
 
 def _judge_channel(
     snapshot: ProjectSnapshot, flows: Mapping[str, HealthVerdict], channel: ChannelStatus
 ) -> HealthVerdict:
-    """A channel stands as whoever writes it."""
+    """A channel has the health of its writers."""
     if channel.registered.channel.role is ChannelRole.INPUT:
         return _choose_verdict((*_list_input_verdicts(snapshot, channel), *_list_content_verdicts(channel)))
     writers = snapshot.list_writers(channel.registered.channel.name)
@@ -156,18 +159,18 @@ def _judge_channel(
 
 
 def _list_input_verdicts(snapshot: ProjectSnapshot, channel: ChannelStatus) -> Iterator[HealthVerdict]:
-    behind = max((c.behind for c in channel.consumers if c in snapshot.lagging_consumers), default=0)
+    unread = max((c.behind for c in channel.consumers if c in snapshot.lagging_consumers), default=0)
     if channel.registered.reserved:
-        yield HealthVerdict(HealthState.RUNNING, "an insert is under way")
-    if behind:
-        yield HealthVerdict(HealthState.WAITING, f"{format_plural(behind, 'block')} unread")
+        yield HealthVerdict(HealthState.RUNNING, "an insert is in progress")
+    if unread:
+        yield HealthVerdict(HealthState.WAITING, f"{format_plural(unread, 'block')} unread")
 
 
 def _list_content_verdicts(channel: ChannelStatus) -> Iterator[HealthVerdict]:
     if not channel.registered.head.seq:
         yield HealthVerdict(HealthState.EMPTY, "no data yet")
-    yield HealthVerdict(HealthState.FRESH, "nothing waits")
+    yield HealthVerdict(HealthState.FRESH, "nothing is pending")
 
 
-def _choose_verdict(said: Iterable[HealthVerdict]) -> HealthVerdict:
-    return min(said, key=lambda j: _ORDER.index(j.standing))
+def _choose_verdict(verdicts: Iterable[HealthVerdict]) -> HealthVerdict:
+    return min(verdicts, key=lambda j: _ORDER.index(j.standing))

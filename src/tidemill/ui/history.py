@@ -1,4 +1,4 @@
-"""`/history`: what was submitted and refreshed over time, and what reuse saved."""
+"""`/history`: submissions and refreshes over time, and the savings by reuse."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable, Row
 
 PERIODS = 48
-"""So many of the newest are drawn and listed."""
+"""The number of newest periods that are drawn and listed."""
 
-COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">failed", ">took", ">saved", ">made")
+COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">failed", ">took", ">saved", ">written")
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """What of the past is shown, as the address says it."""
+    """The selected part of the history, as the URL encodes it."""
 
     by: TimeResolution = TimeResolution.HOUR
     per: UsageSplit | None = None
@@ -43,41 +43,41 @@ class HistoryQuery:
         >>> HistoryQuery(per=UsageSplit.TASK, user="ada").url
         '/history?by=hour&per=task&user=ada'
         """
-        said = {"by": self.by, "per": self.per, "user": self.user, "workflow": self.workflow, "task": self.task}
-        return f"/history?{urlencode({name: str(value) for name, value in said.items() if value is not None})}"
+        parameters = {"by": self.by, "per": self.per, "user": self.user, "workflow": self.workflow, "task": self.task}
+        return f"/history?{urlencode({name: str(value) for name, value in parameters.items() if value is not None})}"
 
     @property
     def filter_text(self) -> str:
-        """Of whom, in words; empty: of all."""
-        said = (("user", self.user), ("workflow", self.workflow), ("task", self.task))
-        return ", ".join(f"{name} {value}" for name, value in said if value is not None)
+        """The filters in words; empty: none."""
+        filters = (("user", self.user), ("workflow", self.workflow), ("task", self.task))
+        return ", ".join(f"{name} {value}" for name, value in filters if value is not None)
 
 
 async def show_history(desk: PageContext, asked: HistoryQuery) -> None:
     with open_frame(desk, "/history", "History"):
         HtmlText("History", "h1")
         _add_choices(asked)
-        with add_section("Lately", asked.filter_text or "everything"):
+        with add_section("Recent", asked.filter_text or "everything"):
             charts = _add_charts()
         with add_section(f"By {asked.by}", "the newest first, in UTC"):
             named = () if asked.per is None else (str(asked.per),)
-            table = LiveTable("History", ("from", *named, *COUNTS), empty="nothing was done")
+            table = LiveTable("History", ("from", *named, *COUNTS), empty="nothing")
 
         async def refresh_charts() -> None:
-            found, parts = await run_off_loop(_read_figures, desk.mill.workshop, asked)
-            drawn = fill_gaps(found, asked.by, PERIODS)
+            figures, split_figures = await run_off_loop(_read_figures, desk.mill.workshop, asked)
+            periods = fill_gaps(figures, asked.by, PERIODS)
             for chart in charts:
-                chart.show_figures(drawn, asked.by)
-            table.show_rows([_build_row(f) for f in reversed(parts)])
+                chart.show_figures(periods, asked.by)
+            table.show_rows([_build_row(f) for f in reversed(split_figures)])
 
         await desk.keep_refreshing(refresh_charts)
 
 
-def _read_figures(shop: OneShotService, asked: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
-    """The figures of all together, and of each apart."""
-    period = asked.compute_period(shop.executor.catalog.read_time())
-    found = shop.compute_usage(period, asked.by)
-    return found, found if asked.per is None else shop.compute_usage(period, asked.by, asked.per)
+def _read_figures(service: OneShotService, query: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
+    """The figures in total, and split."""
+    period = query.compute_period(service.executor.catalog.read_time())
+    figures = service.compute_usage(period, query.by)
+    return figures, figures if query.per is None else service.compute_usage(period, query.by, query.per)
 
 
 def _add_charts() -> tuple[BarChart, ...]:
@@ -94,27 +94,27 @@ def _add_charts() -> tuple[BarChart, ...]:
             (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved)),
             choose_time_unit,
         ),
-        BarChart("Bytes made", (BarSeries("made", "amber", lambda f: f.bytes),), choose_size_unit),
+        BarChart("Bytes written", (BarSeries("written", "amber", lambda f: f.bytes),), choose_size_unit),
     )
 
 
-def _add_choices(asked: HistoryQuery) -> None:
+def _add_choices(query: HistoryQuery) -> None:
     with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "Resolution"
         for by in TimeResolution:
-            _add_choice(str(by), replace(asked, by=by), asked)
+            _add_choice(str(by), replace(query, by=by), query)
     with add_box("choices", "nav") as nav:
-        nav.props["aria-label"] = "Apart"
+        nav.props["aria-label"] = "Split"
         for per in (None, *UsageSplit):
-            _add_choice("all" if per is None else f"per {per}", replace(asked, per=per), asked)
-        if asked.filter_text:
-            _add_choice("of everybody", HistoryQuery(asked.by, asked.per), asked)
+            _add_choice("all" if per is None else f"per {per}", replace(query, per=per), query)
+        if query.filter_text:
+            _add_choice("without filter", HistoryQuery(query.by, query.per), query)
 
 
-def _add_choice(name: str, choice: HistoryQuery, asked: HistoryQuery) -> None:
-    made = add_link(name, choice.url)
-    if choice == asked:
-        made.props["aria-current"] = "true"
+def _add_choice(name: str, choice: HistoryQuery, current: HistoryQuery) -> None:
+    link = add_link(name, choice.url)
+    if choice == current:
+        link.props["aria-current"] = "true"
 
 
 def _build_row(value: UsageFigures) -> Row:

@@ -16,7 +16,7 @@ from tidemill.ui.page_frame import open_frame
 from tidemill.ui.snapshot import ProjectSnapshot
 
 COLUMN, CARD = 100.0, 80.0
-"""The width of a column, and what of it a card takes; the drawing is stretched to the page."""
+"""The width of a column, and of a card in it; the drawing is stretched to the page."""
 CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 
@@ -32,7 +32,7 @@ class _HomePage:
         self._states = states
         self._welcome = _add_welcome()
         with add_box("legend-line") as self._line:
-            HtmlText("How everything stands", "h1", "unseen")
+            HtmlText("Status", "h1", "unseen")
             self._legend = _HealthLegend()
             add_link(*(("Hide state channels", "/") if states else ("Show state channels", "/?states=1")), "quiet")
         self._hint = HtmlText("", "p", "hint")
@@ -45,36 +45,34 @@ class _HomePage:
         self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)
         shown = snapshot.select_status(states=self._states)
-        standings = judge_health(snapshot, now)
-        drawn = build_graph(shown)
-        self._legend.show_counts(
-            Counter(standings.channels[c.registered.channel.name].standing for c in shown.channels)
-        )
+        health = judge_health(snapshot, now)
+        graph = build_graph(shown)
+        self._legend.show_counts(Counter(health.channels[c.registered.channel.name].standing for c in shown.channels))
         self._drawing.show_graph(
-            drawn, build_cards(snapshot, shown, drawn, standings, now), find_waiting_edges(snapshot, drawn)
+            graph, build_cards(snapshot, shown, graph, health, now), find_waiting_edges(snapshot, graph)
         )
 
     def _show_hint(self, snapshot: ProjectSnapshot) -> None:
         inputs = snapshot.list_inputs()
-        fed = any(c.registered.head.seq for c in snapshot.status.channels)
+        has_data = any(c.registered.head.seq for c in snapshot.status.channels)
         if inputs:
-            self._hint.set_text(f"No data has come yet. Bring the first:  tidemill insert {inputs[0]} FILE")
-        self._hint.set_visibility(bool(inputs) and not fed)
+            self._hint.set_text(f"There is no data yet. Insert some:  tidemill insert {inputs[0]} FILE")
+        self._hint.set_visibility(bool(inputs) and not has_data)
 
 
 def _add_welcome() -> ui.element:
-    with add_box("welcome") as made:
+    with add_box("welcome") as box:
         HtmlText("Nothing is registered yet", "h1")
         HtmlText("Two commands, in the directory of your project:", "p", "muted")
         HtmlText("tidemill apply", "pre")
         HtmlText("registers the channels and flows that your workflow files declare;", "p", "muted")
         HtmlText("tidemill insert CHANNEL FILE", "pre")
-        HtmlText("brings the first data. The graph appears here by itself.", "p", "muted")
-    return made
+        HtmlText("inserts the first data. The graph then appears here.", "p", "muted")
+    return box
 
 
 class _HealthLegend:
-    """How many channels stand how; it also says what the colours mean."""
+    """The number of channels in each state; it also explains the colours."""
 
     def __init__(self) -> None:
         self._counts: dict[HealthState, HtmlText] = {}
@@ -92,7 +90,7 @@ class _HealthLegend:
 
 
 class _GraphDrawing:
-    """The graph. It is made anew when its nodes or edges are others; else what it says changes in place."""
+    """The graph. It is rebuilt when its nodes or edges change; else its texts are updated in place."""
 
     def __init__(self) -> None:
         self._pane = add_box("pane")
@@ -108,52 +106,53 @@ class _GraphDrawing:
         for edge, line in self._lines.items():
             line.classes(**{"add" if edge in waiting else "remove": "waits"})
 
-    def _draw_graph(self, drawn: DiagramGraph, said: dict[str, NodeCard]) -> None:
-        heights = {n.key: CHANNEL_HEIGHT if n.channel is not None else TASK_HEIGHT for n in drawn.nodes}
-        placed = compute_layout(heights, drawn.edges)
-        width = max(placed.columns * COLUMN - (COLUMN - CARD), 1.0)
+    def _draw_graph(self, graph: DiagramGraph, cards: dict[str, NodeCard]) -> None:
+        heights = {n.key: CHANNEL_HEIGHT if n.channel is not None else TASK_HEIGHT for n in graph.nodes}
+        layout = compute_layout(heights, graph.edges)
+        width = max(layout.columns * COLUMN - (COLUMN - CARD), 1.0)
         self._pane.clear()
-        with self._pane, add_box("graph") as whole:
-            whole.style(f"height: {placed.height + GAP:.0f}px; --columns: {placed.columns}")
-            self._lines = _draw_lines(placed, width)
-            order = sorted(drawn.nodes, key=lambda n: (placed.places[n.key].column, placed.places[n.key].middle))
-            self._cards = {n.key: _CardView(said[n.key], placed.places[n.key], heights[n.key], width) for n in order}
-        self._drawn = drawn
+        with self._pane, add_box("graph") as canvas:
+            canvas.style(f"height: {layout.height + GAP:.0f}px; --columns: {layout.columns}")
+            self._lines = _draw_lines(layout, width)
+            order = sorted(graph.nodes, key=lambda n: (layout.places[n.key].column, layout.places[n.key].middle))
+            self._cards = {n.key: _CardView(cards[n.key], layout.places[n.key], heights[n.key], width) for n in order}
+        self._drawn = graph
 
 
-def _draw_lines(placed: DiagramLayout, width: float) -> dict[Edge, ui.element]:
+def _draw_lines(layout: DiagramLayout, width: float) -> dict[Edge, ui.element]:
     with add_box("lines", "svg") as picture:
-        picture.props["viewBox"] = f"0 0 {width:g} {placed.height + GAP:g}"
+        picture.props["viewBox"] = f"0 0 {width:g} {layout.height + GAP:g}"
         picture.props["preserveAspectRatio"] = "none"
         picture.props["aria-hidden"] = "true"
-        return {edge: _draw_line(route) for edge, route in placed.routes.items()}
+        return {edge: _draw_line(route) for edge, route in layout.routes.items()}
 
 
 def _draw_line(route: tuple[DiagramPlace, ...]) -> ui.element:
-    made = add_box("line", "path")
-    made.props["d"] = format_path(route)
-    return made
+    path = add_box("line", "path")
+    path.props["d"] = format_path(route)
+    return path
 
 
 def format_path(route: tuple[DiagramPlace, ...]) -> str:
-    """The curve of an edge: out of the first node on its right, through the lanes between, into the last on its left.
+    """The curve of an edge: from the right side of the first node, through the lanes between, to the left side of the
+    last.
 
     >>> format_path((DiagramPlace(0, 10), DiagramPlace(1, 30)))
     'M 80 10 C 90 10 90 30 100 30'
     """
     x, y = route[0].column * COLUMN + CARD, route[0].middle
-    drawn = [f"M {x:g} {y:g}"]
+    segments = [f"M {x:g} {y:g}"]
     for place in route[1:]:
         left, half = place.column * COLUMN, (COLUMN - CARD) / 2
-        drawn.append(f"C {x + half:g} {y:g} {x + half:g} {place.middle:g} {left:g} {place.middle:g}")
+        segments.append(f"C {x + half:g} {y:g} {x + half:g} {place.middle:g} {left:g} {place.middle:g}")
         x, y = left + CARD, place.middle
         if place is not route[-1]:
-            drawn.append(f"H {x:g}")
-    return " ".join(drawn)
+            segments.append(f"H {x:g}")
+    return " ".join(segments)
 
 
 class _CardView:
-    """One node."""
+    """The view of one node."""
 
     def __init__(self, card: NodeCard, place: DiagramPlace, height: float, width: float) -> None:
         left, share = place.column * COLUMN / width * 100, CARD / width * 100

@@ -1,8 +1,8 @@
-"""Where the nodes of a graph stand: in columns from left to right, so that edges are short and seldom cross.
+"""The layout of a graph's nodes: in columns from left to right, so that edges are short and rarely cross.
 
-The usual three steps: each node goes right of all it is made from; within a column nodes are ordered by where their
-neighbours are; then heights are evened out. An edge over several columns gets a place in each, so that it passes
-between nodes and not behind them.
+The usual three steps (layered graph drawing): each node is placed right of all its sources; within a column nodes are
+ordered by the positions of their neighbours; then vertical positions are balanced. An edge over several columns gets a
+position in each, so that it passes between nodes and not behind them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from statistics import fmean
 Edge = tuple[str, str]
 
 GAP = 18.0  # between nodes of a column, in pixels
-LANE = 10.0  # the height of an edge that passes a column
+LANE = 10.0  # the height of an edge that crosses a column
 SWEEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class DiagramPlace:
-    """Where a node stands: its column, and the pixels from the top to its middle."""
+    """The position of a node: its column, and the pixels from the top to its middle."""
 
     column: int
     middle: float
@@ -31,7 +31,7 @@ class DiagramPlace:
 
 @dataclass(frozen=True, slots=True)
 class DiagramLayout:
-    """Places of all nodes, and of each edge the points it goes through, its two ends included."""
+    """The positions of all nodes, and of each edge the points that it passes, including its ends."""
 
     columns: int
     height: float
@@ -40,22 +40,24 @@ class DiagramLayout:
 
 
 def compute_layout(heights: Mapping[str, float], edges: Sequence[Edge]) -> DiagramLayout:
-    """Lay out nodes of the given heights. Where edges form a cycle, as several workflows may, one of them goes back."""
+    """Lay out nodes of the given heights. If edges form a cycle, as several workflows may, one of them points
+    backwards.
+    """
     ranks = _compute_ranks(heights, edges)
-    drawing = _LayoutBuilder(dict(heights))
+    builder = _LayoutBuilder(dict(heights))
     for key, rank in ranks.items():
-        drawing.add_node(key, rank)
-    routes = {(a, b): (a, *drawing.add_lane(a, b, ranks), b) for a, b in edges}
+        builder.add_node(key, rank)
+    routes = {(a, b): (a, *builder.add_lane(a, b, ranks), b) for a, b in edges}
     for route in routes.values():
-        drawing.link_nodes(route)
-    drawing.order_columns()
-    places = drawing.compute_places()
-    found = {edge: tuple(places[key] for key in route) for edge, route in routes.items()}
-    return DiagramLayout(len(drawing.columns), drawing.height, {k: places[k] for k in heights}, found)
+        builder.link_nodes(route)
+    builder.order_columns()
+    places = builder.compute_places()
+    points = {edge: tuple(places[key] for key in route) for edge, route in routes.items()}
+    return DiagramLayout(len(builder.columns), builder.height, {k: places[k] for k in heights}, points)
 
 
 def _compute_ranks(heights: Mapping[str, float], edges: Iterable[Edge]) -> dict[str, int]:
-    """The longest way to each node."""
+    """The length of the longest path to each node."""
     before: dict[str, set[str]] = {key: set() for key in heights}
     for source, target in edges:
         before[target].add(source)
@@ -66,7 +68,7 @@ def _compute_ranks(heights: Mapping[str, float], edges: Iterable[Edge]) -> dict[
 
 
 def _sort_topologically(before: dict[str, set[str]]) -> tuple[str, ...]:
-    """Each node after those before it; edges that make this impossible are taken out of `before`."""
+    """Each node after its predecessors; edges that make this impossible are removed from `before`."""
     while True:
         try:
             return tuple(TopologicalSorter(before).static_order())
@@ -77,7 +79,7 @@ def _sort_topologically(before: dict[str, set[str]]) -> tuple[str, ...]:
 
 @dataclass
 class _LayoutBuilder:
-    """Columns under construction. Lanes are nodes like others, only low."""
+    """Columns under construction. Lanes are nodes with a small height."""
 
     heights: dict[str, float]
     columns: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -104,7 +106,7 @@ class _LayoutBuilder:
             self.left[target].append(source)
 
     def order_columns(self) -> None:
-        """Sort each column by its neighbours' places, to and fro."""
+        """Sort each column by its neighbours' positions, in alternating directions."""
         for sweep in range(SWEEPS):
             forwards = sweep % 2 == 0
             sides = self.left if forwards else self.right
@@ -119,21 +121,21 @@ class _LayoutBuilder:
             forwards = sweep % 2 == 0
             for rank in sorted(self.columns, reverse=not forwards):
                 sides = self.left if forwards else self.right
-                wanted = {
+                targets = {
                     k: _compute_mean([self.middle[n] for n in sides[k]], self.middle[k]) for k in self.columns[rank]
                 }
-                self._stack_column(self.columns[rank], wanted)
+                self._stack_column(self.columns[rank], targets)
         self._shift_to_top()
         return {key: DiagramPlace(self.rank[key], self.middle[key]) for key in self.rank}
 
-    def _stack_column(self, column: Sequence[str], wanted: Mapping[str, float]) -> None:
-        """Put nodes as near as can be to where they want to be, in their order and without overlap."""
+    def _stack_column(self, column: Sequence[str], targets: Mapping[str, float]) -> None:
+        """Place nodes as close as possible to their targets, in order and without overlap."""
         below = float("-inf")
         for key in column:
             half = self.heights[key] / 2
-            self.middle[key] = max(wanted.get(key, 0.0), below + half)
+            self.middle[key] = max(targets.get(key, 0.0), below + half)
             below = self.middle[key] + half + GAP
-        shift = fmean(wanted.get(k, 0.0) - self.middle[k] for k in column)
+        shift = fmean(targets.get(k, 0.0) - self.middle[k] for k in column)
         for key in column:
             self.middle[key] += shift
 

@@ -1,4 +1,4 @@
-"""The rows that came last into a channel, as they come: read from the files of its newest blocks, without Spark."""
+"""The newest rows of a channel, read from the files of its newest blocks without Spark."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tidemill.ui.table import LiveTable
 
 ROWS = 10
 BLOCKS = 5
-"""Newest blocks that are looked into: most of those of a stream have a few rows, and some none."""
+"""Newest blocks that are read: most blocks of a stream have a few rows, and some none."""
 
 Line = dict[str, object]
 
 
 def read_newest_rows(mill: Tidemill, blocks: Iterable[Block]) -> list[Line]:
-    """Some rows of the newest blocks, the last to come first; `blocks` come so."""
+    """Some rows of the newest blocks, the newest block first; `blocks` are in that order."""
     filled = [b for b in blocks if b.state is BlockState.FILLED and b.files]
     try:
         return list(islice((row for block in filled[:BLOCKS] for row in _read_rows(mill, block)), ROWS))
-    except (OSError, TidemillError):  # collected in this very moment: the next look finds other blocks
+    except (OSError, TidemillError):  # garbage-collected meanwhile: the next refresh finds other blocks
         return []
 
 
 def _read_rows(mill: Tidemill, block: Block) -> Iterator[Line]:
-    for piece in split_into_chunks(block, mill.store.open_file, RowSelection()):
-        yield from map(json.loads, piece.lines)
+    for chunk in split_into_chunks(block, mill.store.open_file, RowSelection()):
+        yield from map(json.loads, chunk.lines)
 
 
 class NewestRowsView:
-    """A section with a table, made anew when the columns are others."""
+    """A section with a table, rebuilt when the columns change."""
 
     def __init__(self) -> None:
-        with add_section("Newest rows", "as they come, with what a delta says of them"):
+        with add_section("Newest rows", "as they arrive, with the columns of a delta"):
             self._place = add_box("sample")
         self._names: list[str] | None = None
         self._rebuild_table([])

@@ -1,4 +1,4 @@
-"""The one door of this room: `mount` puts the pages onto a FastAPI application."""
+"""The entry point of this package: `mount_pages` adds the pages to a FastAPI application."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ FAVICON = (
 )
 STYLE = Path(__file__).with_name("style.css")
 PATIENCE = 30.0
-"""Seconds in which a page must have been read from the catalog."""
+"""Seconds within which a page must have been built."""
 
 
 def mount_pages(app: FastAPI, mill: Tidemill, who: Who = accept_anyone) -> None:
-    """Serve the web page of an open project at `/`, to whomever `who` does not turn away.
+    """Serve the web pages of an open project at `/`, to all viewers that `who` accepts.
 
-    It takes every path that no route of `app` has, so mount it last; and once a process, for NiceGUI is one a process.
-    Pages bring their own Content-Security-Policy; what else guards them (`who`, a login) must also guard the paths
-    below `/_nicegui_ws`, by which they stay live.
+    They take every path that no route of `app` has, so mount them last, and once per process, because NiceGUI is a
+    singleton. Pages have their own Content-Security-Policy; other protection (`who`, a login) must also cover the paths
+    below `/_nicegui_ws`, through which they are updated.
     """
     desk = PageContext(mill, CatalogFeed(mill.catalog), who)
     nicegui_app.on_startup(desk.feed.start)

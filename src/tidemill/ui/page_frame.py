@@ -1,4 +1,4 @@
-"""What is the same on every page: the bar with the ways to the others, who looks, and light or dark."""
+"""The frame of every page: navigation, the viewer's name, and the theme."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THEMES = {"auto": None, "light": False, "dark": True}
 
 @contextmanager
 def open_frame(desk: PageContext, here: str, title: str) -> Iterator[None]:
-    """A page's surroundings; its content is made inside."""
+    """The frame of a page; its content is created inside the context."""
     ui.page_title(f"{title} · Tidemill")
     with add_box("bar", "header"):
         add_link("Skip to content", "#content", "skip")
@@ -46,35 +46,37 @@ def _add_navigation(here: str) -> None:
     with add_box("ways", "nav") as nav:
         nav.props["aria-label"] = "Pages"
         for name, href in PAGES:
-            way = add_link(name, href, "way")
+            link = add_link(name, href, "way")
             if href == here:
-                way.props["aria-current"] = "page"
+                link.props["aria-current"] = "page"
 
 
 def _add_theme_button() -> None:
-    """A button that goes through the themes. The choice lives in a cookie, which the browser alone writes."""
+    """A button that cycles through the themes. The choice is stored in a cookie, which only the browser writes."""
     chosen = ui.context.client.request.cookies.get(COOKIE, "auto")
     names = list(THEMES)
     dark = ui.dark_mode(THEMES.get(chosen))
-    shown = ActionButton(f"Theme: {chosen if chosen in THEMES else 'auto'}", lambda: change_theme(), "quiet")
-    shown.props["title"] = "Light, dark, or as the system says"
+    button = ActionButton(f"Theme: {chosen if chosen in THEMES else 'auto'}", lambda: change_theme(), "quiet")
+    button.props["title"] = "Light, dark, or the system's setting"
 
     async def change_theme() -> None:
-        following = names[(names.index(shown.text.removeprefix("Theme: ")) + 1) % len(names)]
-        kept = f"document.cookie = '{COOKIE}={following}; path=/; max-age=31536000; samesite=lax'"
-        with suppress(TimeoutError):  # whoever sees the new theme finds it kept, also on the next page
-            await ui.run_javascript(kept, timeout=10.0)
-        dark.set_value(THEMES[following])
-        shown.set_text(f"Theme: {following}")
+        next_theme = names[(names.index(button.text.removeprefix("Theme: ")) + 1) % len(names)]
+        script = f"document.cookie = '{COOKIE}={next_theme}; path=/; max-age=31536000; samesite=lax'"
+        with suppress(
+            TimeoutError
+        ):  # the cookie is set before the theme changes, so that it also applies to the next page
+            await ui.run_javascript(script, timeout=10.0)
+        dark.set_value(THEMES[next_theme])
+        button.set_text(f"Theme: {next_theme}")
 
 
 def _add_trouble_banner(desk: PageContext) -> None:
-    """Says so when the catalog cannot be asked, since everything below is old then."""
+    """Warns when the catalog cannot be read, because the page is then out of date."""
     banner = HtmlText("", "p", "banner")
     banner.props["role"] = "alert"
 
     def refresh_banner() -> None:
-        banner.set_text(f"The catalog does not answer; what you see is old. {desk.feed.trouble}")
+        banner.set_text(f"The catalog is unavailable; this page is out of date. {desk.feed.trouble}")
         banner.set_visibility(bool(desk.feed.trouble))
 
     refresh_banner()

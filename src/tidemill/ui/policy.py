@@ -1,8 +1,8 @@
-"""What a browser may do with the pages, and nothing else: a Content-Security-Policy with a nonce of its own for each.
+"""The Content-Security-Policy of the pages, with a separate nonce for each response.
 
 Measured in Chromium: NiceGUI starts a page by inline scripts, which get the nonce; it compiles Vue templates, which
-needs 'unsafe-eval'; and Quasar sets styles on elements, which needs 'unsafe-inline' for styles. Everything comes from
-this server. An inline script or event handler that somebody managed to put into a page has no nonce, and does not run.
+needs 'unsafe-eval'; and Quasar sets styles on elements, which needs 'unsafe-inline' for styles. Everything is loaded
+from this server. An injected inline script or event handler has no nonce, and does not run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def build_policy(nonce: str) -> str:
 
 
 class ContentSecurityPolicy:
-    """Puts the policy on every page that the application inside makes. Whoever adds another narrows it further."""
+    """Sets the policy on every page of the inner application. A further policy from outside can only restrict
+    it more.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,9 +47,9 @@ class ContentSecurityPolicy:
 
 
 class _PageReply:
-    """Passes a reply on; a page is held back until it is complete, and its scripts are marked as ours.
+    """Forwards a response; a page is buffered until it is complete, and its scripts get the nonce.
 
-    What users provide never holds a `<`: NiceGUI writes it as `&lt;`, so no script of theirs can be marked.
+    Data of users never contains a `<`: NiceGUI writes it as `&lt;`, so an injected script never gets the nonce.
     """
 
     def __init__(self, send: Send) -> None:

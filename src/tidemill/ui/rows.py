@@ -1,4 +1,4 @@
-"""Values of the model as rows of tables. Pure: time is an argument."""
+"""Values of the model as table rows. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidemill.ui.health import is_overdue
 from tidemill.ui.table import Row, TableCell
 
 SILENT = 30.0
-"""Seconds after which a server that serves and was not seen is probably dead."""
+"""Seconds without a heartbeat after which a running server is shown as silent."""
 
 
 def build_run_cell(run: int | None) -> TableCell:
@@ -35,7 +35,7 @@ def build_run_cell(run: int | None) -> TableCell:
 
 
 def build_run_row(value: Run, now: float) -> Row:
-    """run, of, kind, state, when, took, error"""
+    """Columns: run, of, kind, state, when, took, error."""
     return (
         build_run_cell(value.id),
         TableCell(value.subject, format_subject_url(value)),
@@ -51,7 +51,7 @@ RUN = (">run", "of", "kind", "state", "when", ">took", "error")
 
 
 def build_block_row(value: Block, visible: float | None, now: float) -> Row:
-    """A block; derived ones have no version, so when it became visible is told."""
+    """A block, with the time when it became visible, because derived blocks have no version."""
     return (
         str(value.seq),
         str(value.kind),
@@ -64,14 +64,14 @@ def build_block_row(value: Block, visible: float | None, now: float) -> Row:
     )
 
 
-BLOCK = (">seq", "kind", "state", ">rows", ">size", "visible", "made by", ">run")
+BLOCK = (">seq", "kind", "state", ">rows", ">size", "visible", "origin", ">run")
 
 
 def build_written_row(value: Block) -> Row:
-    """A block as a run's page shows it."""
-    where = TableCell(value.channel, format_channel_url(value.channel))
+    """A block on the page of a run."""
+    channel = TableCell(value.channel, format_channel_url(value.channel))
     state = TableCell(str(value.state), tone=str(value.state))
-    return (where, str(value.seq), str(value.kind), state, format_count(value.rows), format_size(value.bytes))
+    return (channel, str(value.seq), str(value.kind), state, format_count(value.rows), format_size(value.bytes))
 
 
 WRITTEN = ("channel", ">seq", "kind", "state", ">rows", ">size")
@@ -99,15 +99,15 @@ REFLECTED = ("pathway", ">versions", "newest version", "newest", "oldest")
 
 
 def build_consumer_row(value: ChannelConsumer) -> Row:
-    behind = (
+    lag = (
         TableCell(f"{format_count(value.behind)} unread", tone="waiting")
         if value.behind
         else TableCell("all read", tone="fresh")
     )
-    return (TableCell(value.flow, format_flow_url(value.flow)), value.task, ", ".join(value.modes), behind)
+    return (TableCell(value.flow, format_flow_url(value.flow)), value.task, ", ".join(value.modes), lag)
 
 
-CONSUMER = ("flow", "task", "reads", "stands")
+CONSUMER = ("flow", "task", "reads", "lag")
 
 
 def build_task_row(value: TaskStatus, place: str) -> Row:
@@ -120,17 +120,17 @@ TASK = ("task", "code", "reads", "writes", "declared in")
 
 
 def build_trigger_row(value: RegisteredTrigger, now: float) -> Row:
-    waits = f"{format_count(value.rows)} rows, {format_size(value.bytes)}" if value.since is not None else NONE
+    pending = f"{format_count(value.rows)} rows, {format_size(value.bytes)}" if value.since is not None else NONE
     return (
         TableCell(value.flow, format_flow_url(value.flow)),
         str(value.leaf),
         _build_due_cell(value, now),
-        waits,
+        pending,
         format_count(value.missed),
     )
 
 
-TRIGGER = ("flow", "condition", "due", "waits", ">missed")
+TRIGGER = ("flow", "condition", "due", "pending", ">missed")
 
 
 def _build_due_cell(value: RegisteredTrigger, now: float) -> TableCell:
@@ -140,7 +140,7 @@ def _build_due_cell(value: RegisteredTrigger, now: float) -> TableCell:
         return TableCell(f"{format_span(now - value.due)} late", tone="late")
     if value.due is not None:
         return TableCell(format_age(value.due, now) if value.due > now else "now")
-    return TableCell("fired, waits for other parts" if value.fired is not None else "when it happens")
+    return TableCell("fired, waits for other conditions" if value.fired is not None else "on the event")
 
 
 def build_firing_row(value: TriggerFiring, now: float) -> Row:
@@ -154,12 +154,12 @@ FIRING = ("flow", "trigger", "when", ">missed", ">run")
 def build_server_row(value: Server, busy: int, now: float) -> Row:
     silent = value.state != "stopped" and value.seen + SILENT < now
     state = TableCell("silent", tone="failed") if silent else TableCell(value.state, tone=value.state)
-    leads = "leads" if value.leader else ""
+    leader = "leads" if value.leader else ""
     return (
         value.name,
         value.role,
         state,
-        leads,
+        leader,
         f"{busy} of {value.tracks}",
         format_age(value.started, now),
         format_age(value.seen, now),

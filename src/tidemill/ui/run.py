@@ -1,4 +1,4 @@
-"""`/runs/…`: one run, what it read and wrote, and what it said."""
+"""`/runs/…`: one run, the blocks that it read and wrote, and its log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidemill.ui.table import LiveTable
 
 @dataclass(frozen=True, slots=True)
 class RunOverview:
-    """Everything that the catalog knows of a run."""
+    """The catalog's records of a run."""
 
     run: Run
     log: str
@@ -47,9 +47,9 @@ def read_run_overview(catalog: CatalogReader, number: int) -> RunOverview:
 
 async def show_run(desk: PageContext, number: int) -> None:
     with open_frame(desk, "", f"Run {number}"):
-        found = await desk.find_or_report(lambda: desk.mill.catalog.read_run(number), "")
-        if found is not None:
-            await desk.keep_refreshing(_RunPage(desk, found).refresh_page)
+        run = await desk.find_or_report(lambda: desk.mill.catalog.read_run(number), "")
+        if run is not None:
+            await desk.keep_refreshing(_RunPage(desk, run).refresh_page)
 
 
 class _RunPage:
@@ -65,7 +65,7 @@ class _RunPage:
                 with add_box("actions"):
                     self._kill = ActionButton("Kill", self._kill_run, "danger")
         self._error = HtmlText("", "pre", "log error")
-        self._facts = FactList(("kind", "of", "attempt", "owner", "asked for", "started", "finished", "took"))
+        self._facts = FactList(("kind", "of", "attempt", "owner", "requested", "started", "finished", "took"))
         with add_section("Tasks"):
             self._tasks = LiveTable("Tasks", rows.STATS, empty="nothing was measured")
         with add_box("columns"):
@@ -80,24 +80,24 @@ class _RunPage:
         await PageActions(self._desk).kill_run(self._number, self._of)
 
     async def refresh_page(self) -> None:
-        found = await run_off_loop(read_run_overview, self._desk.mill.catalog, self._number)
-        now, value = await run_off_loop(self._desk.mill.catalog.read_time), found.run
-        self._state.show_state(str(value.state))
-        alive = value.state in (*UNDER_WAY, *TO_COME)
-        self._kill.set_visibility(alive and self._desk.get_viewer().acts)
-        self._error.set_text(value.error or "")
-        self._error.set_visibility(bool(value.error))
+        overview = await run_off_loop(read_run_overview, self._desk.mill.catalog, self._number)
+        now, run = await run_off_loop(self._desk.mill.catalog.read_time), overview.run
+        self._state.show_state(str(run.state))
+        is_active = run.state in (*UNDER_WAY, *TO_COME)
+        self._kill.set_visibility(is_active and self._desk.get_viewer().acts)
+        self._error.set_text(run.error or "")
+        self._error.set_visibility(bool(run.error))
         self._facts.show_values(
-            kind=value.kind,
-            of=value.subject,
-            attempt=value.attempt,
-            owner=value.owner or NONE,
-            asked_for=format_utc(value.created),
-            started=format_utc(value.started),
-            finished=format_utc(value.finished),
-            took=format_duration(value.started, value.finished, now),
+            kind=run.kind,
+            of=run.subject,
+            attempt=run.attempt,
+            owner=run.owner or NONE,
+            requested=format_utc(run.created),
+            started=format_utc(run.started),
+            finished=format_utc(run.finished),
+            took=format_duration(run.started, run.finished, now),
         )
-        self._tasks.show_rows(rows.build_stats_rows(value.stats.get("tasks", {})))
-        self._reads.show_rows([rows.build_reading_row(r) for r in found.readings])
-        self._written.show_rows([rows.build_written_row(b) for b in found.written])
-        self._log.show_text(found.log)
+        self._tasks.show_rows(rows.build_stats_rows(run.stats.get("tasks", {})))
+        self._reads.show_rows([rows.build_reading_row(r) for r in overview.readings])
+        self._written.show_rows([rows.build_written_row(b) for b in overview.written])
+        self._log.show_text(overview.log)

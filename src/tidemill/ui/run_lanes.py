@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tidemill.model.run import Run
 
 WINDOWS = (4 * 60.0, 20 * 60.0, 3600.0)
-"""In seconds; the first that holds everything is taken."""
+"""In seconds; the first that covers everything is used."""
 
 
 def choose_window(first: float | None, now: float) -> float:
-    """The length of time to draw, given when the first of what there is began.
+    """The length of the period to draw, given the start of the first item.
 
     >>> choose_window(first=100.0, now=200.0), choose_window(first=0.0, now=10_000.0), choose_window(None, 0.0)
     (240.0, 3600.0, 240.0)
@@ -34,7 +34,7 @@ def format_marks(length: float) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RunLaneBar:
-    """A run, and where it lies between the ends of the strip, 0 to 1."""
+    """A run, and its position between the ends of the strip, 0 to 1."""
 
     run: Run
     left: float
@@ -43,7 +43,7 @@ class RunLaneBar:
 
 @dataclass(frozen=True, slots=True)
 class RunLane:
-    """What ran one after the other in one process."""
+    """The runs that one process executed one after the other on a track."""
 
     owner: str
     track: int  # counted from 1
@@ -56,7 +56,7 @@ class RunLane:
 
 
 def build_lanes(runs: Iterable[Run], since: float, now: float) -> tuple[RunLane, ...]:
-    """The lanes of all runs that were under way between `since` and `now`, by owner."""
+    """The lanes of all runs that were active between `since` and `now`, by owner."""
     by_owner: dict[tuple[str, bool], list[Run]] = defaultdict(list)
     for run in runs:
         if run.started is not None and run.owner is not None and (run.finished or now) >= since:
@@ -69,7 +69,7 @@ def build_lanes(runs: Iterable[Run], since: float, now: float) -> tuple[RunLane,
 
 
 def _assign_tracks(runs: Iterable[Run], now: float) -> list[list[Run]]:
-    """Runs on as few tracks as they can have run on: each on the first that was free when it started."""
+    """The runs on the minimal number of tracks: each on the first track that was free when it started."""
     tracks: list[list[Run]] = []
     for run in sorted(runs, key=_get_start):
         free = next((t for t in tracks if (t[-1].finished or now) <= _get_start(run)), None)

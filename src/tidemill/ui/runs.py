@@ -1,4 +1,4 @@
-"""`/runs`: what was executed, and when, and where."""
+"""`/runs`: runs over time, and the newest runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _RunsPage:
         self._state = state
         self._acts = desk.get_viewer().acts
         HtmlText("Runs", "h1")
-        with add_section("Lately", "by owner and track"):
+        with add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
         with add_section("Newest first"):
             _add_choices(state)
@@ -42,15 +42,15 @@ class _RunsPage:
         snapshot = await self._desk.feed.read_snapshot()
         now = await run_off_loop(self._desk.mill.catalog.read_time)
         self._strip.show_lanes(snapshot.runs, now)
-        found = list(snapshot.runs)
+        runs = list(snapshot.runs)
         if self._state is not None:
-            found = await run_off_loop(self._desk.mill.catalog.list_runs, state=self._state, limit=RUNS)
-        self._table.show_rows([self._build_row(r, now) for r in found[:SHOWN]])
+            runs = await run_off_loop(self._desk.mill.catalog.list_runs, state=self._state, limit=RUNS)
+        self._table.show_rows([self._build_row(r, now) for r in runs[:SHOWN]])
 
     def _build_row(self, run: Run, now: float) -> Row:
-        alive = run.state in (*UNDER_WAY, *TO_COME)
-        last = TableCell("Kill", act=self._build_kill_action(run)) if alive and self._acts else TableCell("")
-        return (*rows.build_run_row(run, now), last)
+        is_active = run.state in (*UNDER_WAY, *TO_COME)
+        action = TableCell("Kill", act=self._build_kill_action(run)) if is_active and self._acts else TableCell("")
+        return (*rows.build_run_row(run, now), action)
 
     def _build_kill_action(self, run: Run) -> Callable[[], Awaitable[None]]:
         return lambda: PageActions(self._desk).kill_run(run.id, run.subject)
@@ -60,9 +60,9 @@ def _add_choices(chosen: RunState | None) -> None:
     with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "States"
         for name in (None, *RunState):
-            made = add_link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
+            link = add_link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
             if name == chosen:
-                made.props["aria-current"] = "true"
+                link.props["aria-current"] = "true"
 
 
 class _RunStrip:
@@ -96,9 +96,9 @@ def _add_lane(lane: RunLane, now: float) -> None:
 
 def _add_bar(bar: RunLaneBar, now: float) -> ui.link:
     run = bar.run
-    what = "backfill" if run.backfill else "run"
-    said = f"{what} {run.id} of {run.subject}: {run.state}, {format_duration(run.started, run.finished, now)}"
-    made = add_link("", format_run_url(run.id), f"lane-bar tone-{run.state}")
-    made.style(f"left: {bar.left * 100:.3f}%; width: {bar.width * 100:.3f}%")
-    made.props["aria-label"] = made.props["title"] = said
-    return made
+    kind = "backfill" if run.backfill else "run"
+    label = f"{kind} {run.id} of {run.subject}: {run.state}, {format_duration(run.started, run.finished, now)}"
+    link = add_link("", format_run_url(run.id), f"lane-bar tone-{run.state}")
+    link.style(f"left: {bar.left * 100:.3f}%; width: {bar.width * 100:.3f}%")
+    link.props["aria-label"] = link.props["title"] = label
+    return link

@@ -1,4 +1,4 @@
-"""A few rows of a channel, for whoever asks: reading them takes Spark."""
+"""A sample of a channel's rows, read on request because that needs Spark."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ ROWS = 20
 
 
 def add_sample(desk: PageContext, channel: str) -> None:
-    """A button, and below it the rows once somebody has clicked."""
-    said = HtmlText("Reads through Spark; the first time takes some seconds.", "p", "muted")
-    place = add_box("sample")
+    """A button, and below it the rows after a click."""
+    status = HtmlText("Reads through Spark; the first time takes some seconds.", "p", "muted")
+    container = add_box("sample")
 
     async def show_sample() -> None:
-        said.set_text("Reading …")
-        asked.props["disabled"] = True
+        status.set_text("Reading …")
+        button.props["disabled"] = True
         try:
-            found = await run_off_loop(desk.mill.rows, channel, None, ROWS)
-            said.set_text(f"The first {len(found)} rows, in no particular order." if found else "It has no rows.")
-            place.clear()
-            with place:
-                _add_rows_table(found)
+            rows = await run_off_loop(desk.mill.rows, channel, None, ROWS)
+            status.set_text(f"The first {len(rows)} rows, in no particular order." if rows else "It has no rows.")
+            container.clear()
+            with container:
+                _add_rows_table(rows)
         except TidemillError as error:
-            said.set_text(str(error))
+            status.set_text(str(error))
         finally:
-            asked.props.pop("disabled", None)
+            button.props.pop("disabled", None)
 
-    asked = ActionButton(f"Show {ROWS} rows", show_sample)
+    button = ActionButton(f"Show {ROWS} rows", show_sample)
 
 
-def _add_rows_table(found: list[dict[str, Any]]) -> None:
-    if found:
-        table = LiveTable("Sample", list(found[0]))
-        table.show_rows([[format_cell(value) for value in row.values()] for row in found])
+def _add_rows_table(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        table = LiveTable("Sample", list(rows[0]))
+        table.show_rows([[format_cell(value) for value in row.values()] for row in rows])

@@ -1,4 +1,4 @@
-"""What the pages show of the whole project, read at one look."""
+"""The project's state for the pages, read from the catalog at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tidemill.runtime.inspect.status import (
 )
 
 RUNS = 200
-"""Newest runs that are looked at for the strip."""
+"""The number of newest runs that are read for the strip."""
 
 
-@dataclass(frozen=True)  # without slots: what is asked for again and again is worked out once
+@dataclass(frozen=True)  # without slots, because of cached properties
 class ProjectSnapshot:
-    """The project as the catalog described it; what of it is late depends on when one asks, and is not said here."""
+    """The project as read from the catalog. Lateness depends on the current time, and is computed elsewhere."""
 
     status: ProjectStatus
     triggers: tuple[RegisteredTrigger, ...] = ()
@@ -51,7 +51,7 @@ class ProjectSnapshot:
         return self._writer_index.get(channel, ())
 
     def count_unread(self, flow: str) -> Mapping[str, int]:
-        """By channel, the blocks that wait for a flow: for whichever of its tasks is furthest behind."""
+        """By channel, the unread blocks of a flow: those of its task with the largest lag."""
         return self._unread_index.get(flow, {})
 
     def list_triggers(self, flow: str) -> list[RegisteredTrigger]:
@@ -62,15 +62,14 @@ class ProjectSnapshot:
 
     @cached_property
     def paused_workflows(self) -> frozenset[str]:
-        """The workflows that are."""
         return frozenset(w.name for w in self.workflows if w.paused)
 
     @cached_property
     def lagging_consumers(self) -> frozenset[ChannelConsumer]:
-        """Everybody for whom blocks wait. Of its own state a task has always seen everything: it wrote it."""
-        own = {(f.name, t.name, c) for f in self.status.flows for t in f.tasks for c, _ in t.writes}
-        everybody = (c for channel in self.status.channels for c in channel.consumers)
-        return frozenset(c for c in everybody if c.behind and (c.flow, c.task, c.channel) not in own)
+        """The consumers with unread blocks. A task has no lag on its own state, because it wrote it."""
+        written = {(f.name, t.name, c) for f in self.status.flows for t in f.tasks for c, _ in t.writes}
+        consumers = (c for channel in self.status.channels for c in channel.consumers)
+        return frozenset(c for c in consumers if c.behind and (c.flow, c.task, c.channel) not in written)
 
     @cached_property
     def _channel_index(self) -> dict[str, ChannelStatus]:
@@ -82,25 +81,25 @@ class ProjectSnapshot:
 
     @cached_property
     def _writer_index(self) -> dict[str, list[FlowStatus]]:
-        found: dict[str, list[FlowStatus]] = defaultdict(list)
+        writers: dict[str, list[FlowStatus]] = defaultdict(list)
         for flow in self.status.flows:
             for channel in dict.fromkeys(c for t in flow.tasks for c, _ in t.writes):
-                found[channel].append(flow)
-        return dict(found)
+                writers[channel].append(flow)
+        return dict(writers)
 
     @cached_property
     def _unread_index(self) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = defaultdict(dict)
+        unread: dict[str, dict[str, int]] = defaultdict(dict)
         for consumer in sorted(self.lagging_consumers, key=lambda c: (c.channel, c.behind)):
-            found[consumer.flow][consumer.channel] = consumer.behind
-        return dict(found)
+            unread[consumer.flow][consumer.channel] = consumer.behind
+        return dict(unread)
 
     @cached_property
     def _trigger_index(self) -> dict[str, list[RegisteredTrigger]]:
-        found: dict[str, list[RegisteredTrigger]] = defaultdict(list)
+        index: dict[str, list[RegisteredTrigger]] = defaultdict(list)
         for trigger in self.triggers:
-            found[trigger.flow].append(trigger)
-        return dict(found)
+            index[trigger.flow].append(trigger)
+        return dict(index)
 
 
 def take_snapshot(catalog: CatalogReader) -> ProjectSnapshot:

@@ -1,4 +1,4 @@
-"""`/storage`: which datasets are kept and why, what the next eviction would take, and what bringing it back costs."""
+"""`/storage`: the stored datasets and why they are retained, the next evictions, and their recomputation cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable, Row, TableCell
 
 SHOWN = 200
-SHARE = ("datasets of", ">held", ">budget", ">evicts from")
+SHARE = ("datasets of", ">stored", ">budget", ">evicts from")
 NAMED = ("identity", "dataset", ">size")
 
 
@@ -27,50 +27,54 @@ async def show_storage(desk: PageContext) -> None:
 
 class _StoragePage:
     def __init__(self, desk: PageContext, *, pins: bool) -> None:
-        """`pins`: may whoever looks pin datasets? They are in no workflow, so that needs a right on all of them."""
+        """`pins`: whether the viewer may pin datasets, which needs a right on all workflows, because they belong to
+        none.
+        """
         self._desk = desk
         self._pins = pins
-        self._evictor = desk.mill.workshop.build_evictor()  # remembers the history, so that looking again is cheap
+        self._evictor = desk.mill.workshop.build_evictor()  # caches the history, so that repeated reports are cheap
         HtmlText("Storage", "h1")
         with add_section("Budgets"):
             self._shares = LiveTable("Budgets", SHARE)
             self._problems = HtmlText("", "p", "banner")
-        with add_section("Would go next", "if space gets short"):
-            self._going = LiveTable("Would go next", (*NAMED, ">to bring back"), empty="nothing")
+        with add_section("Next evictions", "if space runs short"):
+            self._going = LiveTable("Next evictions", (*NAMED, ">recompute time"), empty="nothing")
             self._told = HtmlText("", "p", "muted")
-        with add_section("Kept"):
-            self._kept = LiveTable("Kept", (*NAMED, ">took", "used", "state", "why it is there", ""), empty="nothing")
+        with add_section("Stored"):
+            self._kept = LiveTable("Stored", (*NAMED, ">took", "used", "state", "reason", ""), empty="nothing")
             self._more = HtmlText("", "p", "muted")
 
     async def refresh_page(self) -> None:
-        found = await run_off_loop(self._evictor.report_storage)
+        report = await run_off_loop(self._evictor.report_storage)
         now = await run_off_loop(self._desk.mill.catalog.read_time)
-        self._shares.show_rows([_build_share_row(s) for s in (found.shares.store, *found.shares.workflows)])
-        self._problems.set_text(" ".join(found.problems))
-        self._problems.set_visibility(bool(found.problems))
-        self._going.show_rows([_build_candidate_row(g) for g in found.going[:SHOWN]])
+        self._shares.show_rows([_build_share_row(s) for s in (report.shares.store, *report.shares.workflows)])
+        self._problems.set_text(" ".join(report.problems))
+        self._problems.set_visibility(bool(report.problems))
+        self._going.show_rows([_build_candidate_row(g) for g in report.going[:SHOWN]])
         self._told.set_text(
-            f"{format_size(found.freed_bytes)} would be freed; "
-            f"to bring all of it back takes {format_span(found.seconds)}."
+            f"{format_size(report.freed_bytes)} would be freed; "
+            f"recomputing all of it takes {format_span(report.seconds)}."
         )
-        self._told.set_visibility(bool(found.going))
-        self._kept.show_rows([self._build_retained_row(k, now) for k in found.kept[:SHOWN]])
-        left = len(found.kept) - SHOWN
-        self._more.set_text(f"And {format_plural(left, 'smaller one')}.")
-        self._more.set_visibility(left > 0)
+        self._told.set_visibility(bool(report.going))
+        self._kept.show_rows([self._build_retained_row(k, now) for k in report.kept[:SHOWN]])
+        remaining = len(report.kept) - SHOWN
+        self._more.set_text(f"And {format_plural(remaining, 'smaller one')}.")
+        self._more.set_visibility(remaining > 0)
 
     def _build_retained_row(self, kept: RetainedDataset, now: float) -> Row:
-        it = kept.dataset
-        last = (
-            TableCell("Unpin" if it.pinned else "Pin", act=self._build_pin_action(it)) if self._pins else TableCell("")
+        dataset = kept.dataset
+        action = (
+            TableCell("Unpin" if dataset.pinned else "Pin", act=self._build_pin_action(dataset))
+            if self._pins
+            else TableCell("")
         )
         return (
-            *_build_name_cells(it),
-            format_span(it.seconds),
-            format_age(it.used, now),
-            str(it.state),
+            *_build_name_cells(dataset),
+            format_span(dataset.seconds),
+            format_age(dataset.used, now),
+            str(dataset.state),
             kept.why,
-            last,
+            action,
         )
 
     def _build_pin_action(self, dataset: StoredDataset) -> Callable[[], Awaitable[None]]:
@@ -86,11 +90,11 @@ def _build_share_row(share: StorageShare) -> Row:
     return ("all" if share.workflow is None else share.workflow, format_size(share.held), *limits)
 
 
-def _build_candidate_row(going: EvictionCandidate) -> Row:
-    return (*_build_name_cells(going.dataset), format_span(going.seconds))
+def _build_candidate_row(candidate: EvictionCandidate) -> Row:
+    return (*_build_name_cells(candidate.dataset), format_span(candidate.seconds))
 
 
 def _build_name_cells(dataset: StoredDataset) -> tuple[TableCell | str, ...]:
     name = f"{dataset.workflow}/{dataset.name}"
-    made = name if dataset.run is None else TableCell(name, format_run_url(dataset.run))
-    return dataset.identity[:12], made, format_size(dataset.bytes)
+    cell = name if dataset.run is None else TableCell(name, format_run_url(dataset.run))
+    return dataset.identity[:12], cell, format_size(dataset.bytes)

@@ -1,4 +1,4 @@
-"""Tables that change in place, so that whoever is reading one, or moves through it by keyboard, is not thrown out."""
+"""Tables that are updated in place, so that reading and keyboard navigation are not interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.ui.elements import Act, ActionButton, HtmlText, add_box, add_link
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """What stands in one place of a table: text, and perhaps where it leads, what it does, or how it stands."""
+    """A cell of a table: text, and optionally a link, an action, or a tone."""
 
     text: str
     href: str = ""
@@ -21,7 +21,7 @@ class TableCell:
 
     @property
     def cell_shape(self) -> tuple[bool, bool, str]:
-        """Cells of the same shape differ in their text alone, and can become each other."""
+        """Cells of the same shape differ only in their text, and can be updated in place."""
         return bool(self.href), self.act is not None, self.tone
 
 
@@ -29,7 +29,7 @@ Row = Sequence[TableCell | str | int]
 
 
 class LiveTable:
-    """A table with headings; those with a leading `>` have numbers below. On a phone each row becomes a small list."""
+    """A table with headings; a leading `>` marks a numeric column. On a phone each row becomes a small list."""
 
     def __init__(self, label: str, headings: Sequence[str], *, empty: str = "none") -> None:
         self._headings = [h.removeprefix(">") for h in headings]
@@ -57,23 +57,23 @@ class LiveTable:
 
     def _place_row(self, index: int, cells: Sequence[TableCell]) -> None:
         with self._body:
-            made = _TableRow(cells, self._headings, self._numbers)
+            row = _TableRow(cells, self._headings, self._numbers)
         if index < len(self._rows):
             self._rows[index].element.delete()
-            made.element.move(target_index=index)
-            self._rows[index] = made
+            row.element.move(target_index=index)
+            self._rows[index] = row
         else:
-            self._rows.append(made)
+            self._rows.append(row)
 
 
 class _TableRow:
     def __init__(self, cells: Sequence[TableCell], headings: Sequence[str], numbers: Sequence[bool]) -> None:
         self._shape = [c.cell_shape for c in cells]
         with add_box(tag="tr") as self.element:
-            self._texts = [_add_cell(*each) for each in zip(cells, headings, numbers, strict=True)]
+            self._texts = [_add_cell(*arguments) for arguments in zip(cells, headings, numbers, strict=True)]
 
     def update_cells(self, cells: Sequence[TableCell]) -> bool:
-        """Show other cells instead; False if they are of another shape."""
+        """Show other cells instead; returns False if they have another shape."""
         if [c.cell_shape for c in cells] != self._shape:
             return False
         for new, text in zip(cells, self._texts, strict=True):
@@ -86,13 +86,13 @@ class _TableRow:
 
 
 def _add_cell(cell: TableCell, heading: str, number: bool) -> HtmlText | ui.link:
-    with HtmlText("", "td", "number" if number else "") as place:
-        place.props["data-label"] = heading
+    with HtmlText("", "td", "number" if number else "") as element:
+        element.props["data-label"] = heading
         if cell.act is not None:
             return ActionButton(cell.text, cell.act)
         if cell.href:
             return add_link(cell.text, cell.href)
         if cell.tone:
             return HtmlText(cell.text, classes=f"badge tone-{cell.tone}")
-    place.set_text(cell.text)
-    return place
+    element.set_text(cell.text)
+    return element

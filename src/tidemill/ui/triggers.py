@@ -1,4 +1,4 @@
-"""`/triggers` and `/servers`: what makes flows run, what fired, and who executes it."""
+"""`/triggers` and `/servers`: the triggers of flows, their firings, and the servers that execute runs."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class _TriggersPage:
 
     async def refresh_page(self) -> None:
         snapshot = await self._desk.feed.read_snapshot()
-        fired = await run_off_loop(self._desk.mill.catalog.list_firings, None, FIRINGS)
+        firings = await run_off_loop(self._desk.mill.catalog.list_firings, None, FIRINGS)
         now = await run_off_loop(self._desk.mill.catalog.read_time)
         self._conditions.show_rows([rows.build_trigger_row(t, now) for t in snapshot.triggers])
         self._workflows.show_rows([self._build_workflow_row(w, now) for w in snapshot.workflows])
-        self._firings.show_rows([rows.build_firing_row(f, now) for f in fired])
+        self._firings.show_rows([rows.build_firing_row(f, now) for f in firings])
 
     def _build_workflow_row(self, value: RegisteredWorkflow, now: float) -> Row:
-        state = TableCell("paused", tone="paused") if value.paused else TableCell("goes on", tone="fresh")
+        state = TableCell("paused", tone="paused") if value.paused else TableCell("active", tone="fresh")
         name = "Resume" if value.paused else "Pause"
-        act = TableCell(name, act=self._build_action(value)) if self._acts else TableCell("")
-        return (value.name, state, str(value.priority), format_age(value.applied, now), act)
+        action = TableCell(name, act=self._build_action(value)) if self._acts else TableCell("")
+        return (value.name, state, str(value.priority), format_age(value.applied, now), action)
 
     def _build_action(self, value: RegisteredWorkflow) -> Callable[[], Awaitable[None]]:
         actions = PageActions(self._desk)
@@ -67,9 +67,9 @@ async def show_servers(desk: PageContext) -> None:
 
         async def refresh_table() -> None:
             snapshot = await desk.feed.read_snapshot()
-            found = await run_off_loop(desk.mill.catalog.list_servers)
+            servers = await run_off_loop(desk.mill.catalog.list_servers)
             busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY and not r.backfill)
             now = await run_off_loop(desk.mill.catalog.read_time)
-            table.show_rows([rows.build_server_row(s, busy[s.name], now) for s in found])
+            table.show_rows([rows.build_server_row(s, busy[s.name], now) for s in servers])
 
         await desk.keep_refreshing(refresh_table)

@@ -1,4 +1,4 @@
-"""Who looks at the page."""
+"""The viewer of a page."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ def _record_nothing(_action: str) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Whoever looks at the page, and what they may do there.
+    """The viewer of a page, and the viewer's permissions.
 
-    That they may look at all was decided before: who may not gets no page.
+    Access to the page itself was checked before: without it, no page is served.
     """
 
     name: str = ""
-    acts: bool = True  # may run, kill, pause and resume, if not everywhere
-    permit: Callable[[str | None], None] = _permit_everything  # raises if they may not act in a workflow
-    recorded: Callable[[str], AbstractContextManager[None]] = (
-        _record_nothing  # writes down what is done while it is entered
-    )
+    acts: bool = True  # may run, kill, pause and resume, in at least some workflows
+    permit: Callable[[str | None], None] = _permit_everything  # raises if the viewer may not act in a workflow
+    recorded: Callable[[str], AbstractContextManager[None]] = _record_nothing  # records the action in the audit log
 
     def can_act(self, workflow: str | None) -> bool:
-        """May they act in a workflow; None: in what is in none?"""
+        """Whether the viewer may act in a workflow; None: on objects that belong to none."""
         try:
             self.permit(workflow)
         except Forbidden:
@@ -43,9 +41,9 @@ class Viewer:
 
 
 Who = Callable[[Request], Viewer]
-"""Says who sent a request. It is asked again before every action, since rights may have been taken away meanwhile."""
+"""Identifies the sender of a request. It is called again before every action, because permissions may have changed."""
 
 
 def accept_anyone(_request: Request) -> Viewer:
-    """Where nobody is told from anybody, all may do everything."""
+    """Without access control, all viewers may do everything."""
     return Viewer()
