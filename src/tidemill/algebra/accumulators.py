@@ -182,33 +182,33 @@ def _format_mean(call: AggregateCall) -> str | None:
 def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], IncrementalAggregate | None]:
     """Variance from the sums of the values and of their squares, exact for 32-bit integers."""
 
-    def decompose_variance(fold: AggregateCall) -> IncrementalAggregate | None:
-        if fold.type not in ("TINYINT", "SMALLINT", "INT"):
+    def decompose_variance(call: AggregateCall) -> IncrementalAggregate | None:
+        if call.type not in ("TINYINT", "SMALLINT", "INT"):
             return None
-        value = fold.arguments[0]
+        value = call.arguments[0]
         square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
         squares = _build_sum(
-            f"{fold.name}_q",
+            f"{call.name}_q",
             f"COALESCE({square}, 0)",
             f"COALESCE({square} * CAST({COUNT} AS DECIMAL(10, 0)), 0)",
             exact=True,
             cast="DECIMAL(36, 0)",
         )
-        total = _build_total(fold)
+        total = _build_total(call)
         assert total is not None
         n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"
         spread = f"CAST({n} * {q} - {s} * {s} AS DOUBLE) / (CAST({{n}} AS DOUBLE) * ({{n}} - {least}))"
         value_text = f"SQRT({spread})" if root else spread
         template = f"CASE WHEN {{n}} > {least} THEN {value_text} END"
-        return IncrementalAggregate(fold, (total[0], squares, _count_values(fold)), template)
+        return IncrementalAggregate(call, (total[0], squares, _count_values(call)), template)
 
     return decompose_variance
 
 
 def _build_extreme_rule(function: str, combine: str) -> Callable[[AggregateCall], IncrementalAggregate]:
-    def decompose_extreme(fold: AggregateCall) -> IncrementalAggregate:
-        value = AggregateCall(f"{fold.name}_v", function, fold.arguments, fold.type)
-        return IncrementalAggregate(fold, (Accumulator(value, value, combine),), "{v}")
+    def decompose_extreme(call: AggregateCall) -> IncrementalAggregate:
+        value = AggregateCall(f"{call.name}_v", function, call.arguments, call.type)
+        return IncrementalAggregate(call, (Accumulator(value, value, combine),), "{v}")
 
     return decompose_extreme
 

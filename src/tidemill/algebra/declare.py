@@ -244,12 +244,12 @@ def _get_compiled_task(task: Task, tables: Mapping[str, Task]) -> Task:
 
 def _list_implied_channels(bindings: Sequence[BoundFlow], known: Mapping[str, Channel]) -> Iterator[Channel]:
     """Channels that tasks write and that are not declared. A declared table gives its changes as signed rows."""
-    seen = set(known)
+    names = set(known)
     for task in (t for b in bindings for t in b.tasks):
         for write in task.writes:
             is_state = isinstance(task.variant.code, Refresh) and write.port != task.variant.code.table
-            if write.port not in seen and not is_state:
-                seen.add(write.port)
+            if write.port not in names and not is_state:
+                names.add(write.port)
                 updates = Append() if task.refresh is None else Signed()
                 yield Channel(write.port, ChannelRole.DERIVED, updates=updates, location=task.location)
 

@@ -239,8 +239,8 @@ def _evaluate_tree(tree: exp.Expr, row: Row) -> Any:
         case exp.Case():
             return _evaluate_case(tree, row)
         case exp.If():
-            chosen = tree.args["true"] if _evaluate_tree(tree.this, row) is True else tree.args.get("false")
-            return None if chosen is None else _evaluate_tree(chosen, row)
+            branch = tree.args["true"] if _evaluate_tree(tree.this, row) is True else tree.args.get("false")
+            return None if branch is None else _evaluate_tree(branch, row)
         case exp.Coalesce():
             arguments = (_evaluate_tree(a, row) for a in [tree.this, *tree.expressions])
             return next((v for v in arguments if v is not None), None)

@@ -301,10 +301,10 @@ def _parse_conditions(on: Columns) -> exp.Expr:
     return exp.and_(*(_parse_row_expression(t) for t in _to_names(on)), copy=False)
 
 
-def _parse_join_kind(how: str) -> JoinKind:
-    if how not in list(JoinKind):
-        raise _build_error(f"how is one of {', '.join(JoinKind)}, not {how!r}")
-    return JoinKind(how)
+def _parse_join_kind(name: str) -> JoinKind:
+    if name not in list(JoinKind):
+        raise _build_error(f"how is one of {', '.join(JoinKind)}, not {name!r}")
+    return JoinKind(name)
 
 
 def _format_using_key(kind: JoinKind, left: str, right: str, name: str) -> str:

@@ -19,7 +19,7 @@ def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
     """The expected content of `unique_articles`: (url, digest) pairs."""
     arrivals = _read_arrivals(mill)
     templates_by_version: dict[int | None, Templates] = {None: set()}
-    seen: set[str] = set()
+    known_digests: set[str] = set()
     unique: Counter[tuple[str, str]] = Counter()
     for block in _list_deltas(mill, "tagged"):
         version_used = _get_single_version(block.target[("articles", "templates")])
@@ -28,9 +28,9 @@ def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
                 r for version, rows in arrivals.items() if version <= (version_used or 0) for r in rows
             )
         first = _find_first_urls(_select_batch(arrivals, block), templates_by_version[version_used])
-        unseen = {digest: url for digest, url in first.items() if digest not in seen}
+        unseen = {digest: url for digest, url in first.items() if digest not in known_digests}
         unique.update((url, digest) for digest, url in unseen.items())
-        seen |= unseen.keys()
+        known_digests |= unseen.keys()
     return unique
 
 

@@ -47,12 +47,12 @@ class BodyLimit:
 
     async def _read_body(self, receive: Receive) -> Receive:
         messages: list[Message] = []
-        size, more = 0, True
-        while more:
+        size, has_more = 0, True
+        while has_more:
             message = await receive()
             messages.append(message)
             size += len(message.get("body", b""))
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
             if size > self._limit:
                 raise build_too_large_error(self._limit)
         replayed = iter(messages)

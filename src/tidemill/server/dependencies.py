@@ -112,10 +112,10 @@ def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = No
         return Depends(check_caller_role)
 
     async def check_ownership(
-        access: TheAccess, caller: TheCaller, _: None = Depends(check_caller_role), found: Finds = Depends(of)
+        access: TheAccess, caller: TheCaller, _: None = Depends(check_caller_role), find_workflow: Finds = Depends(of)
     ) -> None:
         if caller.role is not UserRole.ADMIN:  # admins may change every workflow
-            await run_in_threadpool(lambda: access.check_workflow_access(caller, found()))
+            await run_in_threadpool(lambda: access.check_workflow_access(caller, find_workflow()))
 
     return Depends(check_ownership)
 

@@ -26,7 +26,7 @@ _BUFFER_SIZE = 4 * PAGE  # for slow listeners; even slower ones read from the ca
 _KEEPALIVE_SECONDS = 15.0  # seconds of silence after which listeners receive a keep-alive
 
 Told = tuple[int, bytes]
-"""An event's number, and the event as it is sent."""
+"""An event's number, and the encoded event."""
 
 
 class EventFeed:
@@ -60,20 +60,20 @@ class EventFeed:
                     await self._looked.wait()
                 messages = self._select_after(at) if at >= self._since else await self._read_page(at)
 
-    def _select_after(self, at: int) -> list[Told]:
-        newest_first = takewhile(lambda message: message[0] > at, reversed(self._kept))
+    def _select_after(self, after: int) -> list[Told]:
+        newest_first = takewhile(lambda message: message[0] > after, reversed(self._kept))
         return list(newest_first)[::-1]
 
-    async def _read_page(self, at: int) -> list[Told]:
+    async def _read_page(self, after: int) -> list[Told]:
         """Read a page for a single listener."""
-        return [_encode_event(event) for event in await run_in_threadpool(self._read, at)]
+        return [_encode_event(event) for event in await run_in_threadpool(self._read, after)]
 
     @contextmanager
-    def _register_listener(self, at: int) -> Iterator[None]:
+    def _register_listener(self, after: int) -> Iterator[None]:
         self._listeners += 1
         if self._looking is None:
             self._kept.clear()
-            self._since = at
+            self._since = after
             self._looking = asyncio.create_task(self._poll_events())
         try:
             yield

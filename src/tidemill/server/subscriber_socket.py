@@ -46,14 +46,14 @@ class SubscriberSocket:
             disconnect.cancel()
             await asyncio.gather(disconnect, return_exceptions=True)
 
-    async def _send_blocks(self, at: int, disconnect: asyncio.Task[object]) -> int:
+    async def _send_blocks(self, position: int, disconnect: asyncio.Task[object]) -> int:
         """Send all existing blocks after `at`; returns the last position sent."""
         head = await self.heads.process_item(self.channel)
-        while at < head and not disconnect.done():
-            block = await run_in_threadpool(find_next_block, self.mill.catalog, self.channel, at, head)
+        while position < head and not disconnect.done():
+            block = await run_in_threadpool(find_next_block, self.mill.catalog, self.channel, position, head)
             async for chunk in iterate_in_threadpool(
                 split_into_chunks(block, self.mill.store.open_file, self.selection)
             ):
                 await self.socket.send_text(chunk.to_text())
-            at = block.seq
-        return at
+            position = block.seq
+        return position

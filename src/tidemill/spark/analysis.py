@@ -89,9 +89,11 @@ def _find_obstacle(
         return f"Spark does not accept its operators ({error.getCondition()})"
     finally:
         compiler.close()
-    for made, expected in zip(incremental.fields, result.schema.fields, strict=False):
-        if made.dataType != expected.dataType:
-            kinds_text = f"{expected.dataType.simpleString()} in batch and {made.dataType.simpleString()} incrementally"
+    for computed, expected in zip(incremental.fields, result.schema.fields, strict=False):
+        if computed.dataType != expected.dataType:
+            kinds_text = (
+                f"{expected.dataType.simpleString()} in batch and {computed.dataType.simpleString()} incrementally"
+            )
             return f"column {expected.name} would be {kinds_text}"
     for updates, struct in stored:
         for field in struct.fields:

@@ -139,8 +139,8 @@ def _shape_rows(rows: pa.Table, target: WriteTarget) -> pa.Table:
     stray = [n for n in rows.column_names if n not in expected_schema.names]
     missing = [n for n in expected_schema.names if n not in rows.column_names and n not in _OPTIONAL]
     if stray or missing:
-        found, expected = ", ".join(rows.column_names), ", ".join(expected_schema.names)
-        raise BadInput(f"channel {target.channel} expects the columns {expected}; the task gave {found}")
+        actual, expected = ", ".join(rows.column_names), ", ".join(expected_schema.names)
+        raise BadInput(f"channel {target.channel} expects the columns {expected}; the task gave {actual}")
     return pa.table([_cast_column(rows, f, target) for f in expected_schema], schema=expected_schema)
 
 

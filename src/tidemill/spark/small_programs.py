@@ -156,7 +156,7 @@ class SmallProgramRunner:
         return rows if rows is not None else LocalBatch.from_frame(self._compiler.build_frame(self._lower_operator(op)))
 
     def _lower_operator(self, op: Operator) -> Operator:
-        """The operator over locally computed rows, unless Spark had better read that many rows itself."""
+        """The operator over locally computed rows, unless there are so many that Spark should read them itself."""
         rows = self._by_hand(op)
         if rows is None or (rows.table.num_rows > batches.FEW and not any(map(self._is_heavy, walk_operators(op)))):
             return map_children(op, self._lower_operator)
@@ -189,10 +189,10 @@ class SmallProgramRunner:
         nonempty = [s for p in pieces if (s := remove_empty_steps(p, self._empty)) is not None]
         return self._compute_batch(nonempty[0] if len(nonempty) == 1 else Union(tuple(nonempty))) if nonempty else None
 
-    def _write_output(self, channel: str, parts: list[StepSlice], rest: Future[LocalBatch | None]) -> Schema:
+    def _write_output(self, channel: str, parts: list[StepSlice], operator_rows: Future[LocalBatch | None]) -> Schema:
         rows = [_extract_part(self._rows[p.step], p) for p in parts if p.step not in self._empty]
-        if (remaining := rest.result()) is not None:
-            rows.append(remaining)
+        if (operator_batch := operator_rows.result()) is not None:
+            rows.append(operator_batch)
         target = self._outputs[channel]
         content = target.schema or self._infer_content_schema(channel)
         if not rows:

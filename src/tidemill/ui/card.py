@@ -51,9 +51,9 @@ def find_waiting_edges(snapshot: ProjectSnapshot, drawn: DiagramGraph) -> set[tu
     return {(a, b) for a, b in drawn.edges if (names[a], flows[b]) in lagging}
 
 
-def _format_sources(drawn: DiagramGraph) -> dict[str, str]:
-    names = {n.key: n.channel or n.task or "" for n in drawn.nodes}
-    return {n.key: ", ".join(names[a] for a, b in drawn.edges if b == n.key) for n in drawn.nodes}
+def _format_sources(graph: DiagramGraph) -> dict[str, str]:
+    names = {n.key: n.channel or n.task or "" for n in graph.nodes}
+    return {n.key: ", ".join(names[a] for a, b in graph.edges if b == n.key) for n in graph.nodes}
 
 
 def _build_channel_card(

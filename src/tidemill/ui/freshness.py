@@ -55,12 +55,12 @@ async def show_freshness(desk: PageContext, measure: StalenessMeasure) -> None:
         await desk.keep_refreshing(refresh_charts)
 
 
-def _add_choices(chosen: StalenessMeasure) -> None:
+def _add_choices(current: StalenessMeasure) -> None:
     with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "Measures"
         for measure in StalenessMeasure:
             link = add_link(str(measure), f"/freshness?measure={measure}")
-            if measure is chosen:
+            if measure is current:
                 link.props["aria-current"] = "true"
 
 

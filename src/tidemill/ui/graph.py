@@ -54,21 +54,23 @@ def _format_task_key(flow: str, task: TaskStatus) -> str:
     return f"task {flow}/{task.name}"
 
 
-def _list_written(task: TaskStatus, shown: list[str]) -> list[str]:
-    return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in shown]
+def _list_written(task: TaskStatus, visible: list[str]) -> list[str]:
+    return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in visible]
 
 
-def _find_only_written(task: TaskStatus, shown: list[str]) -> str | None:
-    written = _list_written(task, shown)
+def _find_only_written(task: TaskStatus, visible: list[str]) -> str | None:
+    written = _list_written(task, visible)
     return written[0] if len(written) == 1 else None
 
 
-def _list_edges(key: str, task: TaskStatus, shown: list[str], merged_channel: str | None) -> Iterator[tuple[str, str]]:
+def _list_edges(
+    key: str, task: TaskStatus, visible: list[str], merged_channel: str | None
+) -> Iterator[tuple[str, str]]:
     """A task's edges. Its state is drawn as written only, because an edge back would be a cycle."""
-    written = _list_written(task, shown)
+    written = _list_written(task, visible)
     target = key if merged_channel is None else f"channel {merged_channel}"
     for channel in dict.fromkeys(c for c, _ in task.reads):
-        if channel in shown and channel not in written:
+        if channel in visible and channel not in written:
             yield f"channel {channel}", target
     if merged_channel is None:
         yield from ((key, f"channel {c}") for c in written)

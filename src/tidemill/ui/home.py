@@ -44,12 +44,12 @@ class _HomePage:
         self._welcome.set_visibility(snapshot.is_empty)
         self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)
-        shown = snapshot.select_status(states=self._states)
+        status = snapshot.select_status(states=self._states)
         health = judge_health(snapshot, now)
-        graph = build_graph(shown)
-        self._legend.show_counts(Counter(health.channels[c.registered.channel.name].standing for c in shown.channels))
+        graph = build_graph(status)
+        self._legend.show_counts(Counter(health.channels[c.registered.channel.name].standing for c in status.channels))
         self._drawing.show_graph(
-            graph, build_cards(snapshot, shown, graph, health, now), find_waiting_edges(snapshot, graph)
+            graph, build_cards(snapshot, status, graph, health, now), find_waiting_edges(snapshot, graph)
         )
 
     def _show_hint(self, snapshot: ProjectSnapshot) -> None:

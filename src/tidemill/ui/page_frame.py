@@ -42,21 +42,21 @@ def open_frame(desk: PageContext, here: str, title: str) -> Iterator[None]:
         yield
 
 
-def _add_navigation(here: str) -> None:
+def _add_navigation(current_path: str) -> None:
     with add_box("ways", "nav") as nav:
         nav.props["aria-label"] = "Pages"
         for name, href in PAGES:
             link = add_link(name, href, "way")
-            if href == here:
+            if href == current_path:
                 link.props["aria-current"] = "page"
 
 
 def _add_theme_button() -> None:
     """A button that cycles through the themes. The choice is stored in a cookie, which only the browser writes."""
-    chosen = ui.context.client.request.cookies.get(COOKIE, "auto")
+    stored = ui.context.client.request.cookies.get(COOKIE, "auto")
     names = list(THEMES)
-    dark = ui.dark_mode(THEMES.get(chosen))
-    button = ActionButton(f"Theme: {chosen if chosen in THEMES else 'auto'}", lambda: change_theme(), "quiet")
+    dark = ui.dark_mode(THEMES.get(stored))
+    button = ActionButton(f"Theme: {stored if stored in THEMES else 'auto'}", lambda: change_theme(), "quiet")
     button.props["title"] = "Light, dark, or the system's setting"
 
     async def change_theme() -> None:

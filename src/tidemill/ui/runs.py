@@ -56,12 +56,12 @@ class _RunsPage:
         return lambda: PageActions(self._desk).kill_run(run.id, run.subject)
 
 
-def _add_choices(chosen: RunState | None) -> None:
+def _add_choices(current: RunState | None) -> None:
     with add_box("choices", "nav") as nav:
         nav.props["aria-label"] = "States"
         for name in (None, *RunState):
             link = add_link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
-            if name == chosen:
+            if name == current:
                 link.props["aria-current"] = "true"
 
 

@@ -61,8 +61,8 @@ class _StoragePage:
         self._more.set_text(f"And {format_plural(remaining, 'smaller one')}.")
         self._more.set_visibility(remaining > 0)
 
-    def _build_retained_row(self, kept: RetainedDataset, now: float) -> Row:
-        dataset = kept.dataset
+    def _build_retained_row(self, retained: RetainedDataset, now: float) -> Row:
+        dataset = retained.dataset
         action = (
             TableCell("Unpin" if dataset.pinned else "Pin", act=self._build_pin_action(dataset))
             if self._pins
@@ -73,7 +73,7 @@ class _StoragePage:
             format_span(dataset.seconds),
             format_age(dataset.used, now),
             str(dataset.state),
-            kept.why,
+            retained.why,
             action,
         )
 

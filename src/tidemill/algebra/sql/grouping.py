@@ -68,8 +68,8 @@ def group_rows(
         _aggregate_part(relation, tuple(keys), {columns[t]: calls[t] for t in texts}, names)
         for texts in _group_by_distinct(calls).values()
     ]  # fmt: skip
-    first, *rest = parts or [TypedRelation(Aggregation(relation.op, tuple(keys)), relation.types)]
-    for part in rest:
+    first, *other_parts = parts or [TypedRelation(Aggregation(relation.op, tuple(keys)), relation.types)]
+    for part in other_parts:
         first = _join_groups(first, part, tuple(keys), names)
     return first, columns
 

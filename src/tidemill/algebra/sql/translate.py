@@ -337,16 +337,16 @@ class QueryTranslator:
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
         distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
-            both: Operator = Union((left.op, right.op))
-            op: Operator = select_distinct(both) if distinct else both
+            union: Operator = Union((left.op, right.op))
+            op: Operator = select_distinct(union) if distinct else union
         else:
-            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), once=distinct)
+            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), distinct=distinct)
         result = TypedRelation(op, types)
         if distinct or not isinstance(tree, exp.Union):
             _check_groupable(result)
         return result
 
-    def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, once: bool) -> Operator:
+    def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, distinct: bool) -> Operator:
         """INTERSECT and EXCEPT: the number of a row's occurrences on each side decides how often it is in the
         result.
         """
@@ -363,12 +363,12 @@ class QueryTranslator:
         counted = Aggregation(Union(tuple(tagged)), left.columns, sums)
         if keep_common:
             condition, times = f"{left_count} > 0 AND {right_count} > 0", f"LEAST({left_count}, {right_count})"
-        elif once:
+        elif distinct:
             condition, times = f"{left_count} > 0 AND {right_count} = 0", ""
         else:
             condition, times = f"{left_count} > {right_count}", f"{left_count} - {right_count}"
         rows: Operator = Filter(counted, to_expression(condition))
-        if not once:
+        if not distinct:
             rows = repeat_rows(rows, times, self.names.generate_name("time"))
         return select_columns(rows, left.columns)
 

@@ -11,7 +11,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.runtime.inspect.metrics import render_metrics
-from tidemill.runtime.inspect.statistics import compute_statistics
+from tidemill.runtime.inspect.statistics import compute_statistics as figures
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.server.dependencies import Mill, Wake, require_role
@@ -25,7 +25,7 @@ _VIEWER = [require_role(UserRole.VIEWER)]
 @router.get("/statistics", response_model=server_schemas.StatisticsDocument, dependencies=_VIEWER)
 def get_statistics(mill: Mill) -> Json:
     """Show for each task the cost of a run, the ratio of output to input, its rates, and its pending input."""
-    return {"tasks": [asdict(s) for s in compute_statistics(mill.catalog, read_status(mill.catalog))]}
+    return {"tasks": [asdict(s) for s in figures(mill.catalog, read_status(mill.catalog))]}
 
 
 @router.get("/dispatching", response_model=server_schemas.DispatchConfigDocument, dependencies=_VIEWER)
@@ -55,7 +55,7 @@ def get_metrics(mill: Mill) -> Response:
     status = read_status(mill.catalog)
     paused = is_paused(mill.catalog)
     text = render_metrics(
-        status, compute_statistics(mill.catalog, status), mill.history(), mill.catalog.read_time(), paused=paused
+        status, figures(mill.catalog, status), mill.history(), mill.catalog.read_time(), paused=paused
     )
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 

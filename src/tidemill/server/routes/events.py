@@ -69,9 +69,9 @@ async def stream_events(
     return StreamingResponse(_format_stream(feed, position, lambda: _is_over(request, until)), media_type=_MEDIA)
 
 
-async def _format_stream(feed: EventFeed, at: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    yield format_sse_event(comment="start of stream", id=str(at), retry=_RETRY)
-    async for events in feed.stream_events(at, over):
+async def _format_stream(feed: EventFeed, after: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    yield format_sse_event(comment="start of stream", id=str(after), retry=_RETRY)
+    async for events in feed.stream_events(after, over):
         yield events
 
 
