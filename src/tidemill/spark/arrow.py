@@ -153,7 +153,7 @@ def _cast_column(rows: pa.Table, field: pa.Field, target: WriteTarget) -> pa.Chu
         return _select_column(rows, field)
     except pa.ArrowInvalid as error:
         raise BadInput(
-            f"channel {target.channel}: what the task gave for column {field.name} does not fit its type {field.type}"
+            f"channel {target.channel}: the values for column {field.name} do not fit its type {field.type}"
         ) from error
 
 
