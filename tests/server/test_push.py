@@ -128,7 +128,7 @@ def test_a_refused_message_says_why_and_nothing_after_it_is_taken(shop: Served, 
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        (event(2, "gap"), "message 2 came, but 1 was expected"),
+        (event(2, "gap"), "message 2 arrived, but 1 was expected"),
         ('{"id": 1}', "begins with its number on a line of its own"),
         ("9" * 30 + "\n", "begins with its number"),
     ],
@@ -258,7 +258,7 @@ def test_over_http_the_same_holds(shop: Served, url: str) -> None:
     line = b'{"id": 1, "word": "http"}\n'
     assert (push(shop, url, 1, line).status_code, push(shop, url, 1, line).status_code) == (201, 200)
     assert push(shop, url, 1, line).json() == {"acknowledged": 1, "repeated": True}
-    assert "message 3 came, but 2 was expected" in push(shop, url, 3, line).text
+    assert "message 3 arrived, but 2 was expected" in push(shop, url, 3, line).text
     assert push(shop, url, 2, line * 2).status_code == 201
     assert ids(shop, "http") == [1, 1, 1]
     assert push(shop, url, 3, line, media="text/csv").status_code == 415

@@ -1,1 +1,1 @@
-"""The live system: executing runs, inserting, tidying up. It knows ports, not what stands behind them."""
+"""The runtime executes runs, inserts data and maintains channels. It depends on ports, not on implementations."""

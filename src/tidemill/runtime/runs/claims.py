@@ -1,8 +1,8 @@
-"""The runs that this process has, by its own account and by the catalog's.
+"""The runs of this process, according to itself and to the catalog.
 
-The two may differ after the catalog was cut off: a claim may have been committed whose answer never came, and the end
-of a run may not have been recorded. Until its lease ends, such a run keeps its keys, and hides whatever was written to
-its channels after it.
+The two may differ after the connection to the catalog was lost: a claim may have been committed whose answer was lost,
+and the end of a run may not have been recorded. Until its lease expires, such a run keeps its keys, and hides all
+later blocks of its channels.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ T = TypeVar("T", Run, RunClaim)
 
 
 class ProcessRuns:
-    """The runs under way in this process, under the name `owner`. Safe between threads."""
+    """The running runs of this process, under the name `owner`. Thread-safe."""
 
     def __init__(self, catalog: CatalogWriter, owner: str) -> None:
         self._catalog = catalog
         self._owner = owner
         self._changed = threading.Condition()
-        self._claiming = 0  # claims that are being made
-        self._in_doubt = False  # the catalog may say that runs are this process's of which it knows nothing
+        self._claiming = 0  # claims in progress
+        self._in_doubt = False  # the catalog may list runs as this process's that this process does not have
         self.under_way: dict[int, Run] = {}  # by number
 
     def claim_run(self, make: Callable[[], T]) -> T:
-        """Claim a run; it is under way until `end` is said of it."""
+        """Claim a run; it counts as running until `end_run`."""
         with self._changed:
             self._claiming += 1
         try:
             with self.watch_failures():
-                made = make()
-            run = made.run if isinstance(made, RunClaim) else made
+                claim = make()
+            run = claim.run if isinstance(claim, RunClaim) else claim
             self.under_way[run.id] = run
-            return made
+            return claim
         finally:
             with self._changed:
                 self._claiming -= 1
@@ -50,7 +50,7 @@ class ProcessRuns:
 
     @contextmanager
     def watch_failures(self) -> Iterator[None]:
-        """Whatever the catalog is told inside, it may or may not have heard if it fails."""
+        """Note if a catalog call inside fails: it may or may not have taken effect."""
         try:
             yield
         except CatalogError:
@@ -58,7 +58,9 @@ class ProcessRuns:
             raise
 
     def recover_claims(self) -> None:
-        """If the catalog was cut off since this was last called, give up what it has this process down for in vain."""
+        """Give up the runs that the catalog wrongly lists as this process's, after the catalog was
+        unreachable.
+        """
         if not self._in_doubt:
             return
         with self._changed:

@@ -1,7 +1,7 @@
-"""Executing runs: claim, perform, commit; on failure cancel, and perhaps try again.
+"""Execution of runs: claim, perform, commit; a failure cancels the run and may schedule a retry.
 
-The protocol is that of ARCHITECTURE section 5. Whatever happens between claim and commit, nothing is visible
-before the commit and everything is visible after it.
+ARCHITECTURE section 5 defines the protocol. A failure at any point between claim and commit leaves nothing visible:
+nothing is visible before the commit and everything is visible after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidemill.runtime.runs.log import RunLog
 
 T = TypeVar("T")
 Upto = Mapping[tuple[str, str], int]
-"""By task and channel, the sequence number up to which it is read."""
+"""Sequence number up to which a task reads a channel, by task and channel."""
 
 ALL_THERE_IS: Upto = MappingProxyType({})
 NOTHING_TOLD: Told = MappingProxyType({})
@@ -46,7 +46,7 @@ class Executor:
     engine: Engine
     owner: str
     lease: float = 30.0  # seconds
-    busy: float = 60.0  # seconds to wait for another run's slot on a channel that a run must read through
+    busy: float = 60.0  # seconds to wait while another run has a reservation on a channel that a run must read
     sleep: Callable[[float], None] = time.sleep
     own: ProcessRuns = field(init=False)
 
@@ -64,19 +64,19 @@ class Executor:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
-        A run of it that a dead process left behind is given up first, once its lease has expired. `upto` says how far
-        to read, `told` what else is to be known of the run.
+        A run of the flow that a dead process left is given up first, once its lease has expired. `upto` limits
+        the reads; `told` are details to record with the run.
         """
         self.own.recover_claims()
-        for left in self.catalog.reclaim_expired_runs():
-            if left.subject == binding.name:
-                self._give_up(left.id)
+        for expired in self.catalog.reclaim_expired_runs():
+            if expired.subject == binding.name:
+                self._give_up(expired.id)
         attempts = max((t.retry.attempts for t in binding.tasks), default=1)
         run = self.catalog.request_run(RunKind.FLOW, binding.name, attempts=attempts)
 
         def perform_flow(claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
-            doors = (self.catalog, self.store, self.engine)
-            return FlowAttempt(*doors, binding, updates, claim, log, lease, progress, told).run_tasks()
+            services = (self.catalog, self.store, self.engine)
+            return FlowAttempt(*services, binding, updates, claim, log, lease, progress, told).run_tasks()
 
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
         return self.run_attempts(run, build_claim_request(binding, upto), perform_flow, retry_in=retry.compute_backoff)
@@ -92,31 +92,31 @@ class Executor:
         rest: float | None = None,
         fence: int | None = None,
     ) -> list[Block] | None:
-        """One attempt at a run that somebody asked for; None if somebody else has it, or it has to wait.
+        """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
 
-        An attempt that fails leaves the run ready for another, if its tasks allow one, and raises. `rest`: more waits
-        than it reads, and the oldest of that came then: its flow is due again once it is committed. `fence`: under
-        which this process has taken the run before.
+        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `rest` is the time of
+        the oldest block that the run leaves unread: its flow is due again after the commit. `fence` is the
+        fencing token under which this process acquired the run before.
         """
         try:
-            demand = build_claim_request(binding, upto)
-            claim = self.claim_run(run.id, demand, fence=fence)
+            request = build_claim_request(binding, upto)
+            claim = self.claim_run(run.id, request, fence=fence)
         except Conflict:
             return None
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        wait = retry.compute_backoff(claim.run.attempt - claim.run.lost)
+        backoff = retry.compute_backoff(claim.run.attempt - claim.run.lost)
 
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
-            doors = (self.catalog, self.store, self.engine)
-            performed = FlowAttempt(*doors, binding, updates, claim, log, lease, None, told).run_tasks()
-            return self.catalog.commit_run(claim, replace(performed, rest=rest))
+            services = (self.catalog, self.store, self.engine)
+            outcome = FlowAttempt(*services, binding, updates, claim, log, lease, None, told).run_tasks()
+            return self.catalog.commit_run(claim, replace(outcome, rest=rest))
 
-        return self.run_once(claim, commit, retry_in=wait)
+        return self.run_once(claim, commit, retry_in=backoff)
 
     def run_attempts(
         self, run: Run, demand: ClaimRequest, perform: Perform, *, retry_in: Callable[[int], float]
     ) -> tuple[Run, list[Block]]:
-        """Try a run until it finishes or its attempts are used up."""
+        """Attempt a run until it finishes or its attempts are used up."""
 
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
             return self.catalog.commit_run(claim, perform(claim, log, lease))
@@ -127,19 +127,19 @@ class Executor:
                 blocks = self.run_once(claim, commit, retry_in=retry_in(claim.run.attempt - claim.run.lost))
                 return self.catalog.read_run(run.id), blocks
             except TidemillError:
-                after = self.catalog.read_run(run.id)
-                if after.state not in TO_COME:
+                state = self.catalog.read_run(run.id)
+                if state.state not in TO_COME:
                     raise
-                self.sleep(max(0.0, (after.not_before or 0.0) - self.catalog.read_time()))
+                self.sleep(max(0.0, (state.not_before or 0.0) - self.catalog.read_time()))
 
     def run_once(self, claim: RunClaim, commit: Commit[T], *, retry_in: float | None = None) -> T:
-        """One attempt at a claimed run, up to and with its commit; what fails leaves nothing visible."""
+        """Make one attempt at a claimed run, including its commit; a failure leaves nothing visible."""
         log = RunLog()
         with self.hold_lease(claim.run, log, retry_in) as lease, self.own.watch_failures():
             return commit(claim, log, lease)
 
     def begin_run(self, kind: RunKind, subject: str, demand: ClaimRequest) -> RunClaim:
-        """A run that only this process can execute."""
+        """Create and claim a run that only this process can execute."""
         self.own.recover_claims()
         return self.own.claim_run(
             lambda: self.catalog.claim_new_run(kind, subject, demand, owner=self.owner, lease=self.lease)
@@ -155,7 +155,7 @@ class Executor:
 
     @contextmanager
     def hold_lease(self, run: Run, log: RunLog, retry_in: float | None = None) -> Iterator[Lease]:
-        """Keep a run that is under way; what fails meanwhile ends the attempt."""
+        """Renew the lease of a run inside the context; an exception ends the attempt."""
         try:
             with Lease(
                 self.catalog, run, self.lease, on_loss=lambda: self.engine.cancel_jobs(format_tag(run))
@@ -168,17 +168,17 @@ class Executor:
             self.own.end_run(run)
 
     def abandon_runs(self) -> None:
-        """Give back what is under way, to be tried by somebody else at once."""
+        """Return all running runs to the queue, so that another server can retry them at once."""
         for run in list(self.own.under_way.values()):
             with suppress(LeaseLost):
                 self.catalog.fail_run(run.id, run.fence, error=f"{self.owner} was stopped", retry_in=0.0, lost=True)
             self.engine.cancel_jobs(format_tag(run))
 
-    def _claim_with_retry(self, run: int, demand: ClaimRequest) -> RunClaim:
+    def _claim_with_retry(self, run: int, request: ClaimRequest) -> RunClaim:
         deadline = time.monotonic() + self.busy
         while True:
             try:
-                return self.claim_run(run, demand)
+                return self.claim_run(run, request)
             except ChannelBusy:
                 if time.monotonic() > deadline:
                     self._give_up(run)
@@ -189,21 +189,23 @@ class Executor:
                 raise
 
     def _give_up(self, run: int) -> None:
-        """Nobody will try this run again, unless somebody does already."""
+        """Kill the run unless another process has started it."""
         if self.catalog.read_run(run).state in TO_COME:
             self.catalog.kill_run(run)
 
     def _record_failure(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
-        """Cancel the slots, unless the run was taken away: then whoever took it has done so."""
+        """Record a failed attempt and cancel its reservations, unless another process took the run and has
+        done so.
+        """
         if isinstance(error, LeaseLost | RunKilled):
             return
-        said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
-        log.write_line(f"failed: {said}")
-        again = retry_in if isinstance(error, Exception) else None
-        later = error.retry_in if isinstance(error, TidemillError) else None
-        if later is None and isinstance(error, Conflict) and run.kind is RunKind.FLOW:  # others overtook it
-            later = 0.0
-        lost = later is not None
+        message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+        log.write_line(f"failed: {message}")
+        retry_seconds = retry_in if isinstance(error, Exception) else None
+        error_retry_seconds = error.retry_in if isinstance(error, TidemillError) else None
+        if error_retry_seconds is None and isinstance(error, Conflict) and run.kind is RunKind.FLOW:  # overtaken
+            error_retry_seconds = 0.0
+        lost = error_retry_seconds is not None
         with suppress(LeaseLost, CatalogError), self.own.watch_failures():
-            again = later if lost else again
-            self.catalog.fail_run(run.id, run.fence, error=said, log=log.text, retry_in=again, lost=lost)
+            retry_seconds = error_retry_seconds if lost else retry_seconds
+            self.catalog.fail_run(run.id, run.fence, error=message, log=log.text, retry_in=retry_seconds, lost=lost)

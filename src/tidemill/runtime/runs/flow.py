@@ -1,4 +1,4 @@
-"""Performing a bound flow: its tasks, one after another, towards everything that will become visible."""
+"""Execution of a bound flow: runs its tasks in order and builds the outcome that the commit makes visible."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 from tidemill.runtime.runs.views import ChannelViews
 
 Told = Mapping[str, Any]
-"""What a run is to be remembered with, as JSON."""
+"""Details that are recorded with a run, as JSON."""
 
 PUBLISHERS = 8
-"""Outputs of a task that are made durable at once."""
+"""Outputs of a task that are made durable concurrently."""
 
 
 def format_tag(run: Run) -> str:
-    """The name under which the engine can stop whatever this attempt runs, and knows a backfill."""
+    """Name under which the engine can cancel the jobs of this attempt, and recognises a backfill."""
     return f"{BACKFILL if run.backfill else 'tidemill-run'}-{run.id}-{run.fence}"
 
 
 def format_directory(claim: RunClaim, block: int) -> str:
-    """Where this attempt writes a block; no other attempt ever does."""
+    """Directory to which this attempt writes a block; no other attempt ever writes to it."""
     return f"{claim.directory}/{block}"
 
 
 @dataclass(slots=True)
 class FlowAttempt:
-    """One attempt at a bound flow, task by task, towards its outcome."""
+    """One attempt at a bound flow: runs the tasks in order and collects their outcome."""
 
     catalog: CatalogWriter
     store: BlockStore
@@ -78,14 +78,14 @@ class FlowAttempt:
     log: RunLog
     lease: Lease
     progress: Progress | None
-    told: Told  # what else is to be known of the run
-    positions: dict[str, ChannelPosition] = field(default_factory=dict)  # of channels written so far in this run
+    told: Told  # further details to record with the run
+    positions: dict[str, ChannelPosition] = field(default_factory=dict)  # of the channels written so far by this run
     pending: dict[str, list[Block]] = field(default_factory=dict)
     filled: list[WrittenBlock] = field(default_factory=list)
     consumed: list[Consumption] = field(default_factory=list)
     stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
     costs: dict[tuple[str, str], Json] = field(default_factory=dict)
-    merged: dict[str, float] = field(default_factory=dict)  # by channel, the seconds that merging took
+    merged: dict[str, float] = field(default_factory=dict)  # seconds spent on merging, by channel
 
     def run_tasks(self) -> RunOutcome:
         self.catalog.mark_running(self.claim.run.id, self.claim.run.fence)
@@ -94,7 +94,7 @@ class FlowAttempt:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._run_task(task)
         stats = {"tasks": self.stats, **self.told}
-        merged = {channel: spent for channel, spent in self.merged.items() if spent}
+        merged = {channel: seconds for channel, seconds in self.merged.items() if seconds}
         return RunOutcome(tuple(self.filled), tuple(self.consumed), stats, self.log.text, self.costs, merged=merged)
 
     def _run_task(self, task: Task) -> None:
@@ -106,46 +106,49 @@ class FlowAttempt:
         timer = WorkTimer(self.engine)
         schemas = self._invoke_task(task, inputs, targets)
         files = self._publish_outputs(task, targets)
-        edge = self._read_watermark(task, files)
+        watermark = self._read_watermark(task, files)
         for write in task.writes:
-            slot = self.claim.slots[task.name, write.port]
+            reservation = self.claim.slots[task.name, write.port]
             source, target = compute_provenance(task, write.kind, consumed)
             if write.void:
                 schema = views.get_channel(write.port).channel.schema or Schema(())
-                filled = WrittenBlock(slot, schema, (), VOID, source, target)
+                output = WrittenBlock(reservation, schema, (), VOID, source, target)
             else:
                 identity = compute_output_identity(task, write.argument, consumed)
-                filled = WrittenBlock(
-                    slot, schemas[write.argument], files[write.argument], identity, source, target, edge
+                output = WrittenBlock(
+                    reservation, schemas[write.argument], files[write.argument], identity, source, target, watermark
                 )
-            self._record_output(task, filled, views)
+            self._record_output(task, output, views)
         self._record_consumption(task, consumed)
-        self._record_statistics(task, inputs, timer.elapsed_seconds, edge)
+        self._record_statistics(task, inputs, timer.elapsed_seconds, watermark)
 
     def _build_inputs(self, task: Task, views: ChannelViews, consumed: tuple[ConsumedInput, ...]) -> _LazyInputs:
-        """What is asked for all of it comes first: it holds the rest. Of a step's own state often nothing is needed."""
+        """Build the views of a task's inputs: full reads first, because they contain the blocks of the others.
+
+        State is loaded lazily: often a task needs none of it.
+        """
         pairs = sorted(zip(task.reads, consumed, strict=True), key=lambda pair: pair[0].mode is not ReadMode.ALL)
         inputs = _LazyInputs({r.argument: partial(self._build_view, views, r, c) for r, c in pairs})
-        kept = task.variant.code.states if isinstance(task.variant.code, Stateful) else ()
+        states = task.variant.code.states if isinstance(task.variant.code, Stateful) else ()
         for read, _ in pairs:
-            if read.argument not in kept:
+            if read.argument not in states:
                 inputs[read.argument]
         return inputs
 
     def _publish_outputs(self, task: Task, targets: Mapping[str, WriteTarget]) -> dict[str, tuple[DataFile, ...]]:
-        """The files of all outputs, made durable side by side: most of that is waiting for the disk."""
-        slots = {w.argument: self.claim.slots[task.name, w.port] for w in task.writes if not w.void}
-        directories = [format_directory(self.claim, slot.block) for slot in slots.values()]
-        rows = [targets[argument].receipt.rows for argument in slots]
-        if len(slots) == 1:
-            return dict(zip(slots, map(self.store.publish_files, directories, rows), strict=True))
+        """Make the files of all outputs durable, concurrently: most of the time is spent waiting for the disk."""
+        reservations = {w.argument: self.claim.slots[task.name, w.port] for w in task.writes if not w.void}
+        directories = [format_directory(self.claim, reservation.block) for reservation in reservations.values()]
+        rows = [targets[argument].receipt.rows for argument in reservations]
+        if len(reservations) == 1:
+            return dict(zip(reservations, map(self.store.publish_files, directories, rows), strict=True))
         with ThreadPoolExecutor(PUBLISHERS) as pool:
-            return dict(zip(slots, pool.map(self.store.publish_files, directories, rows), strict=True))
+            return dict(zip(reservations, pool.map(self.store.publish_files, directories, rows), strict=True))
 
     def _read_watermark(self, task: Task, files: Mapping[str, tuple[DataFile, ...]]) -> Version | None:
-        """How far event time is settled now."""
-        tells = task.watermark_output
-        return None if tells is None else self.store.find_latest_time(files[tells.argument], tells.edge or "")
+        """Read the watermark that the task wrote, if it writes one."""
+        output = task.watermark_output
+        return None if output is None else self.store.find_latest_time(files[output.argument], output.edge or "")
 
     def _invoke_task(
         self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, WriteTarget]
@@ -165,7 +168,9 @@ class FlowAttempt:
             raise
 
     def _report_damage(self, inputs: Mapping[str, View], error: TidemillError) -> None:
-        """If an input's files are damaged, that is the error to report, not what the task made of it."""
+        """Raise `BlockDamaged` if an input's files are damaged: that is the cause, and the task's error only
+        its effect.
+        """
         for view in inputs.values():
             for block in list_blocks(view):
                 try:
@@ -183,98 +188,106 @@ class FlowAttempt:
         return ConsumedInput(read.port, read.mode, span, role is ChannelRole.INPUT, read.advance)
 
     def _build_view(self, views: ChannelViews, read: TaskInput, consumed: ConsumedInput) -> View:
-        span, own = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
+        span, pending = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
         if read.afresh:
-            return self._build_initial_view(views, read, span.upto.seq, own)
+            return self._build_initial_view(views, read, span.upto.seq, pending)
         match read.mode:
             case ReadMode.ALL:
-                return views.build_snapshot(read.port, span.upto.seq, own)
+                return views.build_snapshot(read.port, span.upto.seq, pending)
             case ReadMode.NEW:
-                return views.build_change(read.port, span.since.seq, span.upto.seq, own)
+                return views.build_change(read.port, span.since.seq, span.upto.seq, pending)
             case ReadMode.OLD:
                 return views.build_snapshot(read.port, span.since.seq)
 
-    def _build_initial_view(self, views: ChannelViews, read: TaskInput, upto: int, own: Sequence[Block]) -> View:
-        """What a task is fed that never ran: its state and what was there before are empty, and all there is is new."""
-        nothing = Snapshot(read.port, views.get_schema(read.port, own), 0, None)
+    def _build_initial_view(self, views: ChannelViews, read: TaskInput, upto: int, pending: Sequence[Block]) -> View:
+        """Build the input of a task that never ran: its state and old content are empty, and all content is
+        new.
+        """
+        empty = Snapshot(read.port, views.get_schema(read.port, pending), 0, None)
         if read.mode is not ReadMode.NEW:
-            return nothing
-        content, updates = views.build_snapshot(read.port, upto, own), views.get_updates(read.port)
-        return content if isinstance(updates, Append) else SnapshotDiff(nothing, content, updates)
+            return empty
+        content, updates = views.build_snapshot(read.port, upto, pending), views.get_updates(read.port)
+        return content if isinstance(updates, Append) else SnapshotDiff(empty, content, updates)
 
     def _build_target(self, task: Task, views: ChannelViews, write: TaskOutput) -> WriteTarget:
-        slot = self.claim.slots[task.name, write.port]
-        directory = self.store.stage_directory(format_directory(self.claim, slot.block))
+        reservation = self.claim.slots[task.name, write.port]
+        directory = self.store.stage_directory(format_directory(self.claim, reservation.block))
         updates = write.updates or views.get_updates(write.port)
-        goes_on = write.port in task.state_ports and not write.merged
-        before = self.claim.spans[task.name, write.port].upto.seq if goes_on else 0
-        schema, learnt = _choose_schema(task, write, views.get_channel(write.port))
-        return WriteTarget(write.port, write.kind, directory, schema, updates, slot.seq, before, write.merged, learnt)
+        continues_state = write.port in task.state_ports and not write.merged
+        before = self.claim.spans[task.name, write.port].upto.seq if continues_state else 0
+        schema, is_observed = _choose_schema(task, write, views.get_channel(write.port))
+        return WriteTarget(
+            write.port, write.kind, directory, schema, updates, reservation.seq, before, write.merged, is_observed
+        )
 
-    def _record_output(self, task: Task, filled: WrittenBlock, views: ChannelViews) -> None:
-        """Keep an output for the commit, and let later tasks of the run see it."""
-        channel = filled.slot.channel
-        before = self.positions.get(channel) or self._find_position_before(filled, views.get_channel(channel).head)
-        block = build_pending_block(filled, views.get_updates(channel), before.seq)
-        self.filled.append(filled)
+    def _record_output(self, task: Task, output: WrittenBlock, views: ChannelViews) -> None:
+        """Add an output to the outcome, and make it visible to later tasks of the run."""
+        channel = output.slot.channel
+        before = self.positions.get(channel) or self._find_position_before(output, views.get_channel(channel).head)
+        block = build_pending_block(output, views.get_updates(channel), before.seq)
+        self.filled.append(output)
         self.pending.setdefault(channel, []).append(block)
         self.positions[channel] = advance_position(before, block)
         self.log.write_line(f"{task.name}: {block.rows} rows to {channel}")
 
-    def _find_position_before(self, filled: WrittenBlock, head: ChannelPosition) -> ChannelPosition:
-        if filled.slot.kind is BlockKind.BASE:
+    def _find_position_before(self, output: WrittenBlock, head: ChannelPosition) -> ChannelPosition:
+        if output.slot.kind is BlockKind.BASE:
             return ChannelPosition()
-        if head.seq == filled.slot.seq - 1:
+        if head.seq == output.slot.seq - 1:
             return head
-        return self.catalog.read_position(filled.slot.channel, seq=filled.slot.seq - 1)
+        return self.catalog.read_position(output.slot.channel, seq=output.slot.seq - 1)
 
     def _record_consumption(self, task: Task, reads: tuple[ConsumedInput, ...]) -> None:
-        """One consumption a channel: from the cursor on if any argument reads it as NEW, or moves it."""
+        """Record one consumption per channel: from the cursor if any argument reads it as NEW or advances it."""
         new = {r.port for r in reads if r.mode is ReadMode.NEW or r.advance}
         for read in {r.port: r for r in reads}.values():
             since = self.claim.spans[task.name, read.port].since.seq if read.port in new else None
-            held = read.mode is ReadMode.OLD and read.port not in new
-            self.consumed.append(Consumption(task.name, read.port, since, read.span.since if held else read.span.upto))
+            stays = read.mode is ReadMode.OLD and read.port not in new
+            self.consumed.append(Consumption(task.name, read.port, since, read.span.since if stays else read.span.upto))
 
-    def _record_statistics(self, task: Task, inputs: Mapping[str, View], seconds: float, edge: Version | None) -> None:
+    def _record_statistics(
+        self, task: Task, inputs: Mapping[str, View], seconds: float, watermark: Version | None
+    ) -> None:
         read = {b.id: b.rows for view in inputs.values() for b in list_blocks(view)}
         rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
-        looked = _measure_input(task, inputs)
+        volume = _measure_input(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
-        rows = {"content": int(looked.content), "change": int(looked.change)}
-        told = {} if edge is None else {"edge": edge / 1e6}
-        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **told}
-        self._update_cost_model(task, looked, seconds, _estimate_merge_costs(task, inputs))
+        rows = {"content": int(volume.content), "change": int(volume.change)}
+        details = {} if watermark is None else {"edge": watermark / 1e6}
+        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **details}
+        self._update_cost_model(task, volume, seconds, _estimate_merge_costs(task, inputs))
 
-    def _update_cost_model(self, task: Task, looked: ScanVolume, seconds: float, merging: Mapping[str, float]) -> None:
+    def _update_cost_model(
+        self, task: Task, volume: ScanVolume, seconds: float, merge_seconds: Mapping[str, float]
+    ) -> None:
         key = (task.name, task.variant.name)
-        made = [
+        sizes = [
             _compute_size(o) for o in self.filled if o.slot.task == task.name and o.slot.channel not in task.state_ports
         ]
-        known = self.catalog.read_costs(self.binding.name).get(key)
-        learnt = build_prior(task.variant.name, len(made)) if known is None else CostModel.from_json(known)
-        for channel, guess in merging.items():
-            self.merged[channel] = self.merged.get(channel, 0.0) + learnt.merged.cost_factor * guess
-        if len(learnt.yields) == len(made):
-            spent = sum(merging.values()) if merging else None
-            self.costs[key] = learnt.add_run(looked, seconds, made, spent).to_json()
+        data = self.catalog.read_costs(self.binding.name).get(key)
+        model = build_prior(task.variant.name, len(sizes)) if data is None else CostModel.from_json(data)
+        for channel, seconds_estimate in merge_seconds.items():
+            self.merged[channel] = self.merged.get(channel, 0.0) + model.merged.cost_factor * seconds_estimate
+        if len(model.yields) == len(sizes):
+            total_merge_seconds = sum(merge_seconds.values()) if merge_seconds else None
+            self.costs[key] = model.add_run(volume, seconds, sizes, total_merge_seconds).to_json()
 
 
 def _check_state(task: Task, inputs: Mapping[str, View]) -> None:
-    """Between a plan and its run another run may have dropped the state that this one would go on from."""
+    """Raise `Conflict` if another run dropped this task's state after the run was planned."""
     if task.refresh is None:
         return
-    kept = [inputs[r.argument] for r in task.reads if r.port in task.state_ports]
-    if any(isinstance(v, Snapshot) and v.base is not None and v.base.identity == VOID for v in kept):
+    states = [inputs[r.argument] for r in task.reads if r.port in task.state_ports]
+    if any(isinstance(v, Snapshot) and v.base is not None and v.base.identity == VOID for v in states):
         raise Conflict(f"the state of {task.name!r} was dropped since this run was planned; run it again")
 
 
 class _LazyInputs(dict[str, View]):
-    """Views by argument, each made when it is first asked for; its values are those that were."""
+    """Views by argument, each built on first access; `values()` are those that were built."""
 
-    def __init__(self, make: Mapping[str, Callable[[], View]]) -> None:
+    def __init__(self, builders: Mapping[str, Callable[[], View]]) -> None:
         super().__init__()
-        self._make = make
+        self._make = builders
 
     def __missing__(self, argument: str) -> View:
         self[argument] = self._make[argument]()
@@ -282,27 +295,27 @@ class _LazyInputs(dict[str, View]):
 
 
 def _measure_input(task: Task, inputs: Mapping[str, View]) -> ScanVolume:
-    """How much of a task's channels there is, and how much of it changed: what its cost is learnt from."""
+    """Measure the content and the change that a task reads: the variables of its cost model."""
     sources = {r.argument: r.mode for r in task.reads if r.port not in task.state_ports}
-    found = dict.fromkeys(ReadMode, DataSize(0, 0))
+    sizes = dict.fromkeys(ReadMode, DataSize(0, 0))
     for argument, mode in sources.items():
         view = inputs[argument]
-        found[mode] += compute_size(list_blocks(view.chain if isinstance(view, ConvertedDelta) else view))
-    read = found[ReadMode.NEW] if found[ReadMode.NEW].rows else found[ReadMode.ALL]
-    change = found[ReadMode.NEW].rows
-    return ScanVolume(change, found[ReadMode.ALL].rows, read.bytes, compute_spread_factor(change))
+        sizes[mode] += compute_size(list_blocks(view.chain if isinstance(view, ConvertedDelta) else view))
+    read = sizes[ReadMode.NEW] if sizes[ReadMode.NEW].rows else sizes[ReadMode.ALL]
+    change = sizes[ReadMode.NEW].rows
+    return ScanVolume(change, sizes[ReadMode.ALL].rows, read.bytes, compute_spread_factor(change))
 
 
 def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, float]:
-    """Seconds that merging is guessed to have taken on each channel whose content was read.
+    """Estimate the seconds that merging took on each channel whose content was read.
 
-    Who goes on from what is new on a channel hardly looks at its content, so that does not count. An incremental
-    refresh looks up a few keys of the others, and any task some of its own state.
+    A task that reads a channel's changes hardly reads its content, so that channel does not count. An incremental
+    refresh looks up a few keys of the other channels, and any task a part of its state.
     """
     code = task.variant.code
     looks_up = isinstance(code, Refresh) and code.way == RefreshMode.INCREMENTAL
-    new = {r.port for r in task.reads if r.mode is ReadMode.NEW}
-    views = {r.port: inputs.get(r.argument) for r in task.reads if r.port not in new}
+    changed_ports = {r.port for r in task.reads if r.mode is ReadMode.NEW}
+    views = {r.port: inputs.get(r.argument) for r in task.reads if r.port not in changed_ports}
     return {
         port: estimate_merge_seconds(view, whole=not looks_up and port not in task.state_ports)
         for port, view in views.items()
@@ -310,14 +323,14 @@ def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, f
     }
 
 
-def _compute_size(filled: WrittenBlock) -> DataSize:
-    return DataSize(sum(f.rows for f in filled.files), sum(f.bytes for f in filled.files))
+def _compute_size(output: WrittenBlock) -> DataSize:
+    return DataSize(sum(f.rows for f in output.files), sum(f.bytes for f in output.files))
 
 
 def _choose_schema(task: Task, write: TaskOutput, channel: RegisteredChannel) -> tuple[Schema | None, bool]:
-    """The schema to hold an output to, and whether it is only what was learnt from blocks.
+    """Choose the schema that an output must have; True if it was only observed in earlier blocks.
 
-    What a declared table computes anew decides its own, unless one was declared.
+    A declared table that is recomputed determines its schema from its query, unless one was declared.
     """
     code = task.variant.code
     if isinstance(code, Refresh) and write.kind is BlockKind.BASE:

@@ -1,4 +1,4 @@
-"""Inserting blocks into input channels: from files, or from frames of the engine's."""
+"""Inserts blocks into input channels, from files or from frames of the engine."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 
 LOOK = 0.2
-"""Seconds between looks at what becomes of an insert that is under way elsewhere."""
+"""Seconds between polls of an insert that is running in another process."""
 
 Fill = Callable[[Channel, Schema, str, str], tuple[str, int | None]]
-"""Writes the block's files into a directory, under a tag; returns the identity of what was written, and its rows."""
+"""Writes the block's files into a directory, under a tag; returns the content's identity, and its row count."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertResult:
-    """The block that holds the inserted rows; `repeated` if an earlier insert with this key had made it."""
+    """The block with the inserted rows; `repeated` if an earlier insert with this key wrote it."""
 
     block: Block
     repeated: bool
@@ -49,7 +49,7 @@ class InsertResult:
 
 @dataclass(frozen=True, slots=True)
 class Inserter:
-    """Puts data into input channels: all rows of a file or frame, or none."""
+    """Inserts data into input channels: all rows of a file or frame, or none."""
 
     executor: Executor
     load: Loader
@@ -79,9 +79,9 @@ class Inserter:
         return self._insert_with_key(channel, kind, key, fill_block)
 
     def insert_once(self, channel: str, path: Path, digest: str, *, format: str | None = None) -> Block | None:
-        """Insert a file unless its content, which has this SHA-256, ever was; None if it was.
+        """Insert a file unless its content, with this SHA-256, was inserted before; None if it was.
 
-        Unlike an insert key this is remembered when the block is long forgotten.
+        Unlike an idempotency key, the digest stays known after the block has expired.
         """
         producer = f"{CONTENT}{digest}"
 
@@ -96,7 +96,7 @@ class Inserter:
                 progress=None,
             )
             if loaded.digest != digest:
-                raise BadInput(f"{path} changed while it was read; write files elsewhere and move them here whole")
+                raise BadInput(f"{path} changed while it was read; write files elsewhere and move complete files here")
             return digest, loaded.rows
 
         def is_inserted() -> bool:
@@ -128,12 +128,12 @@ class Inserter:
             return InsertResult(self.insert_block(channel, kind, (), fill), repeated=False)
         deadline = time.monotonic() + self.executor.busy
         while True:
-            found = self.executor.catalog.find_inserted_blocks(channel, [key]).get(key)
-            if found is not None:
-                return InsertResult(found, repeated=True)
+            block = self.executor.catalog.find_inserted_blocks(channel, [key]).get(key)
+            if block is not None:
+                return InsertResult(block, repeated=True)
             try:
                 return InsertResult(self.insert_block(channel, kind, (key,), fill), repeated=False)
-            except KeyUsed:  # meanwhile
+            except KeyUsed:  # by an insert that committed meanwhile
                 continue
             except InsertUnderWay:
                 if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class Inserter:
                 self.executor.catalog.reclaim_expired_runs()  # its process may have died
 
     def get_input_channel(self, name: str) -> tuple[Channel, Schema]:
-        """An input channel, and the schema that what is inserted must have."""
+        """Return an input channel, and the schema that inserted rows must have."""
         channel = self.executor.catalog.read_channel(name).channel
         if channel.role is not ChannelRole.INPUT or channel.schema is None:
             raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
@@ -151,24 +151,24 @@ class Inserter:
     def insert_block(
         self, name: str, kind: BlockKind, keys: tuple[str, ...], fill: Fill, advanced: tuple[ProducerAdvance, ...] = ()
     ) -> Block:
-        """Make a block of what `fill` writes.
+        """Insert one block with the files that `fill` writes.
 
-        Raises `KeyUsed` if an insert had one of the keys already, `InsertUnderWay` if one may get it yet, and
-        `Conflict` if a producer of `advanced` is no longer where it was.
+        Raises `KeyUsed` if an earlier insert used one of the keys, `InsertUnderWay` if a running one may use
+        it, and `Conflict` if a producer of `advanced` is no longer at its expected sequence number.
         """
         channel, schema = self.get_input_channel(name)
 
         def commit(claim: RunClaim, log: RunLog, _lease: Lease) -> list[Block]:
-            slot = claim.slots[None, name]
-            directory = format_directory(claim, slot.block)
+            reservation = claim.slots[None, name]
+            directory = format_directory(claim, reservation.block)
             digest, rows = fill(channel, schema, self.executor.store.stage_directory(directory), format_tag(claim.run))
             files = self.executor.store.publish_files(directory, rows)
             log.write_line(f"{sum(f.rows for f in files)} rows into {name}")
-            filled = WrittenBlock(slot, schema, files, compute_identity("insert", name, digest))
-            return self.executor.catalog.commit_run(claim, RunOutcome((filled,), log=log.text, advanced=advanced))
+            output = WrittenBlock(reservation, schema, files, compute_identity("insert", name, digest))
+            return self.executor.catalog.commit_run(claim, RunOutcome((output,), log=log.text, advanced=advanced))
 
-        demand = ClaimRequest(slots=(ReservationRequest(None, name, kind, keys, made_for=channel),))
-        claim = self.executor.begin_run(RunKind.INSERT, name, demand)
+        request = ClaimRequest(slots=(ReservationRequest(None, name, kind, keys, made_for=channel),))
+        claim = self.executor.begin_run(RunKind.INSERT, name, request)
         try:
             return self.executor.run_once(claim, commit)[0]
         except CatalogError:

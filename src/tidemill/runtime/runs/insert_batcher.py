@@ -1,7 +1,7 @@
-"""Many small inserts and pushes that came at about the same time, as few blocks.
+"""Batches small inserts and pushed messages that arrive together into few blocks.
 
 A block costs several transactions and forced writes, however few rows it has. Each insert still succeeds or fails
-alone: its rows are checked before it meets the others, and its key finds its block if it is sent again.
+alone: its rows are validated before it joins a batch, and its idempotency key finds its block if it is sent again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tidemill.runtime.runs.push import (
 )
 
 MOST = 100_000
-"""Rows of a block that is gathered."""
+"""Maximum number of rows of a batched block."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallInsert:
-    """What somebody wants to insert: the bytes of a file, under a key if it may be sent again."""
+    """A request to insert the bytes of a file, with an idempotency key if it may be sent again."""
 
     channel: str
     data: bytes
@@ -43,7 +43,9 @@ class SmallInsert:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedInsert:
-    """It was read and found good. `numbers` says whose answer it is: of one insert, or of several messages."""
+    """A validated insert. `numbers` are the positions of the requests that it answers: one insert, or several
+    messages.
+    """
 
     channel: Channel
     parcel: InsertBatch
@@ -52,11 +54,13 @@ class _CheckedInsert:
     advances: tuple[ProducerAdvance, ...] = ()
 
     def can_join(self, others: Sequence[_CheckedInsert]) -> bool:
-        """May it share a block with these? What is merged by key has each key once, and so has an insert key."""
-        apart = all(self.parcel.keys.isdisjoint(o.parcel.keys) for o in others)
-        once = self.key is None or all(self.key != o.key for o in others)
-        few = sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
-        return self.channel == others[0].channel and apart and once and few
+        """Tell whether it may share a block with these: a block has each merge key and each idempotency key at
+        most once.
+        """
+        keys_disjoint = all(self.parcel.keys.isdisjoint(o.parcel.keys) for o in others)
+        has_unique_key = self.key is None or all(self.key != o.key for o in others)
+        fits = sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
+        return self.channel == others[0].channel and keys_disjoint and has_unique_key and fits
 
     def build_answers(self, block: Block, *, repeated: bool) -> dict[int, Answer]:
         return dict.fromkeys(self.numbers, InsertResult(block, repeated))
@@ -65,12 +69,12 @@ class _CheckedInsert:
 Wanted = SmallInsert | PushMessage
 Taken = InsertResult | DuplicateMessage
 Answer = Taken | Exception
-"""What became of one of several inserts or messages."""
+"""Result of one of several inserts or messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ChannelValidator:
-    """Reads what is wanted on one channel. What is wrong has its answer at once."""
+    """Reads and validates the requests for one channel; an invalid one is answered at once."""
 
     channel: Channel
     schema: Schema
@@ -78,32 +82,32 @@ class _ChannelValidator:
     answers: dict[int, Answer]
 
     def check_inserts(self, wanted: Mapping[int, SmallInsert]) -> Iterator[_CheckedInsert]:
-        for n, one in wanted.items():
+        for n, insert in wanted.items():
             try:
                 yield _CheckedInsert(
-                    self.channel, self._read_batch(one.data, "the upload", format=one.format), (n,), one.key
+                    self.channel, self._read_batch(insert.data, "the upload", format=insert.format), (n,), insert.key
                 )
             except TidemillError as error:
                 self.answers[n] = error
 
     def check_messages(self, fresh: Mapping[int, PushMessage]) -> list[_CheckedInsert]:
-        """All messages in one piece, which is much the cheapest; only if that cannot be, each for itself."""
+        """Validate all messages as one batch, which is the cheapest; if that fails, validate each separately."""
         if not fresh:
             return []
         try:
-            parcel = self._read_batch(join_messages(fresh.values()), "what was pushed", latest=True)
+            batch = self._read_batch(join_messages(fresh.values()), "the pushed messages", latest=True)
         except BadInput:
             return list(self._check_each(fresh))
-        return [_CheckedInsert(self.channel, parcel, tuple(fresh), advances=compute_advances(fresh.values()))]
+        return [_CheckedInsert(self.channel, batch, tuple(fresh), advances=compute_advances(fresh.values()))]
 
     def _check_each(self, fresh: Mapping[int, PushMessage]) -> Iterator[_CheckedInsert]:
-        refused: set[str] = set()  # producers, whose later messages are not taken
+        refused: set[str] = set()  # producers whose later messages are refused
         for n, message in fresh.items():
             try:
                 if message.producer in refused:
                     raise build_refusal_error(message)
-                parcel = self._read_batch(message.data, f"message {message.number}", latest=True)
-                yield _CheckedInsert(self.channel, parcel, (n,), advances=compute_advances([message]))
+                batch = self._read_batch(message.data, f"message {message.number}", latest=True)
+                yield _CheckedInsert(self.channel, batch, (n,), advances=compute_advances([message]))
             except BadInput as error:
                 self.answers[n] = error
                 refused.add(message.producer)
@@ -121,83 +125,90 @@ class InsertBatcher:
     parcels: InsertBatchLoader
 
     def insert_all(self, wanted: Sequence[Wanted]) -> list[Answer]:
-        """Insert all of these, those of one channel in their order. What is wrong with one harms no other.
+        """Insert all requests, those of one channel in order. An invalid request does not affect the others.
 
-        But a producer's messages are taken in the order of their numbers: none is after one that failed.
+        But a producer's messages are accepted in the order of their numbers: none is accepted after one that
+        failed.
         """
         answers: dict[int, Answer] = {}
-        waiting: list[_CheckedInsert] = []
-        twice: dict[int, int] = {}
-        for channel in dict.fromkeys(one.channel for one in wanted):
-            here = {n: one for n, one in enumerate(wanted) if one.channel == channel}
+        pending: list[_CheckedInsert] = []
+        duplicates: dict[int, int] = {}
+        for channel in dict.fromkeys(request.channel for request in wanted):
+            requests = {n: request for n, request in enumerate(wanted) if request.channel == channel}
             try:
-                waiting += self._check_channel(channel, here, answers, twice)
+                pending += self._check_channel(channel, requests, answers, duplicates)
             except TidemillError as error:
-                answers |= dict.fromkeys(here, error)
-        while waiting:
-            group, waiting = _split_group(waiting)
+                answers |= dict.fromkeys(requests, error)
+        while pending:
+            group, pending = _split_group(pending)
             answers |= self._insert_group(group)
-        answers |= {n: answers[first] for n, first in twice.items()}
+        answers |= {n: answers[first] for n, first in duplicates.items()}
         return [answers[n] for n in range(len(wanted))]
 
     def _check_channel(
-        self, name: str, here: Mapping[int, Wanted], answers: dict[int, Answer], twice: dict[int, int]
+        self, name: str, requests: Mapping[int, Wanted], answers: dict[int, Answer], duplicates: dict[int, int]
     ) -> list[_CheckedInsert]:
-        checking = _ChannelValidator(*self.inserter.get_input_channel(name), self.parcels, answers)
-        messages = {n: one for n, one in here.items() if isinstance(one, PushMessage)}
+        validator = _ChannelValidator(*self.inserter.get_input_channel(name), self.parcels, answers)
+        messages = {n: request for n, request in requests.items() if isinstance(request, PushMessage)}
         producers = {message.producer for message in messages.values()}
-        known = self.inserter.executor.catalog.read_producer_sequences(name, producers) if producers else {}
-        found = classify_messages(messages, known)
-        answers |= found.answers
-        twice |= found.twice
-        small = {n: one for n, one in here.items() if isinstance(one, SmallInsert)}
-        return [*checking.check_inserts(small), *checking.check_messages(found.fresh)]
+        sequences = self.inserter.executor.catalog.read_producer_sequences(name, producers) if producers else {}
+        classification = classify_messages(messages, sequences)
+        answers |= classification.answers
+        duplicates |= classification.twice
+        small = {n: request for n, request in requests.items() if isinstance(request, SmallInsert)}
+        return [*validator.check_inserts(small), *validator.check_messages(classification.fresh)]
 
     def _insert_group(self, group: Sequence[_CheckedInsert]) -> dict[int, Answer]:
         try:
             return self._insert_block(group)
-        except (Conflict, InsertUnderWay) as error:  # another server uses one of the keys: each for itself
+        except (Conflict, InsertUnderWay) as error:  # another server uses one of the keys: insert each separately
             if len(group) > 1:
-                return {n: answer for one in group for n, answer in self._insert_group([one]).items()}
-            if isinstance(error, KeyUsed):  # meanwhile: its block is there by now
+                return {n: answer for insert in group for n, answer in self._insert_group([insert]).items()}
+            if isinstance(error, KeyUsed):  # inserted meanwhile: its block exists now
                 return self._insert_group(group)
             return dict.fromkeys(group[0].numbers, error)
         except TidemillError as error:
-            return {n: error for one in group for n in one.numbers}
+            return {n: error for insert in group for n in insert.numbers}
 
     def _insert_block(self, group: Sequence[_CheckedInsert]) -> dict[int, Answer]:
         channel = group[0].channel.name
-        keys = [one.key for one in group if one.key is not None]
-        before = self.inserter.executor.catalog.find_inserted_blocks(channel, keys) if keys else {}
-        rest = [one for one in group if one.key not in before]
+        keys = [insert.key for insert in group if insert.key is not None]
+        earlier_blocks = self.inserter.executor.catalog.find_inserted_blocks(channel, keys) if keys else {}
+        new_inserts = [insert for insert in group if insert.key not in earlier_blocks]
 
         def fill_block(_to: Channel, _schema: Schema, directory: str, _tag: str) -> tuple[str, int]:
-            self.parcels.write_batches([one.parcel for one in rest], Path(directory))
-            return " ".join(one.parcel.digest for one in rest), sum(one.parcel.rows for one in rest)
+            self.parcels.write_batches([insert.parcel for insert in new_inserts], Path(directory))
+            return " ".join(insert.parcel.digest for insert in new_inserts), sum(
+                insert.parcel.rows for insert in new_inserts
+            )
 
-        new = tuple(key for key in keys if key not in before)
-        moves = merge_advances(move for one in rest for move in one.advances)
-        made = self.inserter.insert_block(channel, BlockKind.DELTA, new, fill_block, moves) if rest else None
-        return _build_answers(group, before, made)
+        new_keys = tuple(key for key in keys if key not in earlier_blocks)
+        advances = merge_advances(advance for insert in new_inserts for advance in insert.advances)
+        block = (
+            self.inserter.insert_block(channel, BlockKind.DELTA, new_keys, fill_block, advances)
+            if new_inserts
+            else None
+        )
+        return _build_answers(group, earlier_blocks, block)
 
 
 def _build_answers(
-    group: Sequence[_CheckedInsert], before: Mapping[str, Block], made: Block | None
+    group: Sequence[_CheckedInsert], earlier_blocks: Mapping[str, Block], new_block: Block | None
 ) -> dict[int, Answer]:
     answers: dict[int, Answer] = {}
-    for one in group:
-        earlier = None if one.key is None else before.get(one.key)
-        block = earlier or made
-        assert block is not None  # what was not there before was made
-        answers |= one.build_answers(block, repeated=earlier is not None)
+    for insert in group:
+        earlier = None if insert.key is None else earlier_blocks.get(insert.key)
+        block = earlier or new_block
+        assert block is not None  # an insert without an earlier block is in the new one
+        answers |= insert.build_answers(block, repeated=earlier is not None)
     return answers
 
 
-def _split_group(waiting: Sequence[_CheckedInsert]) -> tuple[list[_CheckedInsert], list[_CheckedInsert]]:
-    """The first that waits with those that can go with it, and the others. On a channel nobody overtakes."""
-    group, rest = list(waiting[:1]), list[_CheckedInsert]()
-    for one in waiting[1:]:
-        overtakes = any(other.channel == one.channel for other in rest)
-        joins = not overtakes and one.can_join(group)
-        (group if joins else rest).append(one)
+def _split_group(pending: Sequence[_CheckedInsert]) -> tuple[list[_CheckedInsert], list[_CheckedInsert]]:
+    """Split off the first pending insert with those that can share its block; a channel's inserts stay in order."""
+    group, rest = list(pending[:1]), list[_CheckedInsert]()
+    for insert in pending[1:]:
+        overtakes = any(other.channel == insert.channel for other in rest)
+        can_join = not overtakes and insert.can_join(group)
+        (group if can_join else rest).append(insert)
     return group, rest

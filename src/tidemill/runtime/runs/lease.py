@@ -1,4 +1,4 @@
-"""Keeping the right to execute a run while it is executed, and noticing when it is lost."""
+"""Leases: keep the right to execute a run, and notice its loss."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tidemill.ports.catalog import CatalogWriter
 
 
 class Lease:
-    """Renews the lease of a run in the background; `lost` is set, and `on_loss` called, once that fails.
+    """Renews the lease of a run in the background; sets `lost` and calls `on_loss` once the lease is lost.
 
-    A renewal that fails for another reason, such as a catalog that cannot be reached, is tried again: the
-    fence, not this thread, is what keeps a run from committing after somebody else took it over.
+    A renewal that fails for another reason, such as an unreachable catalog, is retried: the fencing token, not
+    this thread, prevents a commit after another process took the run.
     """
 
     def __init__(self, catalog: CatalogWriter, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a run says about itself."""
+"""The log of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 
 LONGEST = 256 * 1024
-"""Characters kept of a run's log: its beginning and its end; what is cut between them is counted."""
+"""Maximum characters of a run's log: its beginning and its end are kept, and the cut characters are counted."""
 
 
 class RunLog:
@@ -17,7 +17,7 @@ class RunLog:
         self._lock = threading.Lock()
 
     def write_line(self, text: str) -> None:
-        """A line of the runtime's own, with the time."""
+        """Write a line of the runtime, with a timestamp."""
         self.write(f"[{time.strftime('%H:%M:%S', time.gmtime())}] {text}\n")
 
     def write(self, text: str) -> int:
@@ -27,10 +27,10 @@ class RunLog:
 
     @property
     def text(self) -> str:
-        """The log, shortened in the middle if it is very long."""
+        """The log, with its middle cut out if it is very long."""
         with self._lock:
-            whole = "".join(self._parts)
-        if len(whole) <= LONGEST:
-            return whole
+            text = "".join(self._parts)
+        if len(text) <= LONGEST:
+            return text
         half = LONGEST // 2
-        return f"{whole[:half]}\n… {len(whole) - LONGEST} characters left out …\n{whole[-half:]}"
+        return f"{text[:half]}\n… {len(text) - LONGEST} characters left out …\n{text[-half:]}"

@@ -1,7 +1,7 @@
-"""Messages that producers push, and their numbers.
+"""Messages that producers push, and their sequence numbers.
 
-A producer numbers its messages 1, 2, 3, …, on each channel for itself. A number that the channel has is a message sent
-again; one that leaves others out shows that something was lost on the way. Only the next one is new.
+A producer numbers its messages 1, 2, 3, …, separately on each channel. A number that the channel already has is a
+duplicate; a gap shows that a message was lost. Only the next number is new.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tidemill.model.run import ProducerAdvance
 
 
 class OutOfOrder(BadInput):
-    """A producer's message came before the one that it must follow; nothing was inserted."""
+    """A producer's message arrived before its predecessor; nothing was inserted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushMessage:
-    """What a producer pushes at a time: events as JSON lines; none, to leave its number out."""
+    """One message of a producer: events as JSON lines; no data, to skip its number."""
 
     channel: str
     producer: str
@@ -36,45 +36,51 @@ class DuplicateMessage:
 
 @dataclass(slots=True)
 class MessageClassification:
-    """By where they stood: what is new, answers to what is not, and what came twice in one go."""
+    """Messages by position: new ones, answers to all others, and repetitions within the request."""
 
     fresh: dict[int, PushMessage] = field(default_factory=dict)
     answers: dict[int, DuplicateMessage | Exception] = field(default_factory=dict)
-    twice: dict[int, int] = field(default_factory=dict)  # where, and where the same one stood before
+    twice: dict[int, int] = field(default_factory=dict)  # position of a repetition, and of its first occurrence
 
 
 def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, int]) -> MessageClassification:
-    """Which messages are new, if the channel has those of each producer up to `last`?
+    """Classify messages, given the last sequence number of each producer that the channel has.
 
     >>> sent = [PushMessage("c", "p", number, b"") for number in (4, 5, 5, 7)]
-    >>> found = classify_messages(dict(enumerate(sent)), {"p": 4})
-    >>> list(found.fresh), found.twice, found.answers[0]
+    >>> classified = classify_messages(dict(enumerate(sent)), {"p": 4})
+    >>> list(classified.fresh), classified.twice, classified.answers[0]
     ([1], {2: 1}, DuplicateMessage(number=4))
-    >>> print(found.answers[3])
-    message 7 came, but 6 was expected; send all from there on, in their order
+    >>> print(classified.answers[3])
+    message 7 arrived, but 6 was expected; resend all messages from there, in order
     """
-    found = MessageClassification()
-    first: dict[tuple[str, int], int] = {}
-    reached = dict(last)
-    for at, message in messages.items():
-        this, expected = (message.producer, message.number), reached[message.producer] + 1
+    classification = MessageClassification()
+    positions: dict[tuple[str, int], int] = {}
+    last_numbers = dict(last)
+    for position, message in messages.items():
+        identity, expected = (message.producer, message.number), last_numbers[message.producer] + 1
         if message.number == expected:
-            found.fresh[at], first[this], reached[message.producer] = message, at, expected
-        elif this in first:
-            found.twice[at] = first[this]
+            classification.fresh[position], positions[identity], last_numbers[message.producer] = (
+                message,
+                position,
+                expected,
+            )
+        elif identity in positions:
+            classification.twice[position] = positions[identity]
         elif message.number < expected:
-            found.answers[at] = DuplicateMessage(message.number)
+            classification.answers[position] = DuplicateMessage(message.number)
         else:
-            found.answers[at] = _build_gap_error(message.number, expected)
-    return found
+            classification.answers[position] = _build_gap_error(message.number, expected)
+    return classification
 
 
 def _build_gap_error(number: int, expected: int) -> OutOfOrder:
-    return OutOfOrder(f"message {number} came, but {expected} was expected; send all from there on, in their order")
+    return OutOfOrder(
+        f"message {number} arrived, but {expected} was expected; resend all messages from there, in order"
+    )
 
 
 def build_refusal_error(message: PushMessage) -> OutOfOrder:
-    return OutOfOrder(f"message {message.number} was not taken: one before it was refused; send it after that one")
+    return OutOfOrder(f"message {message.number} was refused: an earlier one was refused; send it after that one")
 
 
 def join_messages(messages: Iterable[PushMessage]) -> bytes:
@@ -82,7 +88,7 @@ def join_messages(messages: Iterable[PushMessage]) -> bytes:
 
 
 def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, ...]:
-    """How far producers come by messages that follow each other.
+    """Compute how far consecutive messages advance their producers.
 
     >>> messages = [PushMessage("c", "p", 5, b""), PushMessage("c", "q", 1, b""), PushMessage("c", "p", 6, b"")]
     >>> [(a.producer, a.since, a.upto) for a in compute_advances(messages)]
@@ -92,9 +98,9 @@ def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, 
 
 
 def merge_advances(moves: Iterable[ProducerAdvance]) -> tuple[ProducerAdvance, ...]:
-    """One move for each producer."""
-    found: dict[str, ProducerAdvance] = {}
-    for move in moves:
-        before = found.setdefault(move.producer, move)
-        found[move.producer] = replace(before, upto=move.upto)
-    return tuple(found.values())
+    """Merge the advances into one for each producer."""
+    merged: dict[str, ProducerAdvance] = {}
+    for advance in moves:
+        first = merged.setdefault(advance.producer, advance)
+        merged[advance.producer] = replace(first, upto=advance.upto)
+    return tuple(merged.values())

@@ -1,8 +1,8 @@
-"""A server: fires what is due, gives up what died, and executes runs on its tracks.
+"""A server: fires due triggers, reclaims runs of dead servers, and executes runs on its tracks.
 
-All it knows is in the catalog, so that any number of servers may share one, and any of them may die. One of them leads:
-it fires triggers, reclaims the runs of the dead and keeps house. A tick asks a fixed number of questions, each of which
-finds what is due by an index, however much there is that is not.
+All its state is in the catalog, so any number of servers may share one catalog, and any of them may die. One of them
+is the leader: it fires triggers, reclaims expired runs and does maintenance. A tick makes a fixed number of queries;
+each finds the due work by an index, independent of the amount of work that is not due.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tidemill.runtime.runs.execution import Executor
 log = logging.getLogger("tidemill.server")
 
 OFFERED = 1000
-"""Runs among which the dispatcher chooses at once."""
+"""Runs from which the dispatcher chooses at a time."""
 
 MOST = 64
-"""Tracks of a server, and as many for backfills."""
+"""Maximum number of tracks of a server, and of its backfill tracks."""
 
 AT_ONCE = 100
-"""Triggers that are fired in one tick; the rest has to wait for the next, which follows at once."""
+"""Triggers fired in one tick; the rest waits for the next tick, which follows at once."""
 
 
 Execute = Callable[[Run, CatchUpLimit | None], None]
@@ -41,15 +41,15 @@ Execute = Callable[[Run, CatchUpLimit | None], None]
 
 @dataclass(frozen=True, slots=True)
 class ServerIntervals:
-    """How often a server does what, in seconds."""
+    """Intervals of a server's work, in seconds."""
 
-    tick: float = 1.0  # between two looks while nothing happens
-    rest: float = 0.05  # between two looks however much happens
-    lead: float = 5.0  # after so long without a word from the leader another server leads
+    tick: float = 1.0  # between two ticks while idle
+    rest: float = 0.05  # minimum between two ticks under load
+    lead: float = 5.0  # leadership lease: another server leads after this long without a heartbeat
 
 
 class PeriodicTask:
-    """What the leader does besides, at intervals, for as long as it takes."""
+    """Work that the leader starts at intervals and runs in the background."""
 
     def __init__(self, what: str, every: float, work: Callable[[], None]) -> None:
         self.what = what
@@ -62,7 +62,7 @@ class PeriodicTask:
         return self._done is not None and not self._done.done()
 
     def start_if_due(self, pool: ThreadPoolExecutor) -> None:
-        """Do it once more, unless it is being done or its time has not come."""
+        """Start the work unless it is running or not yet due."""
         now = time.monotonic()
         if not self.is_busy() and now - self._begun >= self._every:
             self._begun = now
@@ -80,10 +80,11 @@ def _is_running(work: Future[None] | None) -> bool:
 
 
 class ServerLoop:
-    """One server's loop. `execute` makes one attempt at a run, with a portion of what waits, and returns at its end.
+    """The main loop of one server. `execute` makes one attempt at a run, within a catch-up limit, and returns at
+    its end.
 
-    `stopping` is set once it drains: what nobody waits for need not go on to its end. While the engine of `executor` is
-    lost, it is started again and no run is taken; if it stays lost the loop ends, and `run` raises `EngineLost`.
+    `stopping` is set when the server drains: background work may then end early. While the engine of `executor` is
+    lost, the loop restarts it and takes no runs; if it stays lost the loop ends, and `run` raises `EngineLost`.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class ServerLoop:
         self._gave_up: str | None = None
         self._rhythm = rhythm
         self._attended = float("-inf")
-        self._ahead = 0.0  # of this process's steady clock, by the catalog's, in seconds
+        self._ahead = 0.0  # seconds by which the catalog's clock is ahead of this process's monotonic clock
         self._under_way: dict[int, Future[None]] = {}
         self._wished: Mapping[str, Any] = {}
         self._wake = threading.Event()
@@ -117,20 +118,20 @@ class ServerLoop:
         self._tracks = ThreadPoolExecutor(2 * MOST + len(chores), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:
-        """Serve until `drain` was called and what was under way has ended."""
+        """Serve until `drain` was called and running work has ended."""
         failing = False
         while not (self._stopping.is_set() and not self._is_busy()):
-            looked = time.monotonic()
+            started = time.monotonic()
             try:
-                again = self.tick()
+                has_more = self.tick()
                 failing = False
             except TidemillError as error:
                 if not failing:
-                    log.error("the catalog does not answer; trying again: %s", error)
-                again, failing = False, True
-            if not again:
+                    log.error("the catalog does not answer; retrying: %s", error)
+                has_more, failing = False, True
+            if not has_more:
                 self._wake.wait(self._rhythm.tick)
-                self._stopping.wait(max(0.0, looked + self._rhythm.rest - time.monotonic()))
+                self._stopping.wait(max(0.0, started + self._rhythm.rest - time.monotonic()))
             self._wake.clear()
         self._tracks.shutdown()
         self._deregister_server()
@@ -138,18 +139,18 @@ class ServerLoop:
             raise EngineLost(f"gave up: {self._gave_up}")
 
     def drain(self) -> None:
-        """Take no more runs; those under way go on to their end."""
+        """Take no more runs; running ones continue to their end."""
         self._stopping.set()
         self.server = replace(self.server, state="draining")
         self._attended = float("-inf")
         self.wake()
 
     def wake(self) -> None:
-        """Something happened that may be of interest: look now."""
+        """Start the next tick now, because an event may have made work due."""
         self._wake.set()
 
     def tick(self) -> bool:
-        """Look once; True if there may be more to do at once."""
+        """Do one round of work; True if more work may be due at once."""
         if self._executor is not None:
             self._check_engine(self._executor.engine)
         self._send_heartbeat()
@@ -158,28 +159,28 @@ class ServerLoop:
         full = self._fire_triggers() if self.leading else False
         self._start_runs()
         if self.leading and not self._stopping.is_set():
-            for chore in self._chores:
-                chore.start_if_due(self._tracks)
+            for task in self._chores:
+                task.start_if_due(self._tracks)
         return full
 
     def _check_engine(self, engine: Engine) -> None:
-        """Serve only while there is an engine; start one that was lost again when it is time."""
+        """Restart a lost engine when its back-off is over, and serve only while the engine is available."""
         health = engine.report_health()
         if health.gave_up and not self._stopping.is_set():
             self._gave_up = health.problem
             log.error("gave up: %s", health.problem)
             self.drain()
         elif health.problem is not None and not health.retry_in and not _is_running(self._restart):
-            log.error("%s; starting it again", health.problem)
+            log.error("%s; restarting it", health.problem)
             self._restart = self._tracks.submit(self._restart_engine, engine)
         self._set_state(SERVING if health.problem is None else RECOVERING)
 
     def _restart_engine(self, engine: Engine) -> None:
         try:
             engine.start()
-            log.info("the engine is back")
+            log.info("the engine is available again")
         except TidemillError as error:
-            log.error("the engine did not start again: %s", error)
+            log.error("the engine did not restart: %s", error)
         self.wake()
 
     def _set_state(self, state: str) -> None:
@@ -190,27 +191,27 @@ class ServerLoop:
     def _send_heartbeat(self) -> None:
         now = time.monotonic()
         if now - self._attended >= self._rhythm.lead / 3:
-            leads = self._catalog.record_heartbeat(self.server, lease=self._rhythm.lead)
+            is_leader = self._catalog.record_heartbeat(self.server, lease=self._rhythm.lead)
             self._ahead = self._catalog.read_time() - time.monotonic()
-            if leads != self.leading:
-                log.info("%s %s", self.server.name, "leads" if leads else "no longer leads")
-            self.leading, self._attended = leads, now
+            if is_leader != self.leading:
+                log.info("%s %s", self.server.name, "leads" if is_leader else "no longer leads")
+            self.leading, self._attended = is_leader, now
             self._apply_overrides(self._catalog.read_setting_overrides())
 
     def _get_catalog_time(self) -> float:
-        """The catalog's time, from which those of runs come."""
+        """Return the catalog's time, the clock of all timestamps of runs."""
         return time.monotonic() + self._ahead
 
     def _fire_triggers(self) -> bool:
         due = self._catalog.list_due_triggers(AT_ONCE)
-        for leaf in due:
-            self._catalog.fire_trigger(leaf)
+        for trigger in due:
+            self._catalog.fire_trigger(trigger)
         for run in self._catalog.reclaim_expired_runs():
-            log.warning("run %d of %s was given up by its server: %s", run.id, run.subject, run.error)
+            log.warning("run %d of %s was reclaimed from its server: %s", run.id, run.subject, run.error)
         return len(due) == AT_ONCE
 
     def _start_runs(self) -> None:
-        """Put runs on free tracks, as the dispatcher says."""
+        """Start runs on free tracks, as the dispatcher decides."""
         self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
         free = self._dispatch.way.all_tracks - len(self._under_way)
         if free <= 0 or self._stopping.is_set() or self.server.state != SERVING:
@@ -220,18 +221,18 @@ class ServerLoop:
             for started in self._dispatch.start_runs(runnable, self._get_catalog_time()):
                 self._under_way[started.run.id] = self._tracks.submit(self._attempt_run, started)
 
-    def _apply_overrides(self, wished: Mapping[str, Any]) -> None:
-        """Dispatch as people wish by now; what is wished and makes no sense is told once."""
-        if wished == self._wished:
+    def _apply_overrides(self, overrides: Mapping[str, Any]) -> None:
+        """Apply changed setting overrides; an invalid override is logged once and ignored."""
+        if overrides == self._wished:
             return
-        self._wished = wished
+        self._wished = overrides
         try:
-            way = self._way.apply_overrides(wished)
+            config = self._way.apply_overrides(overrides)
         except ConfigError as error:
-            log.error("a wish is not heeded: %s", error)
+            log.error("a setting override is ignored: %s", error)
             return
-        self.server = replace(self.server, tracks=min(MOST, way.tracks))
-        self._dispatch.change_config(replace(way, tracks=self.server.tracks), self._get_catalog_time())
+        self.server = replace(self.server, tracks=min(MOST, config.tracks))
+        self._dispatch.change_config(replace(config, tracks=self.server.tracks), self._get_catalog_time())
 
     def _attempt_run(self, started: DispatchedRun) -> None:
         run = started.run
@@ -250,4 +251,4 @@ class ServerLoop:
         try:
             self._catalog.deregister_server(self.server)
         except TidemillError as error:
-            log.error("could not say good-bye to the catalog: %s", error)
+            log.error("could not deregister this server from the catalog: %s", error)

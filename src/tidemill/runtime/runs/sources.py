@@ -1,4 +1,4 @@
-"""Sources: each is held by one server at a time, under a lease, and by another as soon as that one is gone."""
+"""Data sources: one server at a time runs each under a lease; another takes over when that one dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.ports.catalog import CatalogWriter
 log = logging.getLogger("tidemill.sources")
 
 Work = Callable[[Callable[[], bool]], None]
-"""Brings data in until what it is given says no, which it asks every few seconds."""
+"""Ingests data until its argument, which it calls every few seconds, returns False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DataSource:
 
 
 class SourceRunner:
-    """Brings in what comes from sources while it is entered."""
+    """Runs data sources inside its context."""
 
     def __init__(self, catalog: CatalogWriter, owner: str, lease: float, stopping: threading.Event) -> None:
         self._catalog = catalog
@@ -54,19 +54,19 @@ class SourceRunner:
             thread.join(self._lease)
 
     def _run_source(self, source: DataSource) -> None:
-        held = _SourceLease(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
+        lease = _SourceLease(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
         while not self._stopping.is_set():
             try:
-                if held():
-                    source.work(held)
-                    held.release_lease()
+                if lease():
+                    source.work(lease)
+                    lease.release_lease()
             except Exception:
                 log.exception("source %s", source.name)
             self._stopping.wait(self._lease / 3)
 
 
 class _SourceLease:
-    """Says whether this process still holds something; asked often, it renews the lease now and then."""
+    """Tells whether this process still holds the lease; renews it at intervals."""
 
     def __init__(self, catalog: CatalogWriter, name: str, owner: str, lease: float, stopping: threading.Event) -> None:
         self._catalog = catalog

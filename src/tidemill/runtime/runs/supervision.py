@@ -1,4 +1,4 @@
-"""Running work in a thread that can be given up: on a time limit, a lost lease, or an interrupt."""
+"""Runs work in a thread that can be abandoned on a time limit, a lost lease, or an interrupt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tidemill.ports.engine import Engine
 
 
 class WorkTimer:
-    """Measures seconds from its making on, without those in which the engine was being started.
+    """Measures seconds since its creation, without the time in which the engine was starting.
 
-    Whether a run finds the engine running is a matter of chance, and says nothing about what its work costs.
+    Whether a run finds the engine started is a matter of chance and not part of its cost.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -32,13 +32,13 @@ class WorkTimer:
 
 T = TypeVar("T")
 
-_LOOK = 0.05
-"""Seconds between looks at whether the work should be given up; the work's end is noticed at once."""
+_POLL_SECONDS = 0.05
+"""Seconds between checks whether to stop the work; the end of the work is noticed at once."""
 
 _KILLED = "the run was killed, or another process took it over"
 
-_GRACE = 10.0
-"""Seconds that stopped work gets to end before its thread is left behind."""
+_STOP_SECONDS = 10.0
+"""Seconds that stopped work has to end before its thread is abandoned."""
 
 
 class _SupervisedWork(Generic[T]):
@@ -65,15 +65,15 @@ class _SupervisedWork(Generic[T]):
 def run_supervised(
     function: Callable[[], T], *, limit: float | None, lost: threading.Event, stop: Callable[[], None]
 ) -> T:
-    """The function's result. If it takes longer than `limit` seconds, or `lost` is set, it is stopped and given up.
+    """Return the function's result; stop and abandon it after `limit` seconds, or when `lost` is set.
 
-    Work that ignores `stop` is left behind in its thread: it can no longer commit, so it can do no harm.
+    Work that ignores `stop` continues in its thread: it can no longer commit, so it does no harm.
     """
     work = _SupervisedWork(function)
     threading.Thread(target=work.run, name="tidemill-work", daemon=True).start()
     deadline = None if limit is None else time.monotonic() + limit
     try:
-        while not work.ended.wait(_LOOK):
+        while not work.ended.wait(_POLL_SECONDS):
             if lost.is_set():
                 raise RunKilled(_KILLED)
             if deadline is not None and time.monotonic() > deadline:
@@ -81,14 +81,14 @@ def run_supervised(
     except BaseException:
         _stop_work(work, stop)
         raise
-    if work.error is not None and lost.is_set():  # its jobs were cancelled before the loop looked
+    if work.error is not None and lost.is_set():  # its jobs were cancelled before the loop noticed
         raise RunKilled(_KILLED) from work.error
     return work.get_result()
 
 
 def _stop_work(work: _SupervisedWork[T], stop: Callable[[], None]) -> None:
-    """Stop the work again and again: what it is about to start cannot be stopped before it has started."""
-    given_up = time.monotonic() + _GRACE
+    """Call `stop` repeatedly: a job that is about to start cannot be cancelled before it has started."""
+    deadline = time.monotonic() + _STOP_SECONDS
     stop()
-    while not work.ended.wait(_LOOK) and time.monotonic() < given_up:
+    while not work.ended.wait(_POLL_SECONDS) and time.monotonic() < deadline:
         stop()

@@ -1,4 +1,4 @@
-"""Views of channels, made from the blocks that the catalog knows and those of the run at hand."""
+"""Views of channels, built from the committed blocks and those of the current run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from tidemill.ports.records import RegisteredChannel
 
 
 class ChannelViews:
-    """Finds the blocks that make up a content or a change.
+    """Finds the blocks of a content or a change.
 
-    It asks the catalog for each thing once and serves for one piece of work: what happens meanwhile it does not see.
-    `updates` gives the merge kinds as the workflow declares them: the user's own functions are in its
-    files, not in the catalog.
+    It queries the catalog once for each item and serves one unit of work: later changes are not seen. `updates`
+    are the merge kinds that the workflow declares: user-defined functions are in its files, not in the catalog.
     """
 
     def __init__(self, catalog: CatalogReader, updates: Mapping[str, Updates]) -> None:
         self._catalog = catalog
         self._updates = updates
         self._channels: dict[str, RegisteredChannel] = {}
-        self._committed: dict[str, list[tuple[int, list[Block]]]] = {}  # by channel: up to where, and the blocks
+        self._committed: dict[str, list[tuple[int, list[Block]]]] = {}  # by channel: end position, and the blocks
 
     def get_channel(self, name: str) -> RegisteredChannel:
         if name not in self._channels:
@@ -34,17 +33,17 @@ class ChannelViews:
         return self._channels[name]
 
     def build_snapshot(self, channel: str, at: int, pending: Sequence[Block] = ()) -> Snapshot:
-        """The content at `at`; `pending` are blocks of the run at hand, not yet committed."""
+        """Build the content at position `at`; `pending` are uncommitted blocks of the current run."""
         return self._read_snapshot(channel, self.get_schema(channel, pending), at, pending)
 
     def build_change(
         self, channel: str, since: int, upto: int, pending: Sequence[Block] = ()
     ) -> DeltaChain | SnapshotDiff | ConvertedDelta:
-        """What changed after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
+        """Build the change after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
         schema = self.get_schema(channel, pending)
         updates = self.get_updates(channel)
-        found = self._find_cached_blocks(channel, since, upto) or self._catalog.list_deltas(channel, since, upto)
-        blocks = self._apply_declared_updates(channel, [*found, *pending])
+        committed = self._find_cached_blocks(channel, since, upto) or self._catalog.list_deltas(channel, since, upto)
+        blocks = self._apply_declared_updates(channel, [*committed, *pending])
         deltas = build_chain(channel, schema, updates, blocks, since, upto)
         if deltas is not None and (deltas.updates.name == updates.name or not deltas.deltas):
             return deltas
@@ -57,7 +56,7 @@ class ChannelViews:
         schema = pending[-1].schema if pending else self.get_channel(channel).channel.schema
         if schema is None:
             raise ConfigError(
-                f"channel {channel} has no schema yet: nothing was written to it; run the task that writes it first, "
+                f"channel {channel} has no schema yet: no data was written to it; run the task that writes it first, "
                 f"or declare the schema with table({channel!r}, '…')"
             )
         return schema
@@ -66,14 +65,14 @@ class ChannelViews:
         return self._updates.get(channel) or self.get_channel(channel).channel.updates
 
     def _read_snapshot(self, channel: str, schema: Schema, at: int, pending: Sequence[Block]) -> Snapshot:
-        found = self._find_cached_blocks(channel, at, at)
-        if found is None:
-            found = self._catalog.read_base_and_deltas(channel, at)
-            self._committed.setdefault(channel, []).append((at, found))
-        return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*found, *pending]), at)
+        committed = self._find_cached_blocks(channel, at, at)
+        if committed is None:
+            committed = self._catalog.read_base_and_deltas(channel, at)
+            self._committed.setdefault(channel, []).append((at, committed))
+        return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*committed, *pending]), at)
 
     def _find_cached_blocks(self, channel: str, since: int, upto: int) -> list[Block] | None:
-        """What was asked for before, if all that is readable from `since` to `upto` is there: its base is older."""
+        """Return cached blocks if they cover `since` to `upto`, that is, their base is not newer than `since`."""
         for reached, blocks in self._committed.get(channel, ()):
             if upto <= reached and any(b.kind is BlockKind.BASE and b.seq <= since for b in blocks):
                 return blocks
