@@ -239,8 +239,8 @@ def test_upkeep_says_what_it_did_and_what_it_could_not_do(
     caplog.set_level(logging.INFO, "tidemill.server")
     upkeep(mill).run_maintenance()
     (said,) = caplog.messages
-    assert said.startswith("upkeep: ")
-    assert " folds and " in said
+    assert said.startswith("maintenance: ")
+    assert " minor and " in said
     kinds = {e.kind for e in mill.catalog.list_events(limit=10_000)}
     assert {"run.finished", "block.collected", "block.purged"} <= kinds
     caplog.clear()
@@ -253,4 +253,4 @@ def test_upkeep_says_what_it_did_and_what_it_could_not_do(
         lambda *_a, **_k: MaintenanceResult(problems=("events was not compacted: no space",)),
     )
     upkeep(mill).run_maintenance()
-    assert caplog.messages == ["upkeep: events was not compacted: no space"]
+    assert caplog.messages == ["maintenance: events was not compacted: no space"]

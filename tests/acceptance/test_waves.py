@@ -80,7 +80,7 @@ def asked_of_the_tea(mill: Tidemill) -> None:
     ]
     with pytest.raises(NotFound, match="has no event '1.1'"):
         mill.lineage("items", "1.1")
-    with pytest.raises(BadInput, match="have no tags"):
+    with pytest.raises(BadInput, match="have no lineage tags"):
         mill.lineage("orders", tea)
 
 

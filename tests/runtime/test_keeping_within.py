@@ -81,7 +81,7 @@ def test_a_pinned_leaf_is_not_dropped(mill: Bench) -> None:
     mill.shop.pin_dataset("words/a1")
     with pytest.raises(Conflict, match="unpin it first"):
         mill.shop.drop_dataset("words/a1")
-    assert mill.shop.report_storage().kept[0].why == "pinned: it stays until somebody unpins it"
+    assert mill.shop.report_storage().kept[0].why == "pinned: it stays until it is unpinned"
     mill.shop.pin_dataset("words/a1", pinned=False)
     mill.shop.drop_dataset("words/a1")
     assert mill.state(made, 1) is D.DELETED

@@ -167,7 +167,7 @@ def test_code_that_changed_after_it_was_submitted_is_not_run(mill: Bench) -> Non
     shop = replace(mill.shop, sources=SourceResolver(files.__getitem__, mill.shop.sources.find))
     made = shop.submit_workflow(json.dumps(workflow(SCRIPT)), "ada")
     files["words.py"] = b"print(2)"
-    with pytest.raises(RunFailed, match=r"(?s)is no longer what was submitted: code of words.py; submit it again"):
+    with pytest.raises(RunFailed, match=r"(?s)changed since it was submitted: code of words.py; submit it again"):
         shop.complete_submission(made.id)
     assert mill.engine.calls == []
 

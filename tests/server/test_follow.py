@@ -92,7 +92,7 @@ def test_what_was_collected_is_not_passed_over_in_silence(client: Client, shop: 
     shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 2])
     found = client.follow("orders", after=0)
     assert ids(found, 1) == [[0]]
-    with pytest.raises(Collected, match="after 1 was collected; read its content, and follow it from 3 on"):
+    with pytest.raises(Collected, match="after 1 were garbage-collected; read its content, and subscribe from 3 on"):
         next(found)
 
 

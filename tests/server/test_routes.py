@@ -67,7 +67,7 @@ def test_blocks(busy: Served) -> None:
 def test_only_events_with_tags_have_a_lineage(busy: Served) -> None:
     answer = busy.client().get("/channels/words/lineage", params={"tag": "17.1!"})
     assert answer.status_code == 400
-    assert "have no tags" in answer.text
+    assert "have no lineage tags" in answer.text
     assert busy.client().get("/channels/words/lineage", params={"tag": "17.'"}).status_code == 422
 
 

@@ -196,7 +196,7 @@ def test_what_is_kept_and_what_was_done(browser: Browser, tmp_path: Path) -> Non
         expect(kept).to_contain_text("leaf of counting")
         expect(kept).to_contain_text("until space is short")
         page.get_by_role("button", name="Pin", exact=True).last.click()
-        expect(kept).to_contain_text("pinned: it stays until somebody unpins it")
+        expect(kept).to_contain_text("pinned: it stays until it is unpinned")
         with made.page("/storage", viewer="operator") as refused:
             expect(refused.get_by_role("table", name="Stored")).to_contain_text("leaf of counting")
             expect(refused.get_by_role("button", name="Pin")).to_have_count(0)  # nor "Unpin"

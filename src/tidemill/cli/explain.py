@@ -57,7 +57,9 @@ def _render_explanation(found: TableExplanation) -> Iterator[RenderableType]:
 def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:
     title = "plan, now" if plan.now else f"plan, to reflect everything ({_format_due(plan)})"
     rows = ([s.task, s.variant, s.reads, f"{s.seconds:.2f}"] for s in plan.steps)
-    none = "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would keep every promise"
+    none = (
+        "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would meet every freshness target"
+    )
     yield build_table(title, ("task", "variant", "takes in", ">seconds"), rows, empty=none)
     if plan.refused:
         refused = (

@@ -82,13 +82,13 @@ def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, 
         for number in range(5):
             other.insert(batch(tmp_path, number))
     with opened(url_of(filled, "other"), root) as mixed:
-        with pytest.raises(ForeignStore, match=r"nothing says .*TIDEMILL_STORAGE_URL.*adopt-store"):
+        with pytest.raises(ForeignStore, match=r"nothing shows .*TIDEMILL_STORAGE_URL.*adopt-store"):
             check_store(mixed.catalog, mixed.store)
         assert mixed.store.read_marker() is None
 
 
 def test_a_catalog_with_blocks_does_not_take_an_empty_store(filled: Path, tmp_path: Path) -> None:
-    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(ForeignStore, match="nothing says"):
+    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(ForeignStore, match="nothing shows"):
         check_store(mill.catalog, mill.store)
     assert not (tmp_path / "mistyped").exists()
 
@@ -105,7 +105,7 @@ def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tm
         other.catalog.apply_workflow(WORKFLOW)
         other.catalog.request_run(RunKind.COMPACTION, "events")
         (root / MARKER).unlink()
-        with pytest.raises(ForeignStore, match="nothing says"):
+        with pytest.raises(ForeignStore, match="nothing shows"):
             check_store(other.catalog, other.store)
 
 

@@ -1,7 +1,7 @@
-"""Chopping: of an update that is overdue a run loads the first few periods of data, and the rest stays pending.
+"""Catch-up limits: a run of an overdue flow loads the first few periods of data, and the rest stays pending.
 
-The cut is a moment: of every channel whose changes the flow takes, the run reads the blocks that were visible by then.
-So blocks stay whole and in their order, and what the flow's tasks read together belongs together.
+The limit is a time: of every channel whose changes the flow reads, the run reads the blocks that were visible by then.
+So blocks are never split or reordered, and the flow's tasks read consistent inputs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tidemill.runtime.runs.execution import ALL_THERE_IS, Executor, Upto
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 
 Reader = tuple[str, str]
-"""A task, and a channel whose changes it takes."""
+"""A task, and a channel whose changes it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimit:
-    """How much of what waits a run loads at most: so many periods of so many seconds."""
+    """Limit of the pending data that one run loads: a number of periods of the given seconds."""
 
     periods: float
     period: float
@@ -35,7 +35,9 @@ class CatchUpLimit:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimit:
-    """How far a run reads, how many blocks it leaves to the next, and when the first of them became visible."""
+    """The positions up to which a run reads, the number of blocks that it leaves, and when the first of those
+    became visible.
+    """
 
     upto: Upto
     left: int
@@ -47,60 +49,61 @@ WHOLE = ReadLimit(ALL_THERE_IS, 0, None)
 
 @dataclass(frozen=True, slots=True)
 class _PendingBlocks:
-    """What waits for a task on a channel: where it stands, and each place it may stop at, with its moment."""
+    """The pending blocks of a task on a channel: its cursor, and each position where it may stop, with its time."""
 
     at: int
     stops: Mapping[int, float]
 
-    def find_stop(self, moment: float) -> int:
-        return max((seq for seq, visible in self.stops.items() if visible <= moment), default=self.at)
+    def find_stop(self, time: float) -> int:
+        return max((seq for seq, visible in self.stops.items() if visible <= time), default=self.at)
 
 
 def compute_read_limit(catalog: CatalogReader, binding: BoundFlow, portion: CatchUpLimit | None) -> ReadLimit:
-    """How far a run of a bound flow reads now; its tasks have one variant each."""
+    """Compute how far a run of a bound flow reads now; its tasks have one variant each."""
     if portion is None:
         return WHOLE
-    waiting = _find_pending_blocks(catalog, binding)
-    moments = sorted({moment for each in waiting.values() for moment in each.stops.values()})
-    grain = _count_fitting_moments(binding.name, moments, portion)
-    if grain == len(moments):
+    pending = _find_pending_blocks(catalog, binding)
+    times = sorted({time for blocks in pending.values() for time in blocks.stops.values()})
+    count = _count_fitting_moments(binding.name, times, portion)
+    if count == len(times):
         return WHOLE
-    last = moments[grain - 1]
-    left = sum(moment > last for each in waiting.values() for moment in each.stops.values())
-    return ReadLimit({reader: each.find_stop(last) for reader, each in waiting.items()}, left, moments[grain])
+    last = times[count - 1]
+    left_blocks = sum(time > last for blocks in pending.values() for time in blocks.stops.values())
+    return ReadLimit({reader: blocks.find_stop(last) for reader, blocks in pending.items()}, left_blocks, times[count])
 
 
 def attempt_run(
     executor: Executor, run: Run, binding: BoundFlow, updates: Mapping[str, Updates], portion: CatchUpLimit | None
 ) -> list[Block] | None:
-    """One attempt at a run that loads a portion of what waits at most; what it leaves is due when it is committed."""
-    found = compute_read_limit(executor.catalog, binding, portion)
-    told = {"left": found.left} if found.left else {}
-    return executor.attempt_run(run, binding, updates, upto=found.upto, told=told, rest=found.rest)
+    """Make one attempt at a run within a catch-up limit; the data that it leaves is due after its commit."""
+    limit = compute_read_limit(executor.catalog, binding, portion)
+    details = {"left": limit.left} if limit.left else {}
+    return executor.attempt_run(run, binding, updates, upto=limit.upto, told=details, rest=limit.rest)
 
 
-def _count_fitting_moments(flow: str, moments: list[float], portion: CatchUpLimit) -> int:
-    """How many of the moments fit, as the simulator has it. The first of them ends a period."""
-    if not moments:
+def _count_fitting_moments(flow: str, times: list[float], limit: CatchUpLimit) -> int:
+    """Count the times that fit the limit, by the simulator's rule. The first of them ends a period."""
+    if not times:
         return 0
-    profile = JobProfile(flow, portion.period, UpdateCost(0.0, 0.0))
-    batches = deque((moment, moment) for moment in moments)
-    return Job(profile, 1.0, fresh=moments[0] - portion.period, batches=batches).count_catch_up_batches(portion.periods)
+    profile = JobProfile(flow, limit.period, UpdateCost(0.0, 0.0))
+    batches = deque((time, time) for time in times)
+    return Job(profile, 1.0, fresh=times[0] - limit.period, batches=batches).count_catch_up_batches(limit.periods)
 
 
 def _find_pending_blocks(catalog: CatalogReader, binding: BoundFlow) -> dict[Reader, _PendingBlocks]:
     cursors = {(c.task, c.channel): c.position.seq for c in catalog.read_cursors() if c.binding == binding.name}
-    found: dict[Reader, _PendingBlocks] = {}
+    pending: dict[Reader, _PendingBlocks] = {}
     for reader in _find_change_readers(binding):
-        at = cursors.get(reader, 0)
-        found[reader] = _PendingBlocks(
-            at, find_stops(catalog.list_delta_links(reader[1], at), at, catalog.read_channel(reader[1]).head.seq)
+        cursor = cursors.get(reader, 0)
+        pending[reader] = _PendingBlocks(
+            cursor,
+            find_stops(catalog.list_delta_links(reader[1], cursor), cursor, catalog.read_channel(reader[1]).head.seq),
         )
-    return found
+    return pending
 
 
 def _find_change_readers(binding: BoundFlow) -> set[Reader]:
-    """Who takes the changes of what. What is read whole costs the same however little of it is new."""
+    """Find the tasks that read changes, with their channels; a full read costs the same however little is new."""
     return {
         (task.name, read.port)
         for task in binding.tasks
@@ -110,19 +113,23 @@ def _find_change_readers(binding: BoundFlow) -> set[Reader]:
 
 
 def _has_timeout(task: Task) -> bool:
-    """Windows that time out would be formed without the events that were left, and these would be late."""
+    """Tell whether the task's windows time out: they would close without the events that a limit leaves for later."""
     code = task.variant.code
     return isinstance(code, WindowTaskSpec) and code.window.timeout is not None
 
 
 def find_stops(links: Iterable[DeltaLink], since: int, head: int) -> dict[int, float]:
-    """Where a reader may stop on its way from `since` to the head, and from when on; none if no deltas lead there."""
+    """Return the positions where a reader may stop between `since` and the head, with their times; none without
+    deltas.
+    """
     in_order = list(links)
-    there, back = {since}, {head}
+    from_start, to_head = {since}, {head}
     for link in in_order:
-        if link.since in there:
-            there.add(link.seq)
+        if link.since in from_start:
+            from_start.add(link.seq)
     for link in reversed(in_order):
-        if link.seq in back:
-            back.add(link.since)
-    return {link.seq: link.visible for link in in_order if link.seq in there & back} if head in there else {}
+        if link.seq in to_head:
+            to_head.add(link.since)
+    return (
+        {link.seq: link.visible for link in in_order if link.seq in from_start & to_head} if head in from_start else {}
+    )

@@ -1,8 +1,8 @@
-"""Keeping promises: running what the planner decides.
+"""Meets freshness targets by running the planner's decisions.
 
-A plan is made of atomic runs, one a step. Each reads up to where the plan was made, so that what arrives meanwhile
-waits for the next plan. A plan that is cut short leaves what its finished steps made, and the next one goes on from
-there.
+A plan consists of atomic runs, one per step. Each reads up to the positions at planning time, so data that arrives
+later waits for the next plan. A plan that is interrupted keeps the results of its finished steps, and the next plan
+continues from them.
 """
 
 from __future__ import annotations
@@ -26,107 +26,114 @@ from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 
 LATER = 60.0
-"""Seconds after which a plan is looked for again where there was none."""
+"""Seconds until planning is retried after no plan was found."""
 
 AGAIN = 1.0
-"""Seconds after which a run looks again whose plan somebody else's run stands in the way of."""
+"""Seconds until a run is retried whose plan conflicts with another run."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreshnessController:
-    """Keeps what is promised of a workflow's channels."""
+    """Meets the freshness targets of a workflow's channels."""
 
     executor: Executor
     updates: Mapping[str, Updates]
     workflow: WorkflowSpec
-    asynchronous: bool = True  # else a plan brings everything up to date
+    asynchronous: bool = True  # False: a plan refreshes everything to the newest data
     incremental: bool = True
 
     def attempt_run(self, run: Run, binding: BoundFlow) -> list[Block] | None:
-        """One attempt at a run of a flow that writes promised channels; None if it has to wait, or nothing is to do.
+        """Make one attempt at a run of a flow with freshness targets; None if it has to wait, or nothing is
+        due.
 
-        The run is taken before anything is planned, so that no other server does the same, and claimed for its own
-        step when those before it are done.
+        The run is acquired before planning, so that no other server plans it as well, and claimed for its own
+        step when the steps before it are finished.
         """
         executor, timer = self.executor, WorkTimer(self.executor.engine)
         try:
-            taken = executor.take_run(run.id)
+            acquired = executor.take_run(run.id)
         except Conflict:
             return None
-        with executor.hold_lease(taken, RunLog()):
-            outlook, decision = self._plan_refresh(binding, fresh=self._is_requested(run))
+        with executor.hold_lease(acquired, RunLog()):
+            context, decision = self._plan_refresh(binding, fresh=self._is_requested(run))
             try:
-                last, upto = self._run_prerequisites(outlook, decision, cause=run.id)
+                final_run, positions = self._run_prerequisites(context, decision, cause=run.id)
             except (Conflict, ChannelBusy):
-                executor.catalog.release_run(run.id, taken.fence, seconds=AGAIN)
+                executor.catalog.release_run(run.id, acquired.fence, seconds=AGAIN)
                 return None
         self._schedule_reminder(binding, decision)
-        if last is None:
-            self._finish_empty_run(taken, decision)
+        if final_run is None:
+            self._finish_empty_run(acquired, decision)
             return None
-        told = _describe_decision(decision)
-        made = executor.attempt_run(run, last.binding, self.updates, upto=upto, told=told, fence=taken.fence)
-        if made is not None:
+        details = _describe_decision(decision)
+        blocks = executor.attempt_run(
+            run, final_run.binding, self.updates, upto=positions, told=details, fence=acquired.fence
+        )
+        if blocks is not None:
             executor.catalog.set_freshness_lead(binding.name, timer.elapsed_seconds)
-        return made
+        return blocks
 
     def run_flow(self, binding: BoundFlow, progress: Progress | None = None) -> tuple[Run, list[Block]]:
-        """Bring a flow that writes promised channels, and what it derives from, up to all that has arrived."""
-        outlook, decision = self._plan_refresh(binding, fresh=True)
-        last, upto = self._run_prerequisites(outlook, decision)
-        own = binding if last is None else last.binding
-        return self.executor.run_flow(own, self.updates, progress, upto=upto, told=_describe_decision(decision))
+        """Refresh a flow with freshness targets, and its upstream tables, to all data that has arrived."""
+        context, decision = self._plan_refresh(binding, fresh=True)
+        final_run, positions = self._run_prerequisites(context, decision)
+        final_binding = binding if final_run is None else final_run.binding
+        return self.executor.run_flow(
+            final_binding, self.updates, progress, upto=positions, told=_describe_decision(decision)
+        )
 
     def decide_refresh(self, binding: BoundFlow, *, fresh: bool) -> PlanDecision:
         return self._plan_refresh(binding, fresh=fresh)[1]
 
     def _plan_refresh(self, binding: BoundFlow, *, fresh: bool) -> tuple[PlanningContext, PlanDecision]:
-        """The decision for the first promised channel of the flow for which something is to do."""
+        """Return the decision for the first channel of the flow that is due."""
         catalog = self.executor.catalog
-        outlook = PlanningContext(
+        context = PlanningContext(
             catalog, self.updates, self.workflow, catalog.read_time(), incremental=self.incremental
         )
         lead = self._get_lead_time(binding)
         goals = [c.name for c in self.workflow.channels if c.name in binding.written_channels and c.promise]
         everything = fresh or not self.asynchronous
-        decisions = [outlook.decide_refresh(goal, lead=lead, fresh=everything) for goal in goals]
-        return outlook, next((d for d in decisions if d.steps), decisions[0])
+        decisions = [context.decide_refresh(goal, lead=lead, fresh=everything) for goal in goals]
+        return context, next((d for d in decisions if d.steps), decisions[0])
 
     def _run_prerequisites(
-        self, outlook: PlanningContext, decision: PlanDecision, cause: int | None = None
+        self, context: PlanningContext, decision: PlanDecision, cause: int | None = None
     ) -> tuple[PlannedRun | None, Upto]:
-        """Run all steps but the last, which is the flow's own; that one, and up to where it reads. None: no plan."""
-        made: dict[str, int] = {}
-        told = {} if cause is None else {"cause": cause}
-        errands = outlook.build_planned_runs(decision)
-        for errand in errands[:-1]:
-            for block in self._run_step(errand, _compute_read_positions(errand, made), told):
-                made[block.channel] = max(block.seq, made.get(block.channel, 0))
-        return (errands[-1], _compute_read_positions(errands[-1], made)) if errands else (None, {})
+        """Run all steps but the last; return the last, which is the flow's own, and its positions. None: no
+        plan.
+        """
+        written: dict[str, int] = {}
+        details = {} if cause is None else {"cause": cause}
+        planned_runs = context.build_planned_runs(decision)
+        for planned_run in planned_runs[:-1]:
+            for block in self._run_step(planned_run, _compute_read_positions(planned_run, written), details):
+                written[block.channel] = max(block.seq, written.get(block.channel, 0))
+        return (planned_runs[-1], _compute_read_positions(planned_runs[-1], written)) if planned_runs else (None, {})
 
-    def _run_step(self, errand: PlannedRun, upto: Upto, told: Mapping[str, Any]) -> list[Block]:
+    def _run_step(self, planned_run: PlannedRun, positions: Upto, details: Mapping[str, Any]) -> list[Block]:
         try:
-            return self.executor.run_flow(errand.binding, self.updates, upto=upto, told=told)[1]
+            return self.executor.run_flow(planned_run.binding, self.updates, upto=positions, told=details)[1]
         except (Conflict, ChannelBusy):
             raise
         except TidemillError as error:
-            if error.retry_in is not None:  # no fault of the step's
+            if error.retry_in is not None:  # the step is not at fault
                 raise
-            raise RunFailed(f"{errand.binding.name}, which it needs, failed: {error}") from error
+            raise RunFailed(f"{planned_run.binding.name}, which it needs, failed: {error}") from error
 
     def _get_lead_time(self, binding: BoundFlow) -> float:
-        """How long before a promise would be broken its flow runs."""
+        """Return the seconds by which a flow's run starts before a target would be missed."""
         return max((t.lead for t in self.executor.catalog.list_triggers(binding.name)), default=0.0)
 
     def _is_requested(self, run: Run) -> bool:
-        """Did somebody ask for the run, and not only a promise?"""
+        """Tell whether the run was requested, and not only triggered by a freshness target."""
         fired = [f.trigger for f in self.executor.catalog.list_firings(run.subject) if f.run == run.id]
         return not fired or not all(isinstance(trigger, LagTrigger) for trigger in fired)
 
     def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision) -> None:
-        """What comes next may not make the flow due in time: what this plan leaves for later may never fire again.
+        """Set the flow's next deadline: work that this plan defers might otherwise never become due.
 
-        Where there is nothing to run though something is due, a plan is looked for again after a while.
+        If something is due but there is no plan for it, planning is retried later.
         """
         now = self.executor.catalog.read_time()
         if decision.answer is not None and not decision.steps:
@@ -134,9 +141,9 @@ class FreshnessController:
         elif decision.again is not None:
             self.executor.catalog.set_freshness_deadline(binding.name, decision.again / 1_000_000)
 
-    def _finish_empty_run(self, taken: Run, decision: PlanDecision) -> None:
-        """End a run for which nothing is to do."""
-        claim = self.executor.claim_run(taken.id, ClaimRequest(), fence=taken.fence)
+    def _finish_empty_run(self, acquired: Run, decision: PlanDecision) -> None:
+        """Finish a run for which nothing is due."""
+        claim = self.executor.claim_run(acquired.id, ClaimRequest(), fence=acquired.fence)
         self.executor.run_once(
             claim,
             lambda claim, _log, _lease: self.executor.catalog.commit_run(
@@ -145,17 +152,19 @@ class FreshnessController:
         )
 
 
-def _compute_read_positions(errand: PlannedRun, made: Mapping[str, int]) -> Upto:
-    """How far a step reads: what the plan made before it is there by now."""
-    return {key: seq if key[1] in errand.stays else made.get(key[1], seq) for key, seq in errand.upto.items()}
+def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int]) -> Upto:
+    """Return the positions up to which a step reads, including the blocks that earlier steps of the plan wrote."""
+    return {
+        key: seq if key[1] in planned_run.stays else written.get(key[1], seq) for key, seq in planned_run.upto.items()
+    }
 
 
 def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
-    """What is remembered of a decision with its run."""
+    """Describe a decision for the record of its run."""
     if decision.answer is None:
         return {"plan": {"why": "nothing is due", "steps": []}}
     if decision.answer.plan is None:
-        return {"plan": {"why": "no plan would keep every promise", "steps": []}}
+        return {"plan": {"why": "no plan would meet every freshness target", "steps": []}}
     steps = [{"task": s.task, "variant": s.variant, "seconds": round(s.cost, 3)} for s in decision.steps]
     rejected = [
         {"task": r.task, "variant": r.variant, "reason": str(r.reason), "seconds": r.cost and round(r.cost, 3)}
@@ -165,4 +174,4 @@ def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
 
 
 SHOWN = 10
-"""Alternatives that are remembered with a run."""
+"""Maximum number of rejected alternatives that are recorded with a run."""

@@ -1,4 +1,4 @@
-"""Promises that history says cannot be kept."""
+"""Freshness targets that are infeasible according to past runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import CatalogReader
 
 REMEMBERED = 10
-"""Runs of a flow that say how long it takes."""
+"""Newest runs of a flow from which its duration is estimated."""
 
 
 def explain_infeasible_targets(catalog: CatalogReader, workflow: WorkflowSpec) -> Iterator[str]:
-    """For each promise whose flows, one after another, usually take longer than promised, what speaks against it."""
+    """Explain each target whose flows, run in sequence, usually take longer than its lag."""
     for channel in workflow.channels:
         for (source, lag), passed in sorted(_group_targets(workflow, channel).items()):
             expected = sum(
@@ -25,25 +25,25 @@ def explain_infeasible_targets(catalog: CatalogReader, workflow: WorkflowSpec) -
             if expected > lag:
                 yield (
                     f"{channel.name} must reflect {source} within {lag:g} s, but refreshing it and what it derives "
-                    f"from has taken about {expected:.1f} s lately; allow it more time, or refresh less of it"
+                    f"from has taken about {expected:.1f} s recently; allow it more time, or refresh less of it"
                 )
 
 
 def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, float], set[str]]:
-    """By input and lag, the channel and those by way of which data come to it. Nothing is faster than at once."""
-    found: dict[tuple[str, float], set[str]] = {}
+    """Return, by input and lag, the channel and all channels that its data passes. A lag of zero is skipped."""
+    targets: dict[tuple[str, float], set[str]] = {}
     for pathway in find_pathways(workflow, channel.name) if channel.promise.lag else ():
         lag = channel.promise.find_lag(pathway)
         if lag:
-            found.setdefault((pathway[0], lag), {channel.name}).update(pathway[1:])
-    return found
+            targets.setdefault((pathway[0], lag), {channel.name}).update(pathway[1:])
+    return targets
 
 
 def _compute_usual_seconds(catalog: CatalogReader, flow: str) -> float:
-    """Seconds; nothing, of a flow that never ran."""
-    ended = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=REMEMBERED)
-    took = [seconds for run in ended if (seconds := _compute_duration(run)) is not None]
-    return median(took) if took else 0.0
+    """Return the median seconds of a flow's runs; zero if it never ran."""
+    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=REMEMBERED)
+    durations = [seconds for run in finished if (seconds := _compute_duration(run)) is not None]
+    return median(durations) if durations else 0.0
 
 
 def _compute_duration(run: Run) -> float | None:

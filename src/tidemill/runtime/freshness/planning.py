@@ -1,4 +1,4 @@
-"""How a workflow stands in the catalog, and what the planner would do about it."""
+"""Reads a workflow's state from the catalog and plans its refreshes."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ from tidemill.runtime.freshness.refresh_mode import compare_modes, compute_size,
 from tidemill.runtime.runs.execution import Upto
 from tidemill.runtime.runs.views import ChannelViews
 
-_WANTED = {"batch": "batch", "incremental": "incremental", "incremental_strict": "incremental"}
+_REQUESTED_VARIANTS = {"batch": "batch", "incremental": "incremental", "incremental_strict": "incremental"}
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One step of a plan: a bound flow with the variants to run, and up to where it reads."""
+    """One step of a plan: a bound flow with the chosen variants, and the positions up to which it reads."""
 
     step: PlanStep
     binding: BoundFlow
     upto: Upto
-    stays: frozenset[str] = frozenset()  # channels on which it stays where it is, whatever comes
+    stays: frozenset[str] = frozenset()  # channels whose cursor does not move, even if data arrives
 
 
 @dataclass
 class PlanningContext:
-    """One look at one workflow; it asks the catalog for each thing once, and does not see what happens meanwhile."""
+    """A consistent view of one workflow: it queries the catalog once for each item and does not see later changes."""
 
     catalog: CatalogReader
     updates: Mapping[str, Updates]
     workflow: WorkflowSpec
     now: float
-    incremental: bool = True  # else everything is computed anew
+    incremental: bool = True  # False: everything is recomputed
 
     def find_target(self, channel: str) -> FreshnessTarget:
         declared = self.workflow.find_channel(channel)
         return NONE if declared is None else declared.promise
 
     def decide_refresh(self, channel: str, *, lead: float = 0.0, fresh: bool = False) -> PlanDecision:
-        """What to do for a promised channel now; `fresh`: to reflect everything, whatever is promised."""
+        """Decide how to refresh a channel with a freshness target; `fresh`: reflect all data, regardless of
+        its target.
+        """
         return self.decision_request.decide_refresh(channel, self.find_target(channel), lead=lead, fresh=fresh)
 
     @cached_property
@@ -65,26 +67,26 @@ class PlanningContext:
         return DecisionRequest(graph, self._read_catalog_state(reads), self._cost_models)
 
     def build_planned_runs(self, decision: PlanDecision) -> list[PlannedRun]:
-        """What to run, in order. A flow of several tasks runs as a whole, and once."""
-        found: dict[str, PlannedRun] = {}
+        """Return the runs of a decision, in order. A flow of several tasks runs all of them, once."""
+        planned_runs: dict[str, PlannedRun] = {}
         for step in decision.steps:
-            place = self._task_places[step.task]
-            if place.binding.name not in found:
-                found[place.binding.name] = self._build_planned_run(step, place)
-        return list(found.values())
+            bound_task = self._task_places[step.task]
+            if bound_task.binding.name not in planned_runs:
+                planned_runs[bound_task.binding.name] = self._build_planned_run(step, bound_task)
+        return list(planned_runs.values())
 
-    def _build_planned_run(self, step: PlanStep, place: BoundTask) -> PlannedRun:
-        binding, task = place.binding, place.task
+    def _build_planned_run(self, step: PlanStep, bound_task: BoundTask) -> PlannedRun:
+        binding, task = bound_task.binding, bound_task.task
         read = [(t.name, r.port) for t in binding.tasks for r in t.reads if r.port not in binding.written_channels]
         upto = {key: self._channel_views.get_channel(key[1]).head.seq for key in read}
         if task.refresh is None or len(binding.tasks) > 1:
             return PlannedRun(step, binding, upto)
         channels = tuple(b.channel for b in step.reads)
         moved = [b.channel for b in step.reads if b.source != b.target]
-        stays = [c for c in channels if c not in moved]
-        upto |= {(task.name, c): self._cursor_positions[binding.name, task.name, c].seq for c in stays}
+        unmoved = [c for c in channels if c not in moved]
+        upto |= {(task.name, c): self._cursor_positions[binding.name, task.name, c].seq for c in unmoved}
         variant = resolve_variant(step.variant, channels, moved)
-        return PlannedRun(step, replace(binding, tasks=(task.select_variant(variant),)), upto, frozenset(stays))
+        return PlannedRun(step, replace(binding, tasks=(task.select_variant(variant),)), upto, frozenset(unmoved))
 
     @cached_property
     def _channel_views(self) -> ChannelViews:
@@ -100,29 +102,33 @@ class PlanningContext:
 
     @cached_property
     def _cost_models(self) -> dict[tuple[str, str], CostModel]:
-        """By the planner's name of a task, and its variant."""
-        flows = {place.binding.name for place in self._task_places.values()}
+        """Cost models by the planner's name of a task, and its variant."""
+        flows = {bound_task.binding.name for bound_task in self._task_places.values()}
         costs = {flow: read_cost_models(self.catalog, flow) for flow in flows}
         return {
-            (name, variant): known
-            for name, place in self._task_places.items()
-            for (task, variant), known in costs[place.binding.name].items()
-            if task == place.task.name
+            (name, variant): model
+            for name, bound_task in self._task_places.items()
+            for (task, variant), model in costs[bound_task.binding.name].items()
+            if task == bound_task.task.name
         }
 
     @cached_property
     def _mode_choices(self) -> dict[tuple[str, str], RefreshChoice]:
-        """What speaks for and against each way of each declared table, by flow and task."""
-        found: dict[tuple[str, str], RefreshChoice] = {}
-        for name, place in self._task_places.items():
-            if place.task.refresh is not None:
-                costs = {(place.task.name, v): k for (task, v), k in self._cost_models.items() if task == name}
-                flow, task = place.binding.name, place.task
-                found[flow, task.name] = compare_modes(self.catalog, flow, task, self.updates, costs)
-        return found
+        """The comparison of refresh modes for each declared table, by flow and task."""
+        choices: dict[tuple[str, str], RefreshChoice] = {}
+        for name, bound_task in self._task_places.items():
+            if bound_task.task.refresh is not None:
+                costs = {
+                    (bound_task.task.name, variant): model
+                    for (task, variant), model in self._cost_models.items()
+                    if task == name
+                }
+                flow, task = bound_task.binding.name, bound_task.task
+                choices[flow, task.name] = compare_modes(self.catalog, flow, task, self.updates, costs)
+        return choices
 
     def _is_usable(self, binding: BoundFlow, task: Task, variant: Variant) -> bool:
-        """Is a variant possible now, and is it what the table's user wants?"""
+        """Tell whether a variant is possible now and allowed by the table's declared refresh mode."""
         if not self.incremental and variant.name == RefreshMode.INCREMENTAL:
             return False
         choice = self._mode_choices.get((binding.name, task.name))
@@ -130,55 +136,56 @@ class PlanningContext:
             return True
         possible = {o.way for o in choice.options if o.seconds is not None}
         if RefreshMode.INCREMENTAL not in possible and choice.way != RefreshMode.RECOMPUTE:
-            possible.discard(RefreshMode.RECOMPUTE)  # where there is nothing to go on from, the state is made first
-        wanted = _WANTED.get(task.refresh or "")
-        return variant.name in possible and (wanted is None or wanted not in possible or variant.name == wanted)
+            possible.discard(RefreshMode.RECOMPUTE)  # without state to continue from, the state is built first
+        requested = _REQUESTED_VARIANTS.get(task.refresh or "")
+        return variant.name in possible and (
+            requested is None or requested not in possible or variant.name == requested
+        )
 
     def _read_catalog_state(self, reads: Mapping[str, tuple[str, ...]]) -> CatalogState:
-        kept = [c for c in self.workflow.channels if c.role is not ChannelRole.STATE]
+        channels = [c for c in self.workflow.channels if c.role is not ChannelRole.STATE]
         heads = {
             c.name: ChannelPoint(
                 self._channel_views.get_channel(c.name).head.reached, self._compute_content_size(c.name)
             )
-            for c in kept
+            for c in channels
         }
         cursors = {
             (name, channel): point
-            for name, place in self._task_places.items()
-            for channel, point in self._list_changes(place, reads[name])
+            for name, bound_task in self._task_places.items()
+            for channel, point in self._list_changes(bound_task, reads[name])
         }
         points = [*heads.values(), *cursors.values()]
-        arrivals = {c.name: self._read_arrivals(c.name, points) for c in kept if c.role is ChannelRole.INPUT}
+        arrivals = {c.name: self._read_arrivals(c.name, points) for c in channels if c.role is ChannelRole.INPUT}
         newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
         return CatalogState(heads, cursors, arrivals, max(int(self.now * 1_000_000), newest + 1))
 
     def _compute_content_size(self, channel: str) -> DataSize:
-        """How much a channel holds."""
-        known = self._channel_views.get_channel(channel)
-        if known.channel.schema is None:
+        registered = self._channel_views.get_channel(channel)
+        if registered.channel.schema is None:
             return EMPTY
-        return compute_size(list_blocks(self._channel_views.build_snapshot(channel, known.head.seq)))
+        return compute_size(list_blocks(self._channel_views.build_snapshot(channel, registered.head.seq)))
 
-    def _list_changes(self, place: BoundTask, reads: Iterable[str]) -> Iterator[tuple[str, ChannelPoint]]:
-        """Where a task goes on from on each channel whose changes it takes, and how much changed since."""
-        new = {r.port for v in place.task.variants for r in v.reads if r.mode is ReadMode.NEW}
+    def _list_changes(self, bound_task: BoundTask, reads: Iterable[str]) -> Iterator[tuple[str, ChannelPoint]]:
+        """Yield a task's position on each channel whose changes it reads, and the size of the change since."""
+        new = {r.port for v in bound_task.task.variants for r in v.reads if r.mode is ReadMode.NEW}
         for channel in (c for c in reads if c in new):
-            at = self._cursor_positions.get((place.binding.name, place.task.name, channel))
-            if at is not None:
-                yield channel, ChannelPoint(at.reached, self._compute_change_size(channel, at.seq))
-            elif place.task.refresh is None:
+            position = self._cursor_positions.get((bound_task.binding.name, bound_task.task.name, channel))
+            if position is not None:
+                yield channel, ChannelPoint(position.reached, self._compute_change_size(channel, position.seq))
+            elif bound_task.task.refresh is None:
                 yield channel, ChannelPoint(NOTHING, self._compute_content_size(channel))
 
     def _compute_change_size(self, channel: str, since: int) -> DataSize:
-        known = self._channel_views.get_channel(channel)
-        if since == known.head.seq or known.channel.schema is None:
+        registered = self._channel_views.get_channel(channel)
+        if since == registered.head.seq or registered.channel.schema is None:
             return EMPTY
-        view = self._channel_views.build_change(channel, since, known.head.seq)
+        view = self._channel_views.build_change(channel, since, registered.head.seq)
         return (
             self._compute_content_size(channel) if isinstance(view, SnapshotDiff) else compute_size(list_deltas(view))
         )
 
     def _read_arrivals(self, channel: str, points: Iterable[ChannelPoint]) -> list[int]:
-        """The oldest version that anything reflects, and all after it."""
+        """Read the versions of an input from the oldest that any channel reflects."""
         reflected = (p.reached[path] for p in points for path in p.reached.pathways if path[0] == channel)
         return self.catalog.list_versions(channel, min((min(versions) for versions in reflected), default=0))

@@ -1,4 +1,4 @@
-"""Choosing how each declared table of a bound flow is refreshed, from what the catalog knows."""
+"""Chooses the refresh mode of each declared table of a bound flow, from the state in the catalog."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.runs.views import ChannelViews
 
 Costs = Mapping[tuple[str, str], CostModel]
-"""What runs of a flow have taught, by task and variant."""
+"""Cost models fitted from past runs of a flow, by task and variant."""
 
 
 def choose_variants(
     catalog: CatalogReader, binding: BoundFlow, updates: Mapping[str, Updates], *, variant: str | None = None
 ) -> tuple[BoundFlow, dict[str, RefreshChoice]]:
-    """The binding with one variant for each task, and why for each declared table."""
+    """Return the binding with one variant for each task, and the reasons for each declared table."""
     costs = read_cost_models(catalog, binding.name) if any(t.refresh is not None for t in binding.tasks) else {}
     choices: dict[str, RefreshChoice] = {}
     tasks: list[Task] = []
-    anew: set[str] = set()
+    rewritten: set[str] = set()
     for task in binding.tasks:
         if task.refresh is None:
             tasks.append(task)
             continue
-        choice = compare_modes(catalog, binding.name, task, updates, costs, anew=anew, variant=variant)
+        choice = compare_modes(catalog, binding.name, task, updates, costs, anew=rewritten, variant=variant)
         choices[task.name] = choice
         tasks.append(task.select_variant(choice.way) if len(task.variants) > 1 else task)
         if choice.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE):
-            anew |= {w.port for w in tasks[-1].writes}
+            rewritten |= {w.port for w in tasks[-1].writes}
     return replace(binding, tasks=tuple(tasks)), choices
 
 
@@ -54,11 +54,13 @@ def compare_modes(
     anew: set[str] | None = None,
     variant: str | None = None,
 ) -> RefreshChoice:
-    """The ways to refresh a declared table now; `anew` are channels that the same run writes anew before."""
+    """Compare the refresh modes of a declared table now; `anew` are channels that the same run rewrites before."""
     names = [v.name for v in task.variants]
     if variant is not None and variant not in names:
-        why = f" ({task.batch_because})" if task.batch_because else ""
-        raise ConfigError(f"table {task.name!r} has no variant {variant!r}{why}; its variants are {', '.join(names)}")
+        reason = f" ({task.batch_because})" if task.batch_because else ""
+        raise ConfigError(
+            f"table {task.name!r} has no variant {variant!r}{reason}; its variants are {', '.join(names)}"
+        )
     code, views = task.variant.code, ChannelViews(catalog, updates)
     readings, states = list[ChannelReading](), list[str]()
     if isinstance(code, Refresh):
@@ -69,29 +71,31 @@ def compare_modes(
         states = [s.channel for s in code.query.build_states().values()]
     choice = choose_mode(
         readings,
-        {variant: known for (name, variant), known in costs.items() if name == task.name},
+        {variant: model for (name, variant), model in costs.items() if name == task.name},
         wanted=variant or task.refresh or "auto",
         only_batch=task.batch_because,
         state=_find_state(views, states),
     )
     if variant is not None and choice.way != variant:
         raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
-    return choice if variant is None else replace(choice, why=f"variant {variant!r} was asked for")
+    return choice if variant is None else replace(choice, why=f"variant {variant!r} was requested")
 
 
 def _build_readings(
-    views: ChannelViews, query: DeclaredQuery, cursors: Mapping[str, int], anew: set[str]
+    views: ChannelViews, query: DeclaredQuery, cursors: Mapping[str, int], rewritten: set[str]
 ) -> Iterator[ChannelReading]:
     growing = {s.channel for s in list_scans(query.root) if s.append}
     for channel in query.channels:
-        known = views.get_channel(channel)
-        if known.channel.schema is None or channel not in cursors:
-            yield ChannelReading(channel, known.rows, known.rows, known.bytes, known.bytes, consumed=False)
+        registered = views.get_channel(channel)
+        if registered.channel.schema is None or channel not in cursors:
+            yield ChannelReading(
+                channel, registered.rows, registered.rows, registered.bytes, registered.bytes, consumed=False
+            )
             continue
-        content = compute_size(list_blocks(views.build_snapshot(channel, known.head.seq)))
-        view = views.build_change(channel, cursors[channel], known.head.seq)
+        content = compute_size(list_blocks(views.build_snapshot(channel, registered.head.seq)))
+        view = views.build_change(channel, cursors[channel], registered.head.seq)
         change = content if isinstance(view, SnapshotDiff) else compute_size(list_deltas(view))
-        replaced = isinstance(view, SnapshotDiff) or channel in anew
+        replaced = isinstance(view, SnapshotDiff) or channel in rewritten
         rows, size = (int(content.rows), int(change.rows)), (int(content.bytes), int(change.bytes))
         yield ChannelReading(channel, *rows, *size, replaced=replaced, grows=channel in growing)
 
@@ -99,11 +103,13 @@ def _build_readings(
 def _find_state(views: ChannelViews, channels: list[str]) -> StateStatus:
     if not channels:
         return StateStatus.NONE
-    known = [(name, views.get_channel(name)) for name in channels]
-    if any(found.channel.schema is None and found.head.seq for _, found in known):
-        return StateStatus.DROPPED  # by the very first refresh: its columns were never known
+    registered = [(name, views.get_channel(name)) for name in channels]
+    if any(record.channel.schema is None and record.head.seq for _, record in registered):
+        return StateStatus.DROPPED  # by the first refresh: its columns were never known
     bases = [
-        views.build_snapshot(name, found.head.seq).base for name, found in known if found.channel.schema is not None
+        views.build_snapshot(name, record.head.seq).base
+        for name, record in registered
+        if record.channel.schema is not None
     ]
     return StateStatus.DROPPED if any(b is not None and b.identity == VOID for b in bases) else StateStatus.KEPT
 
@@ -113,8 +119,8 @@ def list_deltas(view: DeltaChain | ConvertedDelta) -> Sequence[Block]:
 
 
 def compute_size(blocks: Iterable[Block]) -> DataSize:
-    found = list(blocks)
-    return DataSize(sum(b.rows for b in found), sum(b.bytes for b in found))
+    block_list = list(blocks)
+    return DataSize(sum(b.rows for b in block_list), sum(b.bytes for b in block_list))
 
 
 def read_cost_models(catalog: CatalogReader, flow: str) -> Costs:

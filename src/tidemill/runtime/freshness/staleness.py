@@ -1,11 +1,12 @@
-"""How stale tables were, over time. Pure: what happened is given, and so is the time.
+"""Staleness of tables over time. Pure: the history and the time are arguments.
 
-A table reflects, by each pathway, some version of an input. Its *age* is how old the newest version is that it
-reflects. Its *staleness* is what constraints bound (ARCHITECTURE section 3): how long ago the first version came that
-it does not reflect yet; nothing, while it reflects all there is. Of several pathways the worst counts.
+A table reflects, by each pathway, some version of an input. Its *age* is the age of the newest version that it
+reflects. Its *staleness* is the quantity that freshness targets bound (ARCHITECTURE section 3): the time since the
+first version arrived that it does not reflect yet; zero while it reflects all versions. Of several pathways the worst
+counts.
 
-What comes by way of a channel with event time is as old and as stale as its safe trailing edge: the edge alone says
-that nothing is missing. While a source is silent its edge stands still, and staleness grows.
+Data that passes a channel with event time is as old and as stale as the channel's watermark: only the watermark
+guarantees that nothing is missing. While a source is silent its watermark does not advance, and staleness grows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class StalenessMeasure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VisibleProvenance:
-    """From `visible` on a table reflected these versions: the newest by each pathway."""
+    """The versions that a table reflects from `visible` on: the newest by each pathway."""
 
     visible: Version
     newest: Mapping[Pathway, Version]
@@ -37,33 +38,33 @@ class VisibleProvenance:
 
 @dataclass(frozen=True, slots=True)
 class StalenessHistory:
-    """What became visible: versions on each input, ascending; and what each table reached, in its order."""
+    """History of visibility: ascending versions of each input, and the provenance of each table, in order."""
 
     arrivals: Mapping[str, Sequence[Version]]
     reaches: Mapping[str, Sequence[VisibleProvenance]]
-    weights: Mapping[str, float] = field(default_factory=dict)  # of tables that count for more or less than one
+    weights: Mapping[str, float] = field(default_factory=dict)  # of tables whose weight is not one
     edges: WatermarkHistory = NO_EDGES
 
     def find_start(self) -> float | None:
-        """When the first table reflected anything; None if none does."""
+        """Return the time at which a table first reflected anything; None if none does."""
         first = min((r.visible for reaches in self.reaches.values() for r in reaches), default=None)
         return None if first is None else first / _SECOND
 
 
 Point = tuple[float, float]
-"""Seconds since the epoch, and how stale it was then, in seconds."""
+"""Seconds since the epoch, and the staleness at that time, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class StalenessCurve:
-    """Straight lines between points; where it jumps, two points have the same time."""
+    """Piecewise linear staleness; at a jump, two points have the same time."""
 
     table: str
     points: tuple[Point, ...]
 
     @property
     def integral(self) -> float:
-        """How stale it was, summed over time: seconds of staleness, times seconds.
+        """The staleness integrated over time, in square seconds.
 
         >>> StalenessCurve("t", ((0.0, 0.0), (10.0, 10.0), (10.0, 2.0), (20.0, 12.0))).integral
         120.0
@@ -75,31 +76,31 @@ class StalenessCurve:
 def compute_curves(
     history: StalenessHistory, measure: StalenessMeasure, since: float, now: float
 ) -> tuple[StalenessCurve, ...]:
-    """One curve a table; none for a table that reflected nothing in the whole time."""
-    moments = _list_moments(history, since, now)
-    found = (
-        StalenessCurve(table, tuple(_compute_points(history, table, measure, moments)))
+    """Compute one curve per table; none for a table that reflected nothing in the period."""
+    times = _list_moments(history, since, now)
+    curves = (
+        StalenessCurve(table, tuple(_compute_points(history, table, measure, times)))
         for table in sorted(history.reaches)
     )
-    return tuple(curve for curve in found if curve.points)
+    return tuple(curve for curve in curves if curve.points)
 
 
 def sum_curves(drawn: Iterable[StalenessCurve], weights: Mapping[str, float] | None = None) -> StalenessCurve:
-    """The sum of curves that were drawn together, by weight; where one has not begun it counts as nothing."""
+    """Return the weighted sum of curves that were computed together; a curve counts as zero before it begins."""
     sums: dict[tuple[float, int], float] = {}
     for curve in drawn:
-        for (moment, value), side in zip(curve.points, _number_sides(curve.points), strict=True):
-            sums[moment, side] = sums.get((moment, side), 0.0) + value * (weights or {}).get(curve.table, 1.0)
-    return StalenessCurve("all tables", tuple((moment, value) for (moment, _), value in sorted(sums.items())))
+        for (time, value), side in zip(curve.points, _number_sides(curve.points), strict=True):
+            sums[time, side] = sums.get((time, side), 0.0) + value * (weights or {}).get(curve.table, 1.0)
+    return StalenessCurve("all tables", tuple((time, value) for (time, _), value in sorted(sums.items())))
 
 
 def measure_staleness(history: StalenessHistory, table: str, measure: StalenessMeasure, moment: float) -> float | None:
-    """How stale a table was at a moment; None while it reflected nothing."""
+    """Return a table's staleness at a time; None while it reflects nothing."""
     return _compute_value(history, table, measure, int(moment * _SECOND), before=False)
 
 
 def _list_moments(history: StalenessHistory, since: float, now: float) -> list[Version]:
-    """The ends of the time looked at, and whenever anything became visible between, or an edge lay ahead until then."""
+    """List the times of all points: both ends of the period, and every arrival, refresh and watermark between."""
     first, last = int(since * _SECOND), int(now * _SECOND)
     arrived = {v for versions in history.arrivals.values() for v in versions}
     reached = {r.visible for reaches in history.reaches.values() for r in reaches}
@@ -107,33 +108,33 @@ def _list_moments(history: StalenessHistory, since: float, now: float) -> list[V
 
 
 def _compute_points(
-    history: StalenessHistory, table: str, measure: StalenessMeasure, moments: Sequence[Version]
+    history: StalenessHistory, table: str, measure: StalenessMeasure, times: Sequence[Version]
 ) -> Iterable[Point]:
-    """At each moment what it was just before, and what it was then."""
-    for moment in moments:
+    """Yield two points per time: the value just before it, and the value at it."""
+    for time in times:
         for before in (True, False):
-            value = _compute_value(history, table, measure, moment, before=before)
+            value = _compute_value(history, table, measure, time, before=before)
             if value is not None:
-                yield moment / _SECOND, value
+                yield time / _SECOND, value
 
 
 def _compute_value(
-    history: StalenessHistory, table: str, measure: StalenessMeasure, moment: Version, *, before: bool
+    history: StalenessHistory, table: str, measure: StalenessMeasure, time: Version, *, before: bool
 ) -> float | None:
     reaches = history.reaches[table]
     find = bisect_left if before else bisect_right
-    at = find([r.visible for r in reaches], moment)
-    if not at or not reaches[at - 1].newest:
+    index = find([r.visible for r in reaches], time)
+    if not index or not reaches[index - 1].newest:
         return None
-    newest = reaches[at - 1].newest
+    newest = reaches[index - 1].newest
     timed = {p for p in newest if history.edges.has_event_time(table, p)}
-    edge = history.edges.find_earliest_watermark(table, newest)
-    if timed and edge is None:
+    watermark = history.edges.find_earliest_watermark(table, newest)
+    if timed and watermark is None:
         return None
-    behind = [
-        _compute_pathway_lag(history, measure, p, v, moment, before=before) for p, v in newest.items() if p not in timed
+    lags = [
+        _compute_pathway_lag(history, measure, p, v, time, before=before) for p, v in newest.items() if p not in timed
     ]
-    return max([*behind, *([] if edge is None else [moment - edge]), 0]) / _SECOND
+    return max([*lags, *([] if watermark is None else [time - watermark]), 0]) / _SECOND
 
 
 def _compute_pathway_lag(
@@ -141,20 +142,20 @@ def _compute_pathway_lag(
     measure: StalenessMeasure,
     pathway: Pathway,
     newest: Version,
-    moment: Version,
+    time: Version,
     *,
     before: bool,
 ) -> int:
-    """How far one pathway was behind."""
+    """Return the lag of one pathway in microseconds."""
     if measure is StalenessMeasure.AGE:
-        return moment - newest
+        return time - newest
     arrivals = history.arrivals.get(pathway[0], ())
-    at = bisect_right(arrivals, newest)
-    known = bisect_left(arrivals, moment) if before else bisect_right(arrivals, moment)
-    return moment - arrivals[at] if at < known else 0
+    index = bisect_right(arrivals, newest)
+    arrived = bisect_left(arrivals, time) if before else bisect_right(arrivals, time)
+    return time - arrivals[index] if index < arrived else 0
 
 
 def _number_sides(points: Sequence[Point]) -> Iterable[int]:
-    """Which of two points at the same time each is: of a lone one, the later."""
-    times = [moment for moment, _ in points]
+    """Number the points at a jump 0 and 1; a single point is 1."""
+    times = [time for time, _ in points]
     return (0 if i + 1 < len(times) and times[i + 1] == times[i] else 1 for i in range(len(times)))

@@ -1,4 +1,4 @@
-"""What became visible lately, read from the catalog: what staleness is computed from."""
+"""Reads the recent history of visibility from the catalog, from which staleness is computed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ from tidemill.runtime.inspect.status import ProjectStatus, find_pathways
 
 ADVANCED = "channel.advanced"
 EVENTS = 5000
-"""Newest events that are looked at."""
+"""Newest events that are read."""
 
 
 def read_history(catalog: CatalogReader, status: ProjectStatus, events: Iterable[Event]) -> StalenessHistory:
-    """When a derived channel advanced only its events say; what it reflected then, its blocks."""
-    advanced = _group_advances(events)
+    """Read the history: events record when a derived channel advanced, and blocks which versions it reflected."""
+    advances = _group_advances(events)
     inputs, tables = _list_names(status, ChannelRole.INPUT), _list_names(status, ChannelRole.DERIVED)
     bindings = catalog.list_bindings()
-    known, ways = read_watermarks(catalog, bindings), find_pathways([c.registered for c in status.channels], bindings)
-    untimed = {name: {p: 0 for p in ways.get(name, ()) if not known.has_event_time(name, p)} for name in tables}
+    watermarks, pathways = (
+        read_watermarks(catalog, bindings),
+        find_pathways([c.registered for c in status.channels], bindings),
+    )
+    untimed = {
+        name: {p: 0 for p in pathways.get(name, ()) if not watermarks.has_event_time(name, p)} for name in tables
+    }
     return StalenessHistory(
         {name: _read_arrivals(catalog, name) for name in inputs},
-        {name: _read_visible_provenance(catalog, name, advanced[name], untimed[name]) for name in tables},
+        {name: _read_visible_provenance(catalog, name, advances[name], untimed[name]) for name in tables},
         _compute_weights(bindings, set(tables)),
-        known,
+        watermarks,
     )
 
 
 def _compute_weights(bindings: Iterable[RegisteredBinding], tables: set[str]) -> dict[str, float]:
-    """What tables count for, by name: those that one flow writes share its priority."""
+    """Return the weights of tables, by name: the tables of one flow share its priority."""
     weights: dict[str, float] = {}
     for binding in bindings:
         written = {w["channel"] for t in binding.spec["tasks"] for w in t["writes"]} & tables
@@ -48,12 +53,12 @@ def _list_names(status: ProjectStatus, role: ChannelRole) -> list[str]:
 
 
 def _group_advances(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
-    """By channel and sequence number, when the head came to stand there."""
-    found: dict[str, dict[int, Version]] = defaultdict(dict)
+    """Return, by channel and sequence number, when the head advanced to it."""
+    advances: dict[str, dict[int, Version]] = defaultdict(dict)
     for event in events:
         if event.kind == ADVANCED:
-            found[event.subject][event.detail["seq"]] = event.detail["visible"]
-    return found
+            advances[event.subject][event.detail["seq"]] = event.detail["visible"]
+    return advances
 
 
 def _read_arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
@@ -61,13 +66,15 @@ def _read_arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
 
 
 def _read_visible_provenance(
-    catalog: CatalogReader, channel: str, advanced: dict[int, Version], nothing: Mapping[Pathway, Version]
+    catalog: CatalogReader, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
 ) -> list[VisibleProvenance]:
-    """`nothing`: of an input whose data came after the table was made, it reflects no version, and lacks the first."""
-    reached = {b.seq: b.reached for b in catalog.list_blocks(channel, BLOCKS)} if advanced else {}
-    newest = {seq: find_newest_versions(reached[seq]) for seq in advanced if seq in reached}
-    found = [
-        VisibleProvenance(advanced[seq], {**nothing, **versions} if versions else versions)
+    """Read the provenance of a channel over time. `nothing` has version 0 of each pathway: of an input whose data
+    arrived after the table was written, the table reflects no version.
+    """
+    reached = {b.seq: b.reached for b in catalog.list_blocks(channel, BLOCKS)} if advances else {}
+    newest = {seq: find_newest_versions(reached[seq]) for seq in advances if seq in reached}
+    provenance = [
+        VisibleProvenance(advances[seq], {**initial, **versions} if versions else versions)
         for seq, versions in newest.items()
     ]
-    return sorted(found, key=lambda r: r.visible)
+    return sorted(provenance, key=lambda r: r.visible)

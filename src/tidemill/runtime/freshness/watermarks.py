@@ -1,8 +1,9 @@
-"""Watermarks: how fresh channels with event time are, and the data time that flows reach.
+"""Watermarks: the freshness of channels with event time, and the data time that flows reach.
 
-An edge is recorded with every block of a channel that `wf.settled` writes. Whatever is made of such a channel is as
-fresh as the channel was where it was read, which provenance tells: each version of an input that a table reflects by
-way of the channel, the channel reflected when its edge stood somewhere. Of several edges the earliest counts.
+Every block of a channel that `wf.settled` writes records its watermark. Data derived from such a channel is as fresh
+as the channel was at the position where it was read, which provenance determines: for each input version that a table
+reflects by way of the channel, the watermark is that of the block by which the channel first reflected it. Of several
+watermarks the earliest counts.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowStatistics, RegisteredBinding, WatermarkProgress
 
 BLOCKS = 200
-"""Newest blocks of a channel that are looked at."""
+"""Newest blocks of a channel that are read."""
 
 Newest = Mapping[Pathway, Version]
-"""By pathway, the newest version that is reflected."""
+"""The newest version that is reflected, by pathway."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelWatermark:
-    """A channel that reflected these versions was settled up to `edge`; None: nobody could say yet."""
+    """The watermark of a channel when it reflected these versions; None: not known yet."""
 
     newest: Newest
     edge: Version | None
@@ -32,22 +33,24 @@ class ChannelWatermark:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkHistory:
-    """Where the edges of channels with event time stood, the latest last."""
+    """Watermarks of channels with event time, the latest last."""
 
     marks: Mapping[str, Sequence[ChannelWatermark]]
 
     def has_event_time(self, channel: str, pathway: Pathway) -> bool:
-        """Do the data that come to a channel by a pathway pass one with event time?"""
-        return any(passed in self.marks for passed in (*pathway[1:], channel))
+        """Tell whether data that comes to a channel by a pathway passes a channel with event time."""
+        return any(name in self.marks for name in (*pathway[1:], channel))
 
     def find_watermark(self, channel: str, pathway: Pathway, newest: Version) -> Version | None:
-        """How far event time is settled in what a channel reflects by a pathway; None if nobody can say."""
+        """Return the watermark of the data that a channel reflects by a pathway; None if it is unknown."""
         return _find_earliest(
-            self._find_watermark_at(*place, newest) for place in self._list_timed_channels(channel, pathway)
+            self._find_watermark_at(*step, newest) for step in self._list_timed_channels(channel, pathway)
         )
 
     def find_earliest_watermark(self, channel: str, newest: Newest) -> Version | None:
-        """The same by all pathways; None also if no data with event time come to it."""
+        """Return the earliest watermark of all pathways; None also if no data with event time comes to the
+        channel.
+        """
         return _find_earliest(
             self.find_watermark(channel, p, v) for p, v in newest.items() if self.has_event_time(channel, p)
         )
@@ -56,9 +59,9 @@ class WatermarkHistory:
         return {mark.edge for marks in self.marks.values() for mark in marks if mark.edge is not None}
 
     def _list_timed_channels(self, channel: str, pathway: Pathway) -> Iterator[tuple[str, Pathway]]:
-        """The channels with event time on the way, and by which pathway data come to each."""
-        way = (*pathway, channel)
-        return ((way[n], way[:n]) for n in range(1, len(way)) if way[n] in self.marks)
+        """Yield the channels with event time on a pathway, each with the part of the pathway that leads to it."""
+        route = (*pathway, channel)
+        return ((route[n], route[:n]) for n in range(1, len(route)) if route[n] in self.marks)
 
     def _find_watermark_at(self, channel: str, pathway: Pathway, newest: Version) -> Version | None:
         reflected = (m for m in reversed(self.marks[channel]) if m.newest.get(pathway, newest + 1) <= newest)
@@ -73,7 +76,7 @@ def find_newest_versions(reached: Provenance) -> Newest:
 
 
 def read_watermarks(catalog: CatalogReader, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
-    """Of all channels that any task settles."""
+    """Read the watermarks of all channels that a watermark task writes."""
     return WatermarkHistory(
         {
             channel: _read_channel_watermarks(catalog, channel)
@@ -82,14 +85,14 @@ def read_watermarks(catalog: CatalogReader, bindings: Iterable[RegisteredBinding
     )
 
 
-def _find_earliest(found: Iterable[Version | None]) -> Version | None:
-    known = list(found)
-    return None if None in known else min((edge for edge in known if edge is not None), default=None)
+def _find_earliest(watermarks: Iterable[Version | None]) -> Version | None:
+    values = list(watermarks)
+    return None if None in values else min((value for value in values if value is not None), default=None)
 
 
 def _list_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> Iterator[str]:
-    settling = (task for binding in bindings for task in binding.spec["tasks"] if task.get("settles"))
-    return (write["channel"] for task in settling for write in task["writes"])
+    tasks = (task for binding in bindings for task in binding.spec["tasks"] if task.get("settles"))
+    return (write["channel"] for task in tasks for write in task["writes"])
 
 
 def _read_channel_watermarks(catalog: CatalogReader, channel: str) -> list[ChannelWatermark]:
@@ -98,22 +101,22 @@ def _read_channel_watermarks(catalog: CatalogReader, channel: str) -> list[Chann
 
 
 Paces = Mapping[str, tuple[WatermarkProgress, ...]]
-"""By flow, of the event time that it reflects; none if it reflects what has come."""
+"""Progress of the watermarks that a flow reflects; empty if the flow reflects arrival times."""
 
 
 def compute_paces(known: Mapping[str, FlowStatistics]) -> Paces:
-    found: dict[str, tuple[WatermarkProgress, ...]] = {}
+    paces: dict[str, tuple[WatermarkProgress, ...]] = {}
 
     def collect_paces(flow: str) -> tuple[WatermarkProgress, ...]:
-        if flow not in found:
-            facts, found[flow] = known[flow], ()  # flows may read of each other
-            above = {pace: None for parent in facts.parents for pace in collect_paces(parent)}
-            found[flow] = tuple(above) if facts.pace is None else (facts.pace,)
-        return found[flow]
+        if flow not in paces:
+            flow_statistics, paces[flow] = known[flow], ()  # flows may read from each other
+            inherited = {pace: None for parent in flow_statistics.parents for pace in collect_paces(parent)}
+            paces[flow] = tuple(inherited) if flow_statistics.pace is None else (flow_statistics.pace,)
+        return paces[flow]
 
     return {flow: collect_paces(flow) for flow in known} if any(f.pace for f in known.values()) else {}
 
 
 def compute_data_time(of: Iterable[WatermarkProgress], moment: float) -> float:
-    """Up to where a flow gets that loads all that came by a moment: the earliest edge of all that it reflects."""
+    """Return the data time of a flow that loads all data by a time: the earliest watermark that it reflects."""
     return min((pace.predict_watermark(moment) for pace in of), default=moment)

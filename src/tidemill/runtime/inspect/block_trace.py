@@ -1,4 +1,4 @@
-"""Where a block came from and went to."""
+"""Traces a block to its sources and its results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tidemill.ports.records import ChannelRead
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
-    """A channel that the block's task read, and the blocks of it that were consumed, as far as they are known."""
+    """A channel that the block's task read, and the known blocks that were consumed."""
 
     channel: str
-    since: int | None  # None: the whole content up to `upto`
+    since: int | None  # None: the full content up to `upto`
     upto: int
     blocks: tuple[Block, ...]
-    forgotten: bool = False  # some of the blocks consumed are not remembered any longer
+    forgotten: bool = False  # some of the consumed blocks have expired
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTrace:
-    """One block: what it was made from, and what was made from it."""
+    """One block, its sources, and the blocks derived from it."""
 
     block: Block
     sources: tuple[TraceSource, ...]
@@ -31,13 +31,13 @@ class BlockTrace:
 
 
 def trace_block(catalog: CatalogReader, block: int) -> BlockTrace:
-    """Follow one block a step back and a step on."""
+    """Trace one block a step upstream and a step downstream."""
     traced = catalog.read_block(block)
     return BlockTrace(traced, find_sources(catalog, traced), _find_made_blocks(catalog, traced))
 
 
 def find_sources(catalog: CatalogReader, block: Block) -> tuple[TraceSource, ...]:
-    """What a block was made from, one step back."""
+    """Find the sources of a block, one step upstream."""
     if block.run is None or block.origin is not BlockOrigin.RUN:
         return ()
     readings = [r for r in catalog.list_run_reads(block.run) if r.task == block.task]
@@ -47,8 +47,8 @@ def find_sources(catalog: CatalogReader, block: Block) -> tuple[TraceSource, ...
 def _build_source(catalog: CatalogReader, reading: ChannelRead) -> TraceSource:
     channel, since, upto = reading.channel, reading.since, reading.upto
     if since is None:
-        whole = catalog.read_base_and_deltas(channel, upto)
-        return TraceSource(channel, None, upto, tuple(whole), forgotten=_get_last_seq(whole, 0) != upto)
+        content = catalog.read_base_and_deltas(channel, upto)
+        return TraceSource(channel, None, upto, tuple(content), forgotten=_get_last_seq(content, 0) != upto)
     blocks = catalog.list_visible_blocks(channel, since, upto)
     starts = [b.since for b in blocks if b.since is not None]
     linked = {since, *(b.seq for b in blocks)}.issuperset(starts)
@@ -63,8 +63,8 @@ def _get_last_seq(blocks: Sequence[Block], before: int) -> int:
 
 def _find_made_blocks(catalog: CatalogReader, block: Block) -> tuple[Block, ...]:
     return tuple(
-        made
+        written
         for reading in catalog.list_block_reads(block.channel, block.seq)
-        for made in catalog.list_written_blocks(reading.run)
-        if made.task == reading.task
+        for written in catalog.list_written_blocks(reading.run)
+        if written.task == reading.task
     )

@@ -1,4 +1,4 @@
-"""Change feeds: which block comes after a position, and its rows for a reader outside the workflow."""
+"""Change feeds: find the block after a position, and read its rows for a reader outside the workflow."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.engine import Engine
 from tidemill.runtime.runs.views import ChannelViews
 
-_AT_ONCE = 100  # sequence numbers that are looked at first
+_FIRST_RANGE = 100  # sequence numbers that are searched first
 
 
 def find_next_block(catalog: CatalogReader, channel: str, at: int, head: int) -> Block:
-    """The block that leads on from `at`, the smallest there is; where none does, the newest whole content after it."""
-    for upto in sorted({min(at + _AT_ONCE, head), head}):
-        next_ones = [b for b in catalog.list_deltas(channel, at, upto) if b.since == at]
-        if next_ones:
-            return min(next_ones, key=lambda b: b.seq)
+    """Return the smallest block that continues from `at`; if there is none, the newest full content after it."""
+    for upto in sorted({min(at + _FIRST_RANGE, head), head}):
+        successors = [b for b in catalog.list_deltas(channel, at, upto) if b.since == at]
+        if successors:
+            return min(successors, key=lambda b: b.seq)
     base = catalog.read_base_and_deltas(channel, head)[:1]
     if not base or base[0].seq <= at:
         raise Collected(
-            f"what came into channel {channel} after {at} was collected; read its content, and follow it from {head} on"
+            f"the changes of channel {channel} after {at} were garbage-collected; read its content, and subscribe "
+            f"from {head} on"
         )
     return base[0]
 
 
 @dataclass(slots=True)
 class ChangeFeed:
-    """Remembers how far it has read. It holds nothing back: what is collected before it is read, is not seen.
+    """A change feed that keeps its position. It retains nothing: blocks that are collected before it reads them
+    are missed.
 
-    What is new comes as the channel gives its changes: added rows, or rows with `_count` or `_deleted`.
+    New rows come in the channel's change format: added rows, or rows with `_count` or `_deleted`.
     """
 
     catalog: CatalogReader
     engine: Engine
     updates: Mapping[str, Updates]
     channel: str
-    at: int  # the number of the last slot that was read
+    at: int  # sequence number of the last block that was read
 
     def read_new(self) -> Any:
-        """What is new since it was last asked, as a frame of the engine's own, to be filtered at will."""
+        """Return the rows since the last call as a frame of the engine, which can be filtered."""
         head = self.catalog.read_channel(self.channel).head.seq
         view = ChannelViews(self.catalog, self.updates).build_change(self.channel, self.at, head)
         self.at = head

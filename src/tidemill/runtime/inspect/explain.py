@@ -1,4 +1,4 @@
-"""Explaining a table: its tasks as the workflow files declare them, against what the catalog knows."""
+"""Explains a table: its tasks as the workflow files declare them, compared with the catalog's state."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from tidemill.runtime.maintenance.compaction import explain_compaction
 def explain_table(
     catalog: CatalogReader, workflows: Sequence[WorkflowSpec], updates: Mapping[str, Updates], table: str
 ) -> TableExplanation:
-    """How a table is written, in which ways that could be done, and which of them a run would take now."""
-    found = [(binding, task) for name, binding, task in _list_tables(workflows) if name == table]
-    if not found:
-        known = ", ".join(sorted({name for name, _, _ in _list_tables(workflows)}))
-        raise NotFound(f"no table {table!r} is declared; the tables are {known or 'none'}")
-    choices = {b.name: _choose_variants(catalog, b, updates) for b, _ in found}
-    writers = tuple(explain_writer(b.name, t, choices[b.name].get(t.name)) for b, t in found)
+    """Explain how a table is written, its possible refresh modes, and the one that a run would take now."""
+    writer_tasks = [(binding, task) for name, binding, task in _list_tables(workflows) if name == table]
+    if not writer_tasks:
+        names = ", ".join(sorted({name for name, _, _ in _list_tables(workflows)}))
+        raise NotFound(f"no table {table!r} is declared; the tables are {names or 'none'}")
+    choices = {b.name: _choose_variants(catalog, b, updates) for b, _ in writer_tasks}
+    writers = tuple(explain_writer(b.name, t, choices[b.name].get(t.name)) for b, t in writer_tasks)
     plan = _build_plan(catalog, workflows, updates, table)
     registered = any(c.channel.name == table for c in catalog.list_channels())
     compaction = explain_compaction(catalog, updates, table) if registered else None
-    return TableExplanation(table, writers, plan, compaction, advise_refresh_group(catalog, workflows, found[0][0]))
+    return TableExplanation(
+        table, writers, plan, compaction, advise_refresh_group(catalog, workflows, writer_tasks[0][0])
+    )
 
 
 def _build_plan(
     catalog: CatalogReader, workflows: Sequence[WorkflowSpec], updates: Mapping[str, Updates], table: str
 ) -> PlanExplanation | None:
-    """What would be done for a table of which something is promised; None where nothing can be said."""
+    """Explain the plan for a table with a freshness target; None without one, or if the workflow is not applied."""
     workflow = next(w for w in workflows if w.find_channel(table) is not None)
     registered = {b.name: b.identity for b in catalog.list_bindings()}
     if any(registered.get(b.name) != b.compute_identity() for b in workflow.bindings):
         return None
-    outlook = PlanningContext(catalog, updates, workflow, catalog.read_time())
-    if not outlook.find_target(table):
+    context = PlanningContext(catalog, updates, workflow, catalog.read_time())
+    if not context.find_target(table):
         return None
     return explain_plan(
-        outlook.decide_refresh(table), outlook.decide_refresh(table, fresh=True), outlook.decision_request.standing.now
+        context.decide_refresh(table), context.decide_refresh(table, fresh=True), context.decision_request.standing.now
     )
 
 
@@ -57,7 +59,7 @@ def _list_tables(workflows: Sequence[WorkflowSpec]) -> Iterator[tuple[str, Bound
 
 
 def _list_results(task: Task) -> list[str]:
-    """The channels that a task writes for others to read."""
+    """List the public output channels of a task."""
     code = task.variant.code
     return [w.port for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
 
@@ -65,7 +67,7 @@ def _list_results(task: Task) -> list[str]:
 def _choose_variants(
     catalog: CatalogReader, binding: BoundFlow, updates: Mapping[str, Updates]
 ) -> dict[str, RefreshChoice]:
-    """What a run of the flow would choose for each of its declared tables; nothing unless it could run."""
+    """Return the mode that a run would choose for each declared table of a flow; empty if the flow is not applied."""
     registered = {b.name: b.identity for b in catalog.list_bindings()}
     if registered.get(binding.name) != binding.compute_identity():
         return {}

@@ -1,6 +1,7 @@
-"""The lineage of one event: what it derives from, and what was made of it, found by the tag of its wave.
+"""The lineage of one event: its ancestors and descendants, found by its lineage tag.
 
-Tags are counted within a channel: where a wave goes two ways, events of both may have the same tag, and both are shown.
+Tags are numbered within a channel: where a wave branches, events of both branches may have the same tag, and both are
+shown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tidemill.ports.catalog import CatalogReader
 
 Row = dict[str, Any]
 Find = Callable[[str, str], list[Row]]
-"""The rows of a channel for which a condition holds."""
+"""The rows of a channel that meet a condition."""
 
 
 class LineageRelation(StrEnum):
@@ -30,7 +31,7 @@ class LineageRelation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineageRow:
-    """A row that belongs to the same wave, above or below an event."""
+    """A row of the same wave, above or below an event."""
 
     relation: LineageRelation  # of the event to this row
     channel: str
@@ -41,7 +42,7 @@ class LineageRow:
 
 @dataclass(frozen=True, slots=True)
 class EventLineage:
-    """An event, and all that is on its way from outside and on from there; by tag, so that a way reads downwards."""
+    """An event with its ancestors and descendants, sorted by tag, so that a path reads downwards."""
 
     channel: str
     tag: LineageTag
@@ -50,29 +51,31 @@ class EventLineage:
 
 def trace_lineage(catalog: CatalogReader, find: Find, channel: str, text: str) -> EventLineage:
     tag = LineageTag.from_text(text)
-    asked = catalog.read_channel(channel)
-    if _find_tagged_schema(asked.channel) is None:
-        raise BadInput(f"events of channel {channel!r} have no tags: it has no column {WAVE!r}; ask of one that has")
-    known = (c.channel for c in catalog.list_channels() if c.workflow == asked.workflow)
-    tagged = {c.name: schema for c in known if (schema := _find_tagged_schema(c)) is not None}
-    found = tuple(sorted(_find_related_rows(find, tagged, tag), key=lambda r: (len(r.tag.path), r.tag, r.channel)))
-    if not any(r.relation is LineageRelation.SAME and r.channel == channel for r in found):
+    registered = catalog.read_channel(channel)
+    if _find_tagged_schema(registered.channel) is None:
+        raise BadInput(
+            f"events of channel {channel!r} have no lineage tags: it has no column {WAVE!r}; use one that has"
+        )
+    channels = (c.channel for c in catalog.list_channels() if c.workflow == registered.workflow)
+    tagged = {c.name: schema for c in channels if (schema := _find_tagged_schema(c)) is not None}
+    relatives = tuple(sorted(_find_related_rows(find, tagged, tag), key=lambda r: (len(r.tag.path), r.tag, r.channel)))
+    if not any(r.relation is LineageRelation.SAME and r.channel == channel for r in relatives):
         raise NotFound(f"channel {channel!r} has no event {text!r}; its tags are in the column {WAVE!r}")
-    return EventLineage(channel, tag, found)
+    return EventLineage(channel, tag, relatives)
 
 
 def _find_tagged_schema(channel: Channel) -> Schema | None:
-    """The columns of a channel whose events have tags, for all to see."""
-    seen = channel.role is not ChannelRole.STATE and channel.schema is not None and WAVE in channel.schema
-    return channel.schema if seen else None
+    """Return the schema of a public channel whose events have lineage tags, or None."""
+    is_tagged = channel.role is not ChannelRole.STATE and channel.schema is not None and WAVE in channel.schema
+    return channel.schema if is_tagged else None
 
 
 def _find_related_rows(find: Find, channels: Mapping[str, Schema], tag: LineageTag) -> Iterator[LineageRow]:
-    above = ", ".join(f"'{t}'" for t in (*tag.list_ancestors(), tag))
+    ancestors = ", ".join(f"'{t}'" for t in (*tag.list_ancestors(), tag))
     for channel, schema in channels.items():
-        for row in find(channel, f"{WAVE} IN ({above}) OR startswith({WAVE}, '{tag}.')"):
-            found = LineageTag.from_text(row[WAVE])
-            yield LineageRow(_compare_tags(tag, found), channel, found, row, schema)
+        for row in find(channel, f"{WAVE} IN ({ancestors}) OR startswith({WAVE}, '{tag}.')"):
+            row_tag = LineageTag.from_text(row[WAVE])
+            yield LineageRow(_compare_tags(tag, row_tag), channel, row_tag, row, schema)
 
 
 def _compare_tags(tag: LineageTag, other: LineageTag) -> LineageRelation:

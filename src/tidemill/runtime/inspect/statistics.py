@@ -1,4 +1,4 @@
-"""What each task costs and moves: the figures that dispatching goes by, for people."""
+"""Costs and volumes of each task: the statistics that dispatching uses, for display."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.inspect.status import ProjectStatus
 
 REMEMBERED = 20
-"""Newest finished runs of a flow from which rates are worked out."""
+"""Newest finished runs of a flow from which rates are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatistics:
-    """Of one task, lately. Rates are rows a second, from the beginning of the oldest run looked at until now."""
+    """Recent statistics of one task. Rates are rows per second, from the start of the oldest run until now."""
 
     flow: str
     task: str
     priority: float
-    runs: int  # looked at
+    runs: int  # number of runs that were read
     seconds: float | None  # of a run, on average; None: there was none
     selectivity: float | None  # rows written for each row that changed or was read
     input_rate: float | None
@@ -31,22 +31,22 @@ class TaskStatistics:
 def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[TaskStatistics]:
     now = catalog.read_time()
     priorities = {name: f.priority for name, f in catalog.read_flow_statistics().items()}
-    found: list[TaskStatistics] = []
+    statistics: list[TaskStatistics] = []
     for flow in status.flows:
         runs = catalog.list_runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)
-        ended = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
-        found += (
+        finished = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
+        statistics += (
             _compute_task_statistics(
                 flow.name,
                 t.name,
                 priorities.get(flow.name, 1.0),
-                ended,
+                finished,
                 _count_queued_blocks(status, flow.name, t.name),
                 now,
             )
             for t in flow.tasks
         )
-    return found
+    return statistics
 
 
 def _compute_task_statistics(
@@ -57,11 +57,11 @@ def _compute_task_statistics(
         return TaskStatistics(flow, task, priority, 0, None, None, None, None, queue)
     read = sum(s["change"] or s["content"] for s in stats)
     written = sum(s["rows_out"] for s in stats)
-    while_ = max(1e-6, now - min(r.started or r.created for r in runs))
+    elapsed = max(1e-6, now - min(r.started or r.created for r in runs))
     seconds = sum(s["seconds"] for s in stats) / len(stats)
     selectivity = written / read if read else None
     return TaskStatistics(
-        flow, task, priority, len(stats), seconds, selectivity, read / while_, written / while_, queue
+        flow, task, priority, len(stats), seconds, selectivity, read / elapsed, written / elapsed, queue
     )
 
 

@@ -1,4 +1,4 @@
-"""How everything stands: what channels hold, what that reflects, who is behind, and what runs."""
+"""Status of a project: contents of channels, the versions they reflect, the lag of consumers, and active runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel
 from tidemill.runtime.freshness.watermarks import WatermarkHistory, find_newest_versions, read_watermarks
 
-_ENOUGH = 100
-"""Newest runs of one name that are looked through for a flow's last: compactions may bear the same name."""
+_RECENT_RUNS = 100
+"""Newest runs of one subject that are searched for a flow's last one: compactions may have the same subject."""
 
 Consumption = Mapping[tuple[str, str], int]
-"""By task and channel, the sequence number up to which a flow has consumed the channel."""
+"""The sequence number up to which a flow has consumed a channel, by task and channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectedVersions:
-    """By one pathway, which versions of its input a channel reflects."""
+    """The versions of an input that a channel reflects by one pathway."""
 
     pathway: Pathway
     versions: tuple[Version, ...]  # ascending, never empty
@@ -38,7 +38,7 @@ class ReflectedVersions:
 
 @dataclass(frozen=True, slots=True)
 class ChannelConsumer:
-    """A task that reads a channel, and how many blocks it has not seen yet."""
+    """A task that reads a channel, and the number of blocks that it has not read yet."""
 
     flow: str
     task: str
@@ -49,19 +49,19 @@ class ChannelConsumer:
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A channel, what its head reflects, and who reads it."""
+    """A channel, the versions that its head reflects, and its consumers."""
 
     registered: RegisteredChannel
     reflects: tuple[ReflectedVersions, ...]
     consumers: tuple[ChannelConsumer, ...]
-    rows: int | None = None  # of its content; None: only reading it would tell
-    edge: Version | None = None  # event time up to which all is there; None: it has none, or nobody can say
-    kept: TargetStatus | None = None  # how what is promised of it is kept; None: nothing is promised
+    rows: int | None = None  # of its content; None: unknown without reading it
+    edge: Version | None = None  # watermark; None: it has no event time, or the watermark is unknown
+    kept: TargetStatus | None = None  # status of its freshness target; None: it has none
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task's signature, as it is registered."""
+    """The signature of a registered task."""
 
     name: str
     code: str
@@ -72,7 +72,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """A bound flow, its last run, and the channels on which new data waits for it."""
+    """A bound flow, its last run, and the channels with pending data for it."""
 
     name: str
     workflow: str
@@ -83,32 +83,32 @@ class FlowStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProjectStatus:
-    """The whole project at one look. Channels and flows are in the order of their names."""
+    """The status of a whole project. Channels and flows are sorted by name."""
 
     channels: tuple[ChannelStatus, ...]
     flows: tuple[FlowStatus, ...]
-    active: tuple[Run, ...]  # under way, or to come
+    active: tuple[Run, ...]  # running or queued
 
 
 def read_status(catalog: CatalogReader) -> ProjectStatus:
     channels, bindings = catalog.list_channels(), catalog.list_bindings()
     consumers = _list_consumers(catalog, channels, bindings)
     active = [r for state in (*UNDER_WAY, *TO_COME) for r in catalog.list_runs(state=state)]
-    ways = find_pathways(channels, bindings)
-    time, known, rows = (
-        _build_timeline(catalog, channels, ways),
+    pathways = find_pathways(channels, bindings)
+    timeline, watermarks, rows = (
+        _build_timeline(catalog, channels, pathways),
         read_watermarks(catalog, bindings),
         catalog.count_content_rows(),
     )
     return ProjectStatus(
-        channels=tuple(_build_channel_status(c, consumers, time, known, rows, ways) for c in channels),
+        channels=tuple(_build_channel_status(c, consumers, timeline, watermarks, rows, pathways) for c in channels),
         flows=tuple(_build_flow_status(catalog, b, consumers) for b in bindings),
         active=tuple(active),
     )
 
 
 def hide_state_channels(value: ProjectStatus) -> ProjectStatus:
-    """The same, without the channels that declared tables keep for themselves."""
+    """Return the status without the internal state channels of declared tables."""
     shown = tuple(c for c in value.channels if c.registered.channel.role is not ChannelRole.STATE)
     return replace(value, channels=shown)
 
@@ -120,7 +120,7 @@ def list_reflected_versions(reached: Provenance) -> tuple[ReflectedVersions, ...
 def find_pathways(
     channels: Iterable[RegisteredChannel], bindings: Iterable[RegisteredBinding]
 ) -> dict[str, frozenset[Pathway]]:
-    """By derived channel, the pathways by which inputs come to it, as its flows declare them."""
+    """Return the pathways from inputs to each derived channel, as its flows declare them."""
     roles = {c.channel.name: c.channel.role for c in channels}
     sources: dict[str, set[str]] = {}
     for task in (t for b in bindings for t in _build_task_statuses(b)):
@@ -143,13 +143,15 @@ def find_pathways(
 
 
 def _build_timeline(
-    catalog: CatalogReader, channels: list[RegisteredChannel], ways: Mapping[str, Iterable[Pathway]]
+    catalog: CatalogReader, channels: list[RegisteredChannel], pathways: Mapping[str, Iterable[Pathway]]
 ) -> Timeline:
-    """When the inputs of promised channels were updated, as far back as those reflect them."""
+    """Read the versions of the inputs of channels with freshness targets, from the oldest that those reflect."""
     oldest: dict[str, Version] = {}
-    for known in (c for c in channels if c.channel.promise and c.head.reached.pathways):
-        oldest |= {p[0]: 0 for p in ways.get(known.channel.name, ()) if p not in known.head.reached.pathways}
-        for pathway, versions in known.head.reached.pathways.items():
+    for registered in (c for c in channels if c.channel.promise and c.head.reached.pathways):
+        oldest |= {
+            p[0]: 0 for p in pathways.get(registered.channel.name, ()) if p not in registered.head.reached.pathways
+        }
+        for pathway, versions in registered.head.reached.pathways.items():
             oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
     arrivals = {channel: catalog.list_versions(channel, since) for channel, since in oldest.items()}
     newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
@@ -159,19 +161,19 @@ def _build_timeline(
 def _build_channel_status(
     registered: RegisteredChannel,
     consumers: tuple[ChannelConsumer, ...],
-    time: Timeline,
-    known: WatermarkHistory,
+    timeline: Timeline,
+    watermarks: WatermarkHistory,
     rows: Mapping[str, int],
-    ways: Mapping[str, Iterable[Pathway]],
+    pathways: Mapping[str, Iterable[Pathway]],
 ) -> ChannelStatus:
-    name, promise, reached = registered.channel.name, registered.channel.promise, registered.head.reached
+    name, target, reached = registered.channel.name, registered.channel.promise, registered.head.reached
     return ChannelStatus(
         registered,
         list_reflected_versions(reached),
         tuple(c for c in consumers if c.channel == name),
         rows.get(name),
-        known.find_earliest_watermark(name, find_newest_versions(reached)),
-        compute_target_status(promise, reached, time, ways.get(name, ())) if promise else None,
+        watermarks.find_earliest_watermark(name, find_newest_versions(reached)),
+        compute_target_status(target, reached, timeline, pathways.get(name, ())) if target else None,
     )
 
 
@@ -203,21 +205,21 @@ def _build_task_status(spec: Json) -> TaskStatus:
 
 
 def _find_last_run(catalog: CatalogReader, flow: str) -> Run | None:
-    return next((r for r in catalog.list_runs(subject=flow, limit=_ENOUGH) if r.kind is RunKind.FLOW), None)
+    return next((r for r in catalog.list_runs(subject=flow, limit=_RECENT_RUNS) if r.kind is RunKind.FLOW), None)
 
 
 def _list_consumers(
     catalog: CatalogReader, channels: list[RegisteredChannel], bindings: list[RegisteredBinding]
 ) -> tuple[ChannelConsumer, ...]:
-    lengths = _BlockCounter(catalog, {c.channel.name: c.head.seq for c in channels})
+    counter = _BlockCounter(catalog, {c.channel.name: c.head.seq for c in channels})
     cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.read_cursors()}
-    return tuple(c for b in bindings for c in _build_consumers(b, _read_consumption(catalog, b, cursors), lengths))
+    return tuple(c for b in bindings for c in _build_consumers(b, _read_consumption(catalog, b, cursors), counter))
 
 
 def _build_consumers(
-    binding: RegisteredBinding, consumed: Consumption, lengths: _BlockCounter
+    binding: RegisteredBinding, consumed: Consumption, counter: _BlockCounter
 ) -> list[ChannelConsumer]:
-    """Of its own state a task has always seen everything: it wrote it."""
+    """Build a flow's consumers; a task never lags behind its own state, which it wrote."""
     return [
         ChannelConsumer(
             flow=binding.name,
@@ -226,7 +228,7 @@ def _build_consumers(
             modes=modes,
             behind=0
             if _is_writer(task, channel)
-            else lengths.count_after(channel, consumed.get((task.name, channel), 0)),
+            else counter.count_after(channel, consumed.get((task.name, channel), 0)),
         )
         for task in _build_task_statuses(binding)
         for channel, modes in _group_modes(task).items()
@@ -245,7 +247,7 @@ def _is_writer(task: TaskStatus, channel: str) -> bool:
 def _read_consumption(
     catalog: CatalogReader, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
 ) -> Consumption:
-    """Where the cursors of a flow stand; of a task that reads all and has none, where its last finished run did."""
+    """Return the positions of a flow's cursors; for full reads without a cursor, those of the last finished run."""
     consumed, open_reads = dict[tuple[str, str], int](), set[tuple[str, str]]()
     for task in _build_task_statuses(binding):
         for channel, modes in _group_modes(task).items():
@@ -258,19 +260,19 @@ def _read_consumption(
 
 
 def _read_last_readings(catalog: CatalogReader, flow: str, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """How far the last finished run read that read these at all: some runs of a flow have nothing to do."""
-    found: dict[tuple[str, str], int] = {}
-    for run in catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=_ENOUGH):
+    """Return how far the last finished run read each of these: some runs of a flow have nothing to do."""
+    positions: dict[tuple[str, str], int] = {}
+    for run in catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=_RECENT_RUNS):
         if run.kind is RunKind.FLOW and run.stats.get("tasks"):
             read = {(r.task, r.channel): r.upto for r in catalog.list_run_reads(run.id)}
-            found = {key: upto for key, upto in read.items() if key in wanted} | found
-            if wanted <= found.keys():
+            positions = {key: upto for key, upto in read.items() if key in wanted} | positions
+            if wanted <= positions.keys():
                 break
-    return found
+    return positions
 
 
 class _BlockCounter:
-    """Counts the blocks between a point and the head of a channel; asks the catalog once a channel."""
+    """Counts the blocks between a position and the head of a channel; queries the catalog once per channel."""
 
     def __init__(self, catalog: CatalogReader, heads: Mapping[str, int]) -> None:
         self._catalog = catalog
@@ -282,7 +284,7 @@ class _BlockCounter:
         return sum(1 for seq in self._read_seqs(channel) if since < seq <= head) if since < head else 0
 
     def _read_seqs(self, channel: str) -> frozenset[int]:
-        # A compacted base shares the place of the delta it ends with, and is no news to anybody.
+        # A compacted base has the sequence number of the last delta it contains, and adds nothing new.
         if channel not in self._known:
             self._known[channel] = frozenset(b.seq for b in self._catalog.list_filled_blocks(channel))
         return self._known[channel]

@@ -1,4 +1,4 @@
-"""Compaction: runs that make one block of several, and change nothing that anybody reads."""
+"""Compaction: runs that merge several blocks into one, without changing any content."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ from tidemill.runtime.runs.supervision import WorkTimer
 from tidemill.runtime.runs.views import ChannelViews
 
 REWRITING = CostTerms(start=0.3, change=3e-6, content=1.4e-6, byte=1.2e-8)
-"""What a new base costs before any was made, by what was measured (docs/benchmarks.md)."""
+"""Estimated cost of a major compaction before the first one, as measured (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Compacts channels. The new block stands beside those it was made of, until these are collected."""
+    """Compacts channels. The new block coexists with its source blocks until those are garbage-collected."""
 
     executor: Executor
     updates: Mapping[str, Updates]
     limits: CompactionLimits = LIMITS
 
     def compact_major(self, channel: str) -> Block | None:
-        """Memoise the newest content of a channel as a base; None if it is one already."""
+        """Write the newest content of a channel as a base; None if it is one already."""
         content = _read_content(self.executor.catalog, self.updates, channel)
-        return self.run_compaction(MajorCompaction(content), "somebody asked for it") if content.deltas else None
+        return self.run_compaction(MajorCompaction(content), "it was requested") if content.deltas else None
 
     def assess_compaction(self, channel: str) -> CompactionVerdict:
         return assess_compaction(self.executor.catalog, self.updates, channel, self.limits)
 
     def is_running(self, channel: str) -> bool:
-        known = self.executor.catalog.list_runs(subject=channel)
-        running = [r for r in known if r.state in UNDER_WAY]
+        runs = self.executor.catalog.list_runs(subject=channel)
+        running = [r for r in runs if r.state in UNDER_WAY]
         return any(run.kind is RunKind.COMPACTION for run in running)
 
     def run_compaction(self, wanted: Compaction, why: str) -> Block:
@@ -71,24 +71,28 @@ class Compactor:
             self._check_blocks_exist(wanted)
             log.write_line(f"compacted because {why}")
             timer = WorkTimer(self.executor.engine)
-            made = _build_block(wanted, self._write_files(wanted.view, claim, log))
-            rewriting = self._update_cost_model(wanted, made, timer.elapsed_seconds)
-            return catalog.commit_compaction(claim, made, log=log.text, rewriting=rewriting)
+            block = _build_block(wanted, self._write_files(wanted.view, claim, log))
+            cost_model = self._update_cost_model(wanted, block, timer.elapsed_seconds)
+            return catalog.commit_compaction(claim, block, log=log.text, rewriting=cost_model)
 
         return self.executor.run_once(claim, commit)
 
-    def _update_cost_model(self, wanted: Compaction, made: Block, seconds: float) -> Json | None:
-        """What is known of the cost of a base on this channel, once another was made; None of a fold."""
+    def _update_cost_model(self, wanted: Compaction, block: Block, seconds: float) -> Json | None:
+        """Return the channel's cost model of major compactions, updated with this one; None for a minor
+        compaction.
+        """
         if isinstance(wanted, MinorCompaction):
             return None
-        known = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), wanted.view.channel)[wanted.view.channel]
-        return known.add_run(_estimate_input(wanted.view), seconds, [DataSize(made.rows, made.bytes)]).to_json()
+        model = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), wanted.view.channel)[wanted.view.channel]
+        return model.add_run(_estimate_input(wanted.view), seconds, [DataSize(block.rows, block.bytes)]).to_json()
 
     def _check_blocks_exist(self, wanted: Compaction) -> None:
-        """What is there once the run is claimed stays readable to its end; what was chosen may have gone before."""
-        there = {b.id for b in self.executor.catalog.list_filled_blocks(wanted.view.channel)}
-        if not all(b.id in there for b in list_blocks(wanted.view)):
-            raise Conflict(f"channel {wanted.view.channel!r} was compacted by somebody else; there is nothing to do")
+        """Raise `Conflict` if a chosen block was collected before the run was claimed; afterwards they stay
+        readable.
+        """
+        existing = {b.id for b in self.executor.catalog.list_filled_blocks(wanted.view.channel)}
+        if not all(b.id in existing for b in list_blocks(wanted.view)):
+            raise Conflict(f"channel {wanted.view.channel!r} was compacted by another process; nothing is left to do")
 
     def _write_files(self, view: Snapshot | DeltaChain, claim: RunClaim, log: RunLog) -> tuple[DataFile, ...]:
         shared = self._find_shared_files(view, claim)
@@ -115,13 +119,13 @@ class Compactor:
 def assess_compaction(
     catalog: CatalogReader, updates: Mapping[str, Updates], channel: str, limits: CompactionLimits = LIMITS
 ) -> CompactionVerdict:
-    """What is due on a channel, and why that or nothing is."""
+    """Decide which compaction is due on a channel, and why."""
     content = _read_content(catalog, updates, channel)
     return choose_compaction(content, _compute_balance(catalog, content), limits)
 
 
 def explain_compaction(catalog: CatalogReader, updates: Mapping[str, Updates], channel: str) -> str | None:
-    """The verdict in words; None if nothing was written to the channel yet."""
+    """Describe the decision; None if nothing was written to the channel yet."""
     written = catalog.read_channel(channel).channel.schema is not None
     return str(assess_compaction(catalog, updates, channel)) if written else None
 
@@ -131,23 +135,25 @@ def _read_content(catalog: CatalogReader, updates: Mapping[str, Updates], channe
 
 
 def _compute_balance(catalog: CatalogReader, content: Snapshot) -> MergeBalance:
-    """What readers have paid for merging a channel, against what a new base would cost by what those so far did."""
-    known = {m.channel: m for m in catalog.list_merge_costs()}
-    found = known.get(content.channel, ChannelMergeCost(content.channel))
-    price = estimate_seconds(
-        content.channel, _read_rewrite_costs(known.values(), content.channel), _estimate_input(content)
+    """Compare the cost that readers have paid for merging a channel with the estimated cost of a new base."""
+    merge_costs = {m.channel: m for m in catalog.list_merge_costs()}
+    merge_cost = merge_costs.get(content.channel, ChannelMergeCost(content.channel))
+    rewrite_seconds = estimate_seconds(
+        content.channel, _read_rewrite_costs(merge_costs.values(), content.channel), _estimate_input(content)
     )
-    return MergeBalance(found.reads, found.paid, price, found.asked)
+    return MergeBalance(merge_cost.reads, merge_cost.paid, rewrite_seconds, merge_cost.asked)
 
 
-def _read_rewrite_costs(known: Iterable[ChannelMergeCost], channel: str) -> dict[str, CostModel]:
-    """What is known of the cost of a base, by channel: of this one a guess at least."""
-    learnt = {m.channel: CostModel.from_json(m.rewriting) for m in known if m.rewriting is not None}
-    return {channel: guess_cost_model(REWRITING, 1.0)} | learnt
+def _read_rewrite_costs(merge_costs: Iterable[ChannelMergeCost], channel: str) -> dict[str, CostModel]:
+    """Return cost models of major compactions, by channel: for this one a default at least."""
+    fitted = {m.channel: CostModel.from_json(m.rewriting) for m in merge_costs if m.rewriting is not None}
+    return {channel: guess_cost_model(REWRITING, 1.0)} | fitted
 
 
 def _estimate_input(content: Snapshot) -> ScanVolume:
-    """Shared files are not known yet; what is usually spared by them is learnt along with the rest."""
+    """Estimate the volume of a major compaction. The savings by shared files are unknown yet; the cost model fits
+    them.
+    """
     base = content.base
     rows, size = (0, 0) if base is None else (base.rows, base.bytes)
     return ScanVolume(sum(d.rows for d in content.deltas), rows, size + sum(d.bytes for d in content.deltas))

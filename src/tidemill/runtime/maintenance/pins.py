@@ -1,4 +1,4 @@
-"""Pins on blocks: a block stays readable, with all that it was made from, back to what was inserted."""
+"""Pins: a pinned block stays readable, with all blocks that it derives from, back to the inserted ones."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from tidemill.runtime.inspect.block_trace import find_sources
 
 
 def pin_block(catalog: CatalogWriter, block: int) -> set[int]:
-    """Keep a block from being collected; returns all blocks that are held for it."""
-    held = find_held_blocks(catalog, catalog.read_block(block))
-    catalog.pin_block(block, held | {block})
-    return held
+    """Pin a block, so that it is not garbage-collected; returns all blocks that are retained for it."""
+    retained = find_held_blocks(catalog, catalog.read_block(block))
+    catalog.pin_block(block, retained | {block})
+    return retained
 
 
 def find_held_blocks(catalog: CatalogReader, block: Block) -> set[int]:
-    """Of all blocks that tracing leads back to, those that are there; and what their channels are read from there.
+    """Find the blocks that a pin retains: the lineage of the block, and the blocks from which its contents are
+    read.
 
-    So the content at the block can be read, and the contents that its run read, and those that were read for these.
+    So the content at the block can be read, and the contents that its run read, and recursively theirs.
     """
-    seen, next_ = {block.id}, [block]
-    held = _find_readable_blocks(catalog, block.channel, block.seq)
-    while next_:
-        known = next_.pop()
-        held |= {known.id} if known.state is BlockState.FILLED else set()
-        for source in find_sources(catalog, known):
-            held |= {
-                kept
-                for at in _list_ends(source.since, source.upto)
-                for kept in _find_readable_blocks(catalog, source.channel, at)
+    seen, pending = {block.id}, [block]
+    retained = _find_readable_blocks(catalog, block.channel, block.seq)
+    while pending:
+        current = pending.pop()
+        retained |= {current.id} if current.state is BlockState.FILLED else set()
+        for source in find_sources(catalog, current):
+            retained |= {
+                readable
+                for position in _list_ends(source.since, source.upto)
+                for readable in _find_readable_blocks(catalog, source.channel, position)
             }
-            next_ += (b for b in source.blocks if b.id not in seen)
+            pending += (b for b in source.blocks if b.id not in seen)
             seen |= {b.id for b in source.blocks}
-    return held
+    return retained
 
 
 def _list_ends(since: int | None, upto: int) -> Iterator[int]:
@@ -46,7 +47,7 @@ def _list_ends(since: int | None, upto: int) -> Iterator[int]:
 
 
 def _find_readable_blocks(catalog: CatalogReader, channel: str, at: int) -> set[int]:
-    """What the content of a channel is read from; nothing if it was collected."""
+    """Find the blocks from which a channel's content is read; none if it was garbage-collected."""
     blocks = catalog.read_base_and_deltas(channel, at)
     try:
         return {b.id for b in list_blocks(build_snapshot(channel, blocks[0].schema, blocks, at))} if blocks else set()

@@ -1,8 +1,8 @@
-"""Upkeep: tidying that goes on by itself, until somebody stops it.
+"""Background maintenance of all channels.
 
-It stops for good where the settings say so, for a while if people wish it (`tidemill upkeep --pause`), and at once when
-its process is to end. What is in the middle of a step goes on to the end of it: a compaction is a run, which can be
-killed like any other.
+It is off where the settings say so, pauses while a setting override says so (`tidemill upkeep --pause`), and stops
+when its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any
+other.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def is_paused(catalog: CatalogReader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRules:
-    """What is kept, and whether anything is done about the rest unasked."""
+    """Retention rules, and whether maintenance runs automatically."""
 
     automatic: bool = True
-    history: int = 100  # runs remembered of each channel and flow
-    points: int = 0  # so many of the newest contents of a channel stay readable
-    keep: float | None = None  # and those of so many seconds
+    history: int = 100  # runs kept of each channel and flow
+    points: int = 0  # number of the newest contents of a channel that stay readable
+    keep: float | None = None  # seconds for which contents stay readable as well
     grace: GracePeriods = GracePeriods()
     limits: CompactionLimits = LIMITS
 
 
 class BackgroundMaintenance:
-    """Does upkeep in a thread of its own, one piece at a time; there is one only while something is due.
+    """Runs maintenance in one background thread, which exists only while channels are due.
 
-    Channels that become due meanwhile are done next, once each however often they became due.
+    Channels that become due meanwhile are handled next, once each however often they became due.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class BackgroundMaintenance:
         self._thread: threading.Thread | None = None
 
     def schedule_channels(self, channels: Iterable[str], work: Callable[[set[str]], None]) -> None:
-        """Let `work` be done on these channels soon; returns at once."""
+        """Schedule `work` on these channels; returns at once."""
         with self._lock:
             self._due.update(channels)
             if self._due and self._thread is None:
@@ -65,7 +65,7 @@ class BackgroundMaintenance:
                 self._thread.start()
 
     def wait(self) -> None:
-        """Return when nothing is due any more."""
+        """Wait until no channel is due."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -80,12 +80,12 @@ class BackgroundMaintenance:
             try:
                 work(due)
             except Exception:
-                log.exception("upkeep")
+                log.exception("maintenance")
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceService:
-    """Of all channels of one catalog; `stopping` is set when the process is to end."""
+    """Maintains all channels of one catalog; `stopping` is set when the process is about to end."""
 
     executor: Executor
     updates: Callable[[], Mapping[str, Updates]]
@@ -98,32 +98,35 @@ class MaintenanceService:
         return Compactor(self.executor, self.updates(), self.rules.limits)
 
     def maintain_channels(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
-        """Do what is due on these channels, or on all, to the end: somebody asked for it."""
+        """Do the due maintenance on these channels, or on all, to its end, because a user requested it."""
         return self._maintain_channels(VacuumService(self.executor, always_continue, self.rules.grace), channels)
 
     def maintain_after(self, made: Iterable[Block]) -> None:
-        """Do what is due after a run, to the end."""
+        """Do the maintenance that is due after a run, to its end."""
         self._maintain_due(self._find_due_channels(made))
 
     def begin_maintenance(self, made: Iterable[Block]) -> None:
-        """Let what is due after a run be done in the background: the next run of the flow does not wait for it.
+        """Start the maintenance that is due after a run in the background, so that the flow's next run does
+        not wait for it.
 
-        A compaction may be the first that needs Spark, and starting that takes long.
+        A compaction may be the first work that needs Spark, which takes long to start.
         """
         self.background.schedule_channels(self._find_due_channels(made), self._maintain_due)
 
     def finish(self) -> None:
-        """Wait for what is done in the background; once `stopping` is set, for the step that is under way."""
+        """Wait for background maintenance; once `stopping` is set, only for the current step."""
         self.background.wait()
 
     def _find_due_channels(self, made: Iterable[Block]) -> set[str]:
-        """Where something may be due: on what runs wrote and read, and where reading has become dear."""
+        """Find channels where maintenance may be due: those that runs wrote and read, and those that are
+        costly to merge.
+        """
         if not self.rules.automatic:
             return set()
         catalog = self.executor.catalog
-        many = [b for b in made if is_check_due(b, self.rules.limits)]
-        due = {b.channel for b in many}
-        due |= {r.channel for run in {b.run for b in many if b.run is not None} for r in catalog.list_run_reads(run)}
+        blocks = [b for b in made if is_check_due(b, self.rules.limits)]
+        due = {b.channel for b in blocks}
+        due |= {r.channel for run in {b.run for b in blocks if b.run is not None} for r in catalog.list_run_reads(run)}
         return due | {m.channel for m in catalog.list_merge_costs(paid=REWRITING.start)}
 
     def _maintain_due(self, due: set[str]) -> None:
@@ -131,7 +134,7 @@ class MaintenanceService:
             _log_result(self._maintain_channels(self._vacuum_service, sorted(due)))
 
     def run_maintenance(self) -> None:
-        """Look everywhere, and let the store know how far its catalog has come."""
+        """Maintain all channels, and advance the store's marker to the catalog's clock."""
         if self.rules.automatic and self.can_continue():
             _log_result(self._maintain_channels(self._vacuum_service, None))
             self._vacuum_service.drop_copies()
@@ -144,26 +147,26 @@ class MaintenanceService:
     def _vacuum_service(self) -> VacuumService:
         return VacuumService(self.executor, self.can_continue, self.rules.grace)
 
-    def _maintain_channels(self, janitor: VacuumService, channels: Iterable[str] | None) -> MaintenanceResult:
+    def _maintain_channels(self, vacuum: VacuumService, channels: Iterable[str] | None) -> MaintenanceResult:
         catalog, rules = self.executor.catalog, self.rules
         names = [c.channel.name for c in catalog.list_channels()] if channels is None else channels
         since = None if rules.keep is None else to_microseconds(catalog.read_time() - rules.keep)
-        return janitor.maintain_channels(
+        return vacuum.maintain_channels(
             names, self.compactor, history=rules.history, points=rules.points, keep_since=since
         )
 
 
-def _log_result(done: MaintenanceResult) -> None:
-    for problem in done.problems:
-        log.warning("upkeep: %s", problem)
-    if done != MaintenanceResult(problems=done.problems):
+def _log_result(result: MaintenanceResult) -> None:
+    for problem in result.problems:
+        log.warning("maintenance: %s", problem)
+    if result != MaintenanceResult(problems=result.problems):
         log.info(
-            "upkeep: %d folds and %d new bases made, %d blocks collected, %d files marked and %d removed, "
-            "%d runs forgotten",
-            len(done.folded),
-            len(done.rebased),
-            done.collected.blocks,
-            done.collected.marked,
-            done.collected.files,
-            done.forgotten.runs,
+            "maintenance: %d minor and %d major compactions, %d blocks garbage-collected, %d files marked and "
+            "%d removed, %d runs expired",
+            len(result.folded),
+            len(result.rebased),
+            result.collected.blocks,
+            result.collected.marked,
+            result.collected.files,
+            result.forgotten.runs,
         )

@@ -1,9 +1,9 @@
-"""A store belongs to one catalog: its marker says to which, and how far that catalog had come.
+"""Ownership of a block store: its marker names the catalog that owns it, and the catalog's clock.
 
-Both are checked whenever a catalog and a store are opened together, and again before anything is deleted. The marker
-is always read before the catalog, and the store is listed before the catalog is asked what it knows: a catalog never
-goes back by itself, so whatever the store shows must be known to it by then. Several servers may write the marker at
-once; each writes a reading that the catalog had committed before, so that no marker is ever ahead of its catalog.
+Both are checked when a catalog and a store are opened together, and again before anything is deleted. The marker is
+always read before the catalog, and the store is listed before the catalog is queried: a catalog never goes back by
+itself, so it must know everything that the store showed before. Several servers may write the marker concurrently;
+each writes a clock that the catalog had committed before, so no marker is ever ahead of its catalog.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tidemill.ports.records import CatalogIdentity
 from tidemill.ports.storage import BlockStore
 
 SAMPLE = 100
-"""Files that the catalog names, or runs that have a directory, by which a store without a marker is recognised."""
+"""Number of referenced files, or of runs with a directory, by which a store without a marker is recognised."""
 
-_ADOPT = "if this catalog shall own the store as it is from now on, run tidemill adopt-store. Nothing was changed"
+_ADOPT = "to make this catalog the owner of the store as it is, run tidemill adopt-store. Nothing was changed"
 
 
 def check_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
-    """Raise `ForeignStore` unless the store is this catalog's; one that is nobody's becomes so."""
+    """Raise `ForeignStore` unless this catalog owns the store; it takes a store without an owner."""
     marker = store.read_marker()
     return (
         _claim_unmarked_store(catalog, store)
@@ -34,36 +34,36 @@ def check_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
 
 
 def advance_marker(catalog: CatalogReader, store: BlockStore) -> None:
-    """Let the marker say how far the catalog has come by now."""
-    marker, known = check_store(catalog, store), catalog.read_identity()
-    if known.clock > marker.clock:
-        store.write_marker(replace(marker, clock=known.clock))
+    """Write the catalog's current clock to the marker."""
+    marker, identity = check_store(catalog, store), catalog.read_identity()
+    if identity.clock > marker.clock:
+        store.write_marker(replace(marker, clock=identity.clock))
 
 
 def adopt_store(catalog: CatalogWriter, store: BlockStore) -> StoreMarker | None:
-    """Let the store belong to this catalog, whatever its marker says; returns the marker that it had, if any.
+    """Make this catalog the owner of the store, regardless of its marker; returns the previous marker, if any.
 
-    Nothing is deleted. What other catalogs' runs wrote stays where it is, and is never removed by this one.
+    Nothing is deleted. Files of other catalogs' runs stay, and this catalog never removes them.
     """
     try:
         before = store.read_marker()
-    except ForeignStore:  # it cannot be read
+    except ForeignStore:  # the marker is unreadable
         before = None
     inherited = max(store.list_runs(), default=0)
-    known = catalog.read_identity()
-    store.write_marker(StoreMarker(known.id, known.clock, catalog.read_time(), inherited))
+    identity = catalog.read_identity()
+    store.write_marker(StoreMarker(identity.id, identity.clock, catalog.read_time(), inherited))
     catalog.record_adoption(store.name, None if before is None else before.catalog)
     return before
 
 
 def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
-    """Raise `ForeignStore` if the store holds directories of runs that the catalog has yet to begin.
+    """Raise `ForeignStore` if the store holds directories of runs that the catalog has not begun yet.
 
-    Those that were there when the catalog adopted the store do not count.
+    Those that existed when the catalog adopted the store do not count.
     """
-    marker, found = store.read_marker(), store.list_runs()
+    marker, runs = store.read_marker(), store.list_runs()
     newest = catalog.read_identity().newest_run
-    later = [run for run in found if run > max(newest, 0 if marker is None else marker.inherited)]
+    later = [run for run in runs if run > max(newest, 0 if marker is None else marker.inherited)]
     if later:
         raise ForeignStore(
             f"the catalog is older than its block store {store.name}, or empty: its newest run is {newest}, and the "
@@ -73,19 +73,18 @@ def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
         )
 
 
-def _check_marker(store: BlockStore, marker: StoreMarker, known: CatalogIdentity) -> StoreMarker:
-    if marker.catalog != known.id:
+def _check_marker(store: BlockStore, marker: StoreMarker, identity: CatalogIdentity) -> StoreMarker:
+    if marker.catalog != identity.id:
         raise ForeignStore(
             f"the block store {store.name} belongs to another catalog: expected the one with the id {marker.catalog}, "
-            f"found {known.id}. Is TIDEMILL_CATALOG_URL, or url under [catalog], wrong, or is the catalog new or "
+            f"found {identity.id}. Is TIDEMILL_CATALOG_URL, or url under [catalog], wrong, or is the catalog new or "
             f"empty? Open the right one, restore it, or choose another store; {_ADOPT}"
         )
-    if known.clock < marker.clock:
+    if identity.clock < marker.clock:
         raise ForeignStore(
-            f"the catalog is older than its block store {store.name}: expected one that has come to "
-            f"{format_version(marker.clock)} at least, found one that has come to {format_version(known.clock)}. "
-            "It was probably "
-            f"restored from a copy; what runs wrote since is still in the store. Restore a newer copy; {_ADOPT}"
+            f"the catalog is older than its block store {store.name}: expected a clock of at least "
+            f"{format_version(marker.clock)}, found {format_version(identity.clock)}. The catalog was probably "
+            f"restored from a copy; data written by runs since is still in the store. Restore a newer copy; {_ADOPT}"
         )
     return marker
 
@@ -95,13 +94,13 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
     check_not_rolled_back(catalog, store)
     if not _is_recognised(catalog, store):
         raise ForeignStore(
-            f"nothing says that the block store {store.name} is this catalog's: expected the files that the catalog "
-            "names, or an empty store without any, found neither. Is TIDEMILL_STORAGE_URL, or url under [storage], "
-            f"right? Then restore the blocks, or the catalog that names them; {_ADOPT}"
+            f"nothing shows that the block store {store.name} is this catalog's: expected the files that the "
+            "catalog references, or an empty store without any, found neither. Is TIDEMILL_STORAGE_URL, or url under "
+            f"[storage], right? Then restore the blocks, or the catalog that references them; {_ADOPT}"
         )
-    known = catalog.read_identity()
-    store.write_marker(StoreMarker(known.id, known.clock, catalog.read_time()))
-    written = store.read_marker()  # another catalog may have been as fast
+    identity = catalog.read_identity()
+    store.write_marker(StoreMarker(identity.id, identity.clock, catalog.read_time()))
+    written = store.read_marker()  # another catalog may have marked it at the same time
     return (
         _claim_unmarked_store(catalog, store)
         if written is None
@@ -110,8 +109,8 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
 
 
 def _is_recognised(catalog: CatalogReader, store: BlockStore) -> bool:
-    named = catalog.list_newest_files(SAMPLE)
-    if named:
-        return len(store.find_missing(named)) < len(named)
+    files = catalog.list_newest_files(SAMPLE)
+    if files:
+        return len(store.find_missing(files)) < len(files)
     runs = store.list_runs()[-SAMPLE:]
     return not runs or bool(catalog.find_attempts(list(store.list_attempts(runs))))

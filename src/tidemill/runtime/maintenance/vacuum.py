@@ -1,10 +1,10 @@
-"""Keeping house: compaction where it is due, collection, forgetting, and removing what was marked for removal.
+"""Vacuum: due compactions, garbage collection, expiry, and the removal of files that were marked for removal.
 
-What is removed was marked first, by the catalog: files of garbage-collected blocks, and directories of attempts that
-ended without a result. The store is never listed for it. `scan` does that when it is asked for, and only marks.
+The catalog marks files before they are removed: those of garbage-collected blocks, and directories of attempts that
+ended without a result. The store is never listed for that. `scan_store` lists it on request, and only marks.
 
-All of it is done in small steps, each of which can be the last: before one begins, `go_on` is asked. What is left then
-is as due as before, and done the next time.
+The work is divided into small steps: before each, `go_on` is called, and if it returns False the rest stays due for
+the next time.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from tidemill.runtime.runs.execution import Executor
 GoOn = Callable[[], bool]
 
 FILES = 500
-"""So many paths are removed at most before it is asked again whether to go on."""
+"""Maximum number of paths removed between two calls of `go_on`."""
 
 _Readers = frozenset[tuple[str, str, str]]
 """Which task of which bound flow reads which channel."""
 
 
 def always_continue() -> bool:
-    """Whoever asked for it waits for it, too."""
+    """Never stop: the caller waits for the result."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionResult:
-    """What a collection removed."""
+    """Counts of a garbage collection."""
 
     blocks: int
     files: int  # removed from the store
     reclaimed: int = 0  # runs whose lease had expired
-    marked: int = 0  # files that will be removed after their grace time
+    marked: int = 0  # files that will be removed after their grace period
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a listing of the whole store found."""
+    """Counts of a listing of the whole store."""
 
     attempts: int  # directories
-    marked: int  # files that nothing names, in directories of attempts of this catalog that are over
-    unknown: int  # directories of attempts that the catalog does not know and of which it names nothing: left alone
+    marked: int  # unreferenced files in directories of finished attempts of this catalog
+    unknown: int  # directories of attempts that the catalog neither knows nor references: not touched
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceResult:
-    """What tidying did. A problem is an error that kept a compaction or a removal from being done."""
+    """Result of maintenance. A problem is an error that prevented a compaction or a removal."""
 
     folded: tuple[Block, ...] = ()
     rebased: tuple[Block, ...] = ()
@@ -70,7 +70,7 @@ class MaintenanceResult:
 
 @dataclass(frozen=True, slots=True)
 class VacuumService:
-    """Does what nobody waits for. Every step leaves the store readable, wherever it is interrupted."""
+    """Maintains channels. Every step leaves the store readable, even if it is interrupted."""
 
     executor: Executor
     go_on: GoOn = always_continue
@@ -85,34 +85,37 @@ class VacuumService:
         points: int = 0,
         keep_since: int | None = None,
     ) -> MaintenanceResult:
-        """Do on these channels what is due, and remove what is due anywhere; a few queries a channel if nothing is."""
+        """Do the due maintenance on these channels, and all due removals; a few queries per channel if none is
+        due.
+        """
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.list_channels() if c.channel.name in names and c.head.seq > 0]
-        made = [block for c in written for block in self._compact_channel(c.channel.name, compactor, problems)]
+        compacted = [block for c in written for block in self._compact_channel(c.channel.name, compactor, problems)]
         collected = self._collect_channels(written, keep_since, points)
         collected = replace(collected, files=self._remove_files(problems))
         return MaintenanceResult(
-            folded=tuple(b for b in made if b.kind is BlockKind.DELTA),
-            rebased=tuple(b for b in made if b.kind is BlockKind.BASE),
+            folded=tuple(b for b in compacted if b.kind is BlockKind.DELTA),
+            rebased=tuple(b for b in compacted if b.kind is BlockKind.BASE),
             collected=collected,
             forgotten=self.expire_runs(names, history),
             problems=tuple(problems),
         )
 
     def collect_garbage(self, keep_since: int | None = None) -> CollectionResult:
-        """Give up expired runs, hide blocks that nobody can need, and remove files that were marked long enough ago.
+        """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is
+        over.
 
         With `keep_since` (microseconds since the epoch) every content from then on stays readable.
         """
         reclaimed = self.executor.catalog.reclaim_expired_runs()
-        gone = self._collect_channels(self.executor.catalog.list_channels(), keep_since)
-        return replace(gone, files=self.remove_due_files(), reclaimed=len(reclaimed))
+        collected = self._collect_channels(self.executor.catalog.list_channels(), keep_since)
+        return replace(collected, files=self.remove_due_files(), reclaimed=len(reclaimed))
 
     def remove_due_files(self) -> int:
-        """Remove what was marked long enough ago, a piece at a time; returns how many files were there.
+        """Remove files whose grace period is over, in batches; returns how many existed.
 
-        What nothing names when it is marked, nothing ever names again: no two attempts share a directory, and a
-        compaction may only share files that a block names.
+        A file that is unreferenced when it is marked stays unreferenced: no two attempts share a directory,
+        and a compaction may only share files that a block references.
         """
         catalog, removed = self.executor.catalog, 0
         while self.go_on() and (due := catalog.list_due_removals(self.grace, FILES)):
@@ -123,50 +126,55 @@ class VacuumService:
         return removed
 
     def drop_copies(self) -> int:
-        """Delete this machine's copies of files that are no longer in use; of a store that has no copies, none."""
+        """Delete this machine's copies of files that are no longer in use; 0 for a store without local copies."""
         catalog, store = self.executor.catalog, self.executor.store
-        copies = store.list_copies()  # before asking the catalog: later ones are not judged
+        copies = store.list_copies()  # before the catalog is queried: later copies are not considered
         if not copies or not self.go_on():
             return 0
         active, used = catalog.list_active_directories(), catalog.list_referenced_files() | catalog.list_marked_paths()
         return store.drop_copies(p for p in copies if p not in used and not any(p.startswith(f"{d}/") for d in active))
 
     def scan_store(self) -> ScanResult:
-        """List the whole store, and mark the files that nothing names and that attempts of this catalog left.
+        """List the whole store, and mark unreferenced files that attempts of this catalog left.
 
-        Only directories of attempts that the catalog knows to be over are looked into.
+        Only directories of attempts that the catalog knows to be finished are searched.
         """
         catalog, store = self.executor.catalog, self.executor.store
         check_store(catalog, store)
         check_not_rolled_back(catalog, store)
         attempts = list(store.list_attempts(store.list_runs()))
-        known, going = catalog.find_attempts(attempts), catalog.list_marked_paths()
-        over = {d: r.id for d, r in known.items() if r.state not in (*TO_COME, *UNDER_WAY) and d not in going}
-        named = (
-            catalog.list_referenced_files()
-        )  # of an attempt that is over nothing is named later that is not named now
-        marked = sum(self._mark_unnamed(directory, run, named) for directory, run in over.items() if self.go_on())
-        in_use = {"/".join(path.split("/")[:3]) for path in named}
-        unknown = set(attempts) - known.keys() - going - in_use
+        known, marked_paths = catalog.find_attempts(attempts), catalog.list_marked_paths()
+        finished = {
+            d: r.id for d, r in known.items() if r.state not in (*TO_COME, *UNDER_WAY) and d not in marked_paths
+        }
+        # a finished attempt references no further files later
+        referenced = catalog.list_referenced_files()
+        marked = sum(
+            self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.go_on()
+        )
+        in_use = {"/".join(path.split("/")[:3]) for path in referenced}
+        unknown = set(attempts) - known.keys() - marked_paths - in_use
         return ScanResult(len(attempts), marked, len(unknown))
 
     def expire_runs(self, channels: Iterable[str], history: int) -> RunExpiryCounts:
-        """Forget all but the newest runs that are about these channels: inserts, compactions, and flows on them."""
+        """Expire all but the newest runs of these channels: inserts, compactions, and flows on them."""
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.list_bindings() if names & _list_channels(b)}
-        crowded = self.executor.catalog.list_overfull_subjects(names | flows, keep=history)
-        forgotten = (self.executor.catalog.expire_runs(subject, keep=history) for subject in crowded if self.go_on())
-        return sum(forgotten, start=RunExpiryCounts())
+        overfull = self.executor.catalog.list_overfull_subjects(names | flows, keep=history)
+        expired = (self.executor.catalog.expire_runs(subject, keep=history) for subject in overfull if self.go_on())
+        return sum(expired, start=RunExpiryCounts())
 
     def _compact_channel(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
-        """Compact until nothing is due: folding may complete the next level. Who else does it is left to it."""
+        """Compact until nothing is due: a minor compaction may complete the next level. Concurrent compactions
+        are left alone.
+        """
         try:
             while (
-                (due := compactor.assess_compaction(channel)).wanted
+                (verdict := compactor.assess_compaction(channel)).wanted
                 and not compactor.is_running(channel)
                 and self.go_on()
             ):
-                yield compactor.run_compaction(due.wanted, due.why)
+                yield compactor.run_compaction(verdict.wanted, verdict.why)
         except Conflict:
             return
         except TidemillError as error:
@@ -176,12 +184,14 @@ class VacuumService:
         self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0
     ) -> CollectionResult:
         catalog = self.executor.catalog
-        reading = _list_readers(catalog.list_bindings())
-        gone = sum(self._collect_blocks(self._find_superseded_blocks(c, reading, keep_since, points)) for c in channels)
-        return CollectionResult(gone, 0, marked=len(catalog.purge_blocks()) if self.go_on() else 0)
+        readers = _list_readers(catalog.list_bindings())
+        collected = sum(
+            self._collect_blocks(self._find_superseded_blocks(c, readers, keep_since, points)) for c in channels
+        )
+        return CollectionResult(collected, 0, marked=len(catalog.purge_blocks()) if self.go_on() else 0)
 
     def _collect_blocks(self, blocks: list[Block]) -> int:
-        """Collect blocks of one channel; somebody else may do the same."""
+        """Collect blocks of one channel; 0 if another process does so at the same time."""
         try:
             return self.executor.catalog.collect_blocks(b.id for b in blocks) if blocks and self.go_on() else 0
         except Conflict:
@@ -195,34 +205,34 @@ class VacuumService:
             return 0
 
     def _delete_files(self, paths: Iterable[str]) -> int:
-        wanted = list(paths)
-        return self.executor.store.delete_files(wanted) if wanted else 0
+        path_list = list(paths)
+        return self.executor.store.delete_files(path_list) if path_list else 0
 
     def _delete_attempts(self, directories: Sequence[str]) -> int:
-        """Of an attempt without a result nothing is ever named; were it otherwise, that would stay."""
+        """Delete the files of attempts without a result; a referenced file, which should not exist, is kept."""
         store = self.executor.store
-        found = [path for directory in directories for path in self._list_written(directory)]
-        named = self.executor.catalog.find_referenced_files(found)
-        count = self._delete_files(path for path in found if path not in named)
+        written = [path for directory in directories for path in self._list_written(directory)]
+        referenced = self.executor.catalog.find_referenced_files(written)
+        count = self._delete_files(path for path in written if path not in referenced)
         for directory in directories:
             store.prune_directory(directory)
         return count
 
-    def _mark_unnamed(self, directory: str, run: int, named: Collection[str]) -> int:
-        unnamed = [path for path in self._list_written(directory) if path not in named]
-        return self.executor.catalog.mark_orphans(run, unnamed) if unnamed else 0
+    def _mark_unnamed(self, directory: str, run: int, referenced: Collection[str]) -> int:
+        unreferenced = [path for path in self._list_written(directory) if path not in referenced]
+        return self.executor.catalog.mark_orphans(run, unreferenced) if unreferenced else 0
 
     def _list_written(self, directory: str) -> list[str]:
         return [path for path in self.executor.store.list_directory(directory) if is_written_by_runs(path)]
 
     def _find_superseded_blocks(
-        self, channel: RegisteredChannel, reading: _Readers, keep_since: int | None, points: int
+        self, channel: RegisteredChannel, readers: _Readers, keep_since: int | None, points: int
     ) -> list[Block]:
         catalog, name = self.executor.catalog, channel.channel.name
         blocks = catalog.list_filled_blocks(name)
         if not find_collectable(blocks, channel.head.seq, ()):
             return []
-        needs = [*self._list_cursor_needs(name, reading), *map(ReadNeed, catalog.list_active_positions(name))]
+        needs = [*self._list_cursor_needs(name, readers), *map(ReadNeed, catalog.list_active_positions(name))]
         if points:
             seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
             needs.append(ReadNeed(seqs[-min(points, len(seqs))], onwards=True))
@@ -230,16 +240,18 @@ class VacuumService:
             needs.append(ReadNeed(self._find_seq_at(name, keep_since), onwards=True))
         return find_collectable(blocks, channel.head.seq, needs, catalog.list_pinned_blocks(name))
 
-    def _list_cursor_needs(self, channel: str, reading: _Readers) -> Iterator[ReadNeed]:
-        """Who goes on from a cursor; a task that is no longer declared does not."""
+    def _list_cursor_needs(self, channel: str, readers: _Readers) -> Iterator[ReadNeed]:
+        """Yield the positions of the cursors that tasks continue from; tasks that are no longer declared do
+        not count.
+        """
         for cursor in self.executor.catalog.read_cursors(channel):
-            if (cursor.binding, cursor.task, channel) in reading:
+            if (cursor.binding, cursor.task, channel) in readers:
                 yield ReadNeed(cursor.position.seq)
 
     def _find_seq_at(self, channel: str, version: int) -> int:
         try:
             return self.executor.catalog.read_position(channel, version=version).seq
-        except errors.Collected:  # forgotten: whatever is left is newer, or leads there
+        except errors.Collected:  # expired: all remaining blocks are newer, or lead there
             return 0
 
 

@@ -1,4 +1,4 @@
-"""Running actions: what the run of one reads, makes and leaves behind."""
+"""Runs actions: reads their inputs, executes their code, and commits their datasets."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 
 _NOT_CODE = ("inputs", "generation", "collision")
-"""Parts of a description that no look at the action's code can change."""
+"""Parts of a description that do not depend on the action's code."""
 
 
 _workflow = lru_cache(maxsize=16)(parse_workflow)
-"""The actions of a workflow are run one after the other: it is read once."""
+"""The actions of a workflow run one after the other: it is parsed once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionRunner:
-    """Runs actions. `locate` says where a program or script that an action names is on this machine."""
+    """Runs actions. `locate` returns the local path of a program or script that an action names."""
 
     executor: Executor
     ledger: DatasetCatalog
@@ -45,7 +45,9 @@ class ActionRunner:
     locate: Callable[[str], str]
 
     def attempt_run(self, run: Run) -> bool:
-        """One attempt at the run of an action; False if somebody else has it, or it has to wait."""
+        """Make one attempt at the run of an action; False if another process has claimed it, or it has to
+        wait.
+        """
         try:
             claim = self.executor.claim_run(run.id, ClaimRequest())
         except Conflict:
@@ -54,7 +56,7 @@ class ActionRunner:
         return True
 
     def _compute_retry_delay(self, claim: RunClaim) -> float | None:
-        """What cannot even be read fails in the attempt itself, where it is said."""
+        """Return the back-off in seconds; None for an unreadable action, whose attempt fails and reports why."""
         try:
             retry = self._build_task(self.ledger.read_action_spec(claim.run.id))[1].retry
         except TidemillError:
@@ -62,49 +64,53 @@ class ActionRunner:
         return retry.compute_backoff(claim.run.attempt - claim.run.lost)
 
     def _run_and_commit(self, claim: RunClaim, log: RunLog, lease: Lease) -> None:
-        errand = self.ledger.read_action_spec(claim.run.id)
-        action, task = self._build_task(errand)
-        self._check_unchanged(errand, action, task)
+        spec = self.ledger.read_action_spec(claim.run.id)
+        action, task = self._build_task(spec)
+        self._check_unchanged(spec, action, task)
         self.executor.catalog.mark_running(claim.run.id, claim.run.fence)
         timer = WorkTimer(self.executor.engine)
         directory = f"{claim.directory}/{OUTPUT}"
         target = WriteTarget(
             action.name, BlockKind.BASE, self.executor.store.stage_directory(directory), None, Append()
         )
-        views = {p.name: d.to_snapshot(p.name) for p, d in zip(action.parents, errand.inputs, strict=True)}
+        views = {p.name: d.to_snapshot(p.name) for p, d in zip(action.parents, spec.inputs, strict=True)}
         try:
             schema = self._invoke_task(claim, self._resolve_command(action, task), views, target, log, lease)
         except RunKilled:
             raise
         except TidemillError as error:
-            self._report_damage(errand, error)
+            self._report_damage(spec, error)
             raise
         files = self.executor.store.publish_files(directory, target.receipt.rows)
         log.write_line(f"{action.name}: {sum(f.rows for f in files)} rows")
         self.ledger.commit_dataset(claim, ActionResult(schema, files, timer.elapsed_seconds, log.text))
 
-    def _build_task(self, errand: ActionSpec) -> tuple[Action, Task]:
-        workflow = _workflow(json.dumps(errand.document))
-        action = next(a for a in workflow.actions if a.id == errand.key)
+    def _build_task(self, spec: ActionSpec) -> tuple[Action, Task]:
+        workflow = _workflow(json.dumps(spec.document))
+        action = next(a for a in workflow.actions if a.id == spec.key)
         return action, build_task(action, self.sources)
 
-    def _check_unchanged(self, errand: ActionSpec, action: Action, task: Task) -> None:
-        """What is run must be what was submitted, or its result would be taken for something that it is not."""
-        now = describe_output(to_canonical_task(task), OUTPUT, [], self.surroundings)
-        before, after = ({k: v for k, v in d.items() if k not in _NOT_CODE} for d in (errand.description, now))
+    def _check_unchanged(self, spec: ActionSpec, action: Action, task: Task) -> None:
+        """Raise `RunFailed` if the action changed since its submission: its result would get the wrong
+        identity.
+        """
+        description = describe_output(to_canonical_task(task), OUTPUT, [], self.surroundings)
+        before, after = ({k: v for k, v in d.items() if k not in _NOT_CODE} for d in (spec.description, description))
         if before != after:
-            what = ", ".join(d.part for d in diff_descriptions(before, after))
+            changes = ", ".join(d.part for d in diff_descriptions(before, after))
             raise RunFailed(
-                f"action {action.id} ({action.name}) is no longer what was submitted: {what}; submit it again"
+                f"action {action.id} ({action.name}) changed since it was submitted: {changes}; submit it again"
             )
 
     def _resolve_command(self, action: Action, task: Task) -> Task:
-        """Programs and files by where they are, and with the variables that the action depends on."""
+        """Replace programs and files by their paths, and set the environment variables that the action depends
+        on.
+        """
         code = task.variant.code
         if not isinstance(code, Command):
             return task
-        named = _list_file_arguments(action.work, code)
-        argv = tuple(self.locate(a) if a in named else a for a in code.argv)
+        files = _list_file_arguments(action.work, code)
+        argv = tuple(self.locate(a) if a in files else a for a in code.argv)
         env = {name: self.surroundings[name] for name in action.environment if name in self.surroundings}
         return replace(task, variants=(replace(task.variant, code=replace(code, argv=argv, env=env)),))
 
@@ -120,19 +126,21 @@ class ActionRunner:
         )
         return schemas[OUTPUT]
 
-    def _report_damage(self, errand: ActionSpec, error: TidemillError) -> None:
-        """If an input's files are damaged, that is the error to report; and it will be made again when next wanted."""
-        for dataset in errand.inputs:
+    def _report_damage(self, spec: ActionSpec, error: TidemillError) -> None:
+        """Raise `BlockDamaged` if an input's files are damaged, and mark the input as lost, so that it is
+        recomputed.
+        """
+        for dataset in spec.inputs:
             try:
                 self.executor.store.check_files(dataset.files)
             except BlockDamaged as damage:
                 self.ledger.mark_lost(dataset.identity)
                 raise BlockDamaged(
-                    f"the result of {dataset.workflow}/{dataset.name}, which it reads, is lost ({damage}); "
-                    "submit the workflow again, and it is made again"
+                    f"its input {dataset.workflow}/{dataset.name} is lost ({damage}); "
+                    "submit the workflow again to recompute it"
                 ) from error
 
 
 def _list_file_arguments(work: Work, code: Command) -> set[str]:
-    """Arguments of a program that are files of the project, or a program beside Python."""
+    """Return the arguments of a command that are files of the project, or a program next to Python."""
     return {code.argv[0], work.script} if isinstance(work, Script) else set(code.made_of["files"])

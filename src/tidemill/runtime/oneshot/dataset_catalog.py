@@ -1,4 +1,4 @@
-"""What the runtime needs of the catalog for one-shot workflows. Every change is one transaction."""
+"""The catalog's interface for one-shot workflows. Every change is one transaction."""
 
 from __future__ import annotations
 
@@ -25,58 +25,64 @@ class DatasetCatalog(Protocol):
     """Submissions and datasets."""
 
     def read_descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
-        """The descriptions that are recorded under these identities."""
+        """Read the descriptions that are recorded under these identities."""
 
     def read_generations(self) -> dict[Identity, int]:
-        """The newest generation of each plain identity that was ever forced."""
+        """Read the newest generation of each plain identity that was ever forced."""
 
     def submit_workflow(self, handed: SubmissionRequest) -> int:
-        """Take in a workflow: decide what runs, and make those runs. Returns the submission's number."""
+        """Record a workflow: decide which actions run, and create their runs. Returns the submission's number."""
 
     def read_submission(self, number: int) -> Submission: ...
     def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
     def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
-        """Every action submitted and every task refreshed within a period, as far as it is remembered."""
+        """Read every action submitted and every task refreshed within a period, as far as they have not
+        expired.
+        """
 
     def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
-        """What is known, by the hour, of what was forgotten."""
+        """Read the hourly totals of expired usage records."""
 
     def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
-        """Number, workflow and identity of every action of later submissions, parents before their children."""
+        """List number, workflow and identity of every action of later submissions, parents before their
+        children.
+        """
 
     def expire_submissions(self, age: float) -> ExpiredHistory:
-        """Forget submissions and events that are older than so many seconds and that nothing needs any more."""
+        """Expire submissions and events that are older than `age` seconds and no longer needed."""
 
     def read_action_spec(self, run: int) -> ActionSpec:
-        """What the run of an action is to do."""
+        """Read the specification of an action's run."""
 
     def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
-        """Commit the run of an action: its dataset can be read, and those who waited for it are woken."""
+        """Commit the run of an action: its dataset becomes readable, and actions that wait for it become
+        ready.
+        """
 
     def mark_lost(self, identity: Identity) -> None:
-        """A dataset's files are gone or damaged: whoever wants it next makes it again."""
+        """Mark a dataset whose files are missing or damaged: the next request recomputes it."""
 
     def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
-        """Copies that are wanted of what is there."""
+        """List the requested copies of existing datasets that are not made yet."""
 
     def record_copy(self, placement: DatasetPlacement) -> None: ...
     def list_datasets(self) -> list[StoredDataset]: ...
     def read_held_bytes(self) -> dict[str, int]:
-        """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
+        """Read the bytes of datasets, by workflow: space is free only when the files are deleted."""
 
     def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
-        """Choose datasets to go; what is not stored, or claimed, is left. Returns those that go."""
+        """Mark datasets for eviction; skips those not stored, or claimed. Returns the marked ones."""
 
     def drop_dataset(self, identity: Identity) -> None:
-        """Its user deletes a leaf."""
+        """Delete a leaf, at its user's request."""
 
     def pin_dataset(self, identity: Identity, *, pinned: bool) -> None:
-        """Keep a dataset from being evicted, or no longer; what was chosen to go is rescued."""
+        """Pin a dataset against eviction, or unpin it; a pin cancels a pending eviction."""
 
     def list_pending_evictions(self) -> list[Identity]:
-        """Datasets that were chosen to go and are not gone."""
+        """List the datasets that are marked for eviction and not deleted yet."""
 
     def begin_deletion(self, identity: Identity) -> list[str] | None:
-        """From now on nobody can read it; its files. None: it was rescued, or is gone."""
+        """Make a dataset unreadable, and return its files. None: its eviction was cancelled, or it is deleted."""
 
     def finish_deletion(self, identity: Identity) -> None: ...

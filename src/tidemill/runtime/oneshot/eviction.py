@@ -1,4 +1,4 @@
-"""Keeping datasets within their budgets: what is kept and why, what would go next, and deleting it."""
+"""Keeps datasets within their budgets: reports, chooses and deletes."""
 
 from __future__ import annotations
 
@@ -34,32 +34,30 @@ from tidemill.runtime.oneshot.storage_report import (
 
 @dataclass(slots=True)
 class DatasetEvictor:
-    """Decides by the history of submissions. It remembers that history, so that only what is new is read again."""
+    """Chooses evictions by the history of submissions, which it caches, so that only new submissions are read."""
 
     ledger: DatasetCatalog
     store: BlockStore
-    check_store: Callable[[], object]  # raises if the store is not this catalog's
+    check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
     algorithm: EvictionAlgorithm = field(default_factory=ALGORITHMS[DEFAULT])
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _upto: int = 0
 
     def report_storage(self, amount: int | None = None) -> StorageReport:
-        """How storage stands, and what freeing an amount would take; else what the next eviction would."""
+        """Report on storage, with the eviction that frees an amount; by default the next eviction."""
         datasets = self._read_datasets()
-        found = self._compute_shares(datasets)
+        shares = self._compute_shares(datasets)
         if amount is not None:
-            return self._plan_eviction(datasets, found, [(amount, found.store)])
-        if (
-            not found.exceeded_shares and found.store.budget is not None
-        ):  # something goes next, though nothing has to go yet
-            return self._plan_eviction(datasets, found, [(1, found.store)])
-        return self._plan_eviction(datasets, found, [(share.excess_bytes, share) for share in found.exceeded_shares])
+            return self._plan_eviction(datasets, shares, [(amount, shares.store)])
+        if not shares.exceeded_shares and shares.store.budget is not None:  # nothing is over budget: show the next one
+            return self._plan_eviction(datasets, shares, [(1, shares.store)])
+        return self._plan_eviction(datasets, shares, [(share.excess_bytes, share) for share in shares.exceeded_shares])
 
     def enforce_budgets(self) -> StorageReport | None:
-        """Delete what was chosen before, and then what budgets do not allow; None if nothing has to go.
+        """Delete datasets marked earlier, and then those over budget; None if no budget is exceeded.
 
-        A budget that cannot be kept takes all that may go, and is among the problems.
+        If a budget cannot be met, all evictable datasets are deleted, and the budget is among the problems.
         """
         self.delete_evicted()
         return (
@@ -69,96 +67,98 @@ class DatasetEvictor:
         )
 
     def free_bytes(self, amount: int) -> StorageReport:
-        """Delete what costs least to lose; raises `CannotFree`, and deletes nothing, if that does not cover it."""
-        found = self.report_storage(amount)
-        if found.problems:
-            raise CannotFree(found.problems[0])
-        return self._evict_chosen(found)
+        """Delete the datasets that are cheapest to lose; raises `CannotFree`, and deletes nothing, if that is
+        not enough.
+        """
+        report = self.report_storage(amount)
+        if report.problems:
+            raise CannotFree(report.problems[0])
+        return self._evict_chosen(report)
 
-    def _evict_chosen(self, found: StorageReport) -> StorageReport:
-        if found.going:
-            self.ledger.evict_datasets(g.dataset.identity for g in found.going)
+    def _evict_chosen(self, report: StorageReport) -> StorageReport:
+        if report.going:
+            self.ledger.evict_datasets(g.dataset.identity for g in report.going)
             self.delete_evicted()
-        return found
+        return report
 
     def delete_evicted(self) -> int:
-        """Delete whatever was chosen to go, by whomever; returns how many datasets went.
+        """Delete all datasets that any process marked for eviction; returns how many were deleted.
 
-        A dataset is out of everybody's sight before its first file goes, and gone only after its last.
+        A dataset is unreadable before its first file is deleted, and counts as deleted only after its last.
         """
-        gone, going = 0, self.ledger.list_pending_evictions()
-        if going:
+        deleted, pending = 0, self.ledger.list_pending_evictions()
+        if pending:
             self.check_store()
-        for identity in going:
+        for identity in pending:
             paths = self.ledger.begin_deletion(identity)
             if paths is not None:
                 self.store.delete_files(paths)
                 self.ledger.finish_deletion(identity)
-                gone += 1
-        return gone
+                deleted += 1
+        return deleted
 
     def _read_datasets(self) -> dict[Identity, StoredDataset]:
-        """All datasets as they are now. They are read after the graphs, so that all that is in those is there."""
-        new = self.ledger.list_submitted_actions(self._upto)
+        """Read all current datasets, after the graphs, so that all datasets of the graphs are included."""
+        new_actions = self.ledger.list_submitted_actions(self._upto)
         datasets = {d.identity: d for d in self.ledger.list_datasets()}
-        self._update_history(new, datasets)
+        self._update_history(new_actions, datasets)
         return datasets
 
     def _compute_shares(self, datasets: Mapping[Identity, StoredDataset]) -> StorageShares:
-        held: Counter[str] = Counter()
+        used_bytes: Counter[str] = Counter()
         for dataset in _list_stored(datasets):
-            held[dataset.workflow] += dataset.bytes
-        return compute_shares(held, self.budgets)
+            used_bytes[dataset.workflow] += dataset.bytes
+        return compute_shares(used_bytes, self.budgets)
 
     def _plan_eviction(
         self,
         datasets: Mapping[Identity, StoredDataset],
-        found: StorageShares,
-        wanted: Sequence[tuple[int, StorageShare]],
+        shares: StorageShares,
+        amounts: Sequence[tuple[int, StorageShare]],
     ) -> StorageReport:
-        """How storage stands, and what goes if these want so many bytes freed."""
-        kept = tuple(
+        """Report on storage, with the eviction that frees these amounts."""
+        retained = tuple(
             RetainedDataset(d, explain_retention(d)) for d in sorted(_list_stored(datasets), key=lambda d: -d.bytes)
         )
-        if not wanted:
-            return StorageReport(found, kept, (), 0.0)
+        if not amounts:
+            return StorageReport(shares, retained, (), 0.0)
         stored = self._build_store(datasets)
         choice = choose_evictions(
-            self.algorithm, self._history, stored, [self._build_request(datasets, *w) for w in wanted]
+            self.algorithm, self._history, stored, [self._build_request(datasets, *w) for w in amounts]
         )
-        back = estimate_recompute_seconds(self._history, stored, choice.going)
+        recompute_seconds = estimate_recompute_seconds(self._history, stored, choice.going)
         chosen = (datasets[self._history.identities[n]] for n in choice.going)
-        going = tuple(EvictionCandidate(d, s) for d, s in zip(chosen, back, strict=True))
+        candidates = tuple(EvictionCandidate(d, s) for d, s in zip(chosen, recompute_seconds, strict=True))
         seconds = sum_recompute_seconds(self._history, stored, choice.going)
-        return StorageReport(found, kept, going, seconds, tuple(choice.problems))
+        return StorageReport(shares, retained, candidates, seconds, tuple(choice.problems))
 
     def _build_request(
         self, datasets: Mapping[Identity, StoredDataset], amount: int, share: StorageShare
     ) -> SpaceRequest:
-        known = (datasets.get(i) for i in self._history.identities)
-        among = [d is not None and share.workflow in (None, d.workflow) for d in known]
-        return SpaceRequest(amount, np.array(among, dtype=np.bool_), share.owner_name)
+        datasets_by_number = (datasets.get(i) for i in self._history.identities)
+        is_candidate = [d is not None and share.workflow in (None, d.workflow) for d in datasets_by_number]
+        return SpaceRequest(amount, np.array(is_candidate, dtype=np.bool_), share.owner_name)
 
     def _update_history(
-        self, new: Iterable[tuple[int, str, Identity]], datasets: Mapping[Identity, StoredDataset]
+        self, new_actions: Iterable[tuple[int, str, Identity]], datasets: Mapping[Identity, StoredDataset]
     ) -> None:
-        """Take in what was submitted since the last time, unless it was forgotten while one looked."""
-        for (number, workflow), rows in groupby(new, key=lambda row: row[:2]):
+        """Add new submissions to the history, unless they expired while they were read."""
+        for (number, workflow), rows in groupby(new_actions, key=lambda row: row[:2]):
             graph = dict.fromkeys(identity for _, _, identity in rows)
             if graph.keys() <= datasets.keys():
                 self._history.record_submission(workflow, [_build_history_entry(datasets[i]) for i in graph])
             self._upto = number
 
     def _build_store(self, datasets: Mapping[Identity, StoredDataset]) -> DatasetStore:
-        """Figures as they are now: when a dataset was first submitted, nobody knew them."""
-        known = [datasets.get(i) for i in self._history.identities]  # None: gone, and forgotten since
-        movable = [n for n, d in enumerate(known) if d is not None and _is_evictable(d)]
+        """Build the store with current figures: they were unknown when a dataset was first submitted."""
+        current = [datasets.get(i) for i in self._history.identities]  # None: deleted, and expired since
+        evictable = [n for n, d in enumerate(current) if d is not None and _is_evictable(d)]
         seconds, sizes = self._history.seconds, self._history.bytes
         return DatasetStore(
-            np.array([d is not None and d.state in HOLDS_FILES | PRODUCED for d in known], dtype=np.bool_),
-            np.array(movable, dtype=np.int64),
-            to_figures([seconds[n] if d is None else d.seconds for n, d in enumerate(known)]),
-            to_figures([sizes[n] if d is None else max(d.bytes, 1) for n, d in enumerate(known)]),
+            np.array([d is not None and d.state in HOLDS_FILES | PRODUCED for d in current], dtype=np.bool_),
+            np.array(evictable, dtype=np.int64),
+            to_figures([seconds[n] if d is None else d.seconds for n, d in enumerate(current)]),
+            to_figures([sizes[n] if d is None else max(d.bytes, 1) for n, d in enumerate(current)]),
         )
 
 

@@ -1,4 +1,4 @@
-"""Everything that is done with one-shot workflows, for whoever has a catalog, a store and an engine."""
+"""The operations on one-shot workflows, given a catalog, a store and an engine."""
 
 from __future__ import annotations
 
@@ -26,87 +26,89 @@ from tidemill.runtime.runs.execution import Executor
 
 
 class DatasetCopier(Protocol):
-    """Puts copies of datasets where users want them."""
+    """Copies datasets to locations that users choose."""
 
     def place_copy(self, identity: str, files: Sequence[DataFile], path: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OneShotService:
-    """Submits, runs, explains and stores."""
+    """Submits, runs and explains one-shot workflows, and manages their datasets."""
 
     executor: Executor
     ledger: DatasetCatalog
     sources: SourceResolver
     surroundings: Mapping[str, str]
-    locate: Callable[[str], str]  # where a program or script that an action names is
+    locate: Callable[[str], str]  # the path of a program or script that an action names
     placer: DatasetCopier
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
 
     def submit_workflow(self, text: str, user: str) -> Submission:
-        """Take in a workflow, and put in place what is wanted of it and there already."""
-        made = Submitter(self.ledger, self.sources, self.surroundings).submit_workflow(text, user)
-        self._build_submission_runner().place_copies(made.id)
-        return self.ledger.read_submission(made.id)
+        """Submit a workflow, and make the requested copies of its existing datasets."""
+        submission = Submitter(self.ledger, self.sources, self.surroundings).submit_workflow(text, user)
+        self._build_submission_runner().place_copies(submission.id)
+        return self.ledger.read_submission(submission.id)
 
     def complete_submission(self, number: int, tell: Tell = lambda _: None) -> Submission:
-        """Run what of a submission is ready, and wait for what others run, until it has ended."""
+        """Run the ready actions of a submission, and wait for those that other processes run, until it has
+        ended.
+        """
         return self._build_submission_runner().complete_submission(number, tell)
 
     def attempt_run(self, run: Run) -> bool:
-        """One attempt at the run of an action; what it made is put where it is wanted."""
-        tried = self._build_action_runner().attempt_run(run)
-        if tried:
+        """Make one attempt at the run of an action, and copy its result to the requested locations."""
+        attempted = self._build_action_runner().attempt_run(run)
+        if attempted:
             self._build_submission_runner().place_copies()
-        return tried
+        return attempted
 
     def place_copies(self) -> None:
-        """Make the copies that are still missing, because somebody died before making them."""
+        """Make the copies that are still missing because a process died before making them."""
         self._build_submission_runner().place_copies()
 
     def find_action(self, submission: int, wanted: str) -> SubmittedAction:
-        """An action of a submission by its id, or by its name if that is unique."""
+        """Find an action of a submission by its id, or by its name if that is unique."""
         actions = self.ledger.read_submission(submission).actions
-        found = [a for a in actions if a.key == wanted] or [a for a in actions if a.name == wanted]
-        if len(found) != 1:
-            known = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
-            many = "several actions go by" if found else "there is no action"
-            raise NotFound(f"{many} {wanted!r} in submission {submission}; its actions are {known}")
-        return found[0]
+        matches = [a for a in actions if a.key == wanted] or [a for a in actions if a.name == wanted]
+        if len(matches) != 1:
+            labels = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
+            problem = "several actions are named" if matches else "there is no action"
+            raise NotFound(f"{problem} {wanted!r} in submission {submission}; its actions are {labels}")
+        return matches[0]
 
     def compute_usage(
         self, wanted: UsagePeriod, by: TimeResolution, per: UsageSplit | None = None
     ) -> list[UsageFigures]:
-        """What was submitted and refreshed within a period, in figures."""
+        """Compute usage figures of submissions and refreshes within a period."""
         return compute_figures(self.ledger.read_usage(wanted), self.ledger.read_tallies(wanted), by, per)
 
     def report_storage(self, amount: int | None = None) -> StorageReport:
-        """How storage stands, and what freeing so many bytes would take; else what the next eviction would."""
+        """Report on storage, with the eviction that frees this many bytes; by default the next eviction."""
         return self.build_evictor().report_storage(amount)
 
     def find_dataset(self, wanted: str) -> StoredDataset:
-        """One that is there, is being made or is pinned: by the beginning of its identity, or by workflow/name."""
-        known = (d for d in self.ledger.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
-        found = [d for d in known if d.identity.startswith(wanted) or f"{d.workflow}/{d.name}" == wanted]
-        if len(found) != 1:
+        """Find a stored, running or pinned dataset by a prefix of its identity, or by workflow/name."""
+        datasets = (d for d in self.ledger.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
+        matches = [d for d in datasets if d.identity.startswith(wanted) or f"{d.workflow}/{d.name}" == wanted]
+        if len(matches) != 1:
             raise NotFound(
-                f"{len(found)} datasets go by {wanted!r}; write workflow/name, or enough of the identity that "
+                f"{len(matches)} datasets match {wanted!r}; write workflow/name, or enough of the identity that "
                 "tidemill storage shows"
             )
-        return found[0]
+        return matches[0]
 
     def drop_dataset(self, wanted: str) -> StoredDataset:
         """Delete a leaf."""
-        found = self.find_dataset(wanted)
-        self.ledger.drop_dataset(found.identity)
+        dataset = self.find_dataset(wanted)
+        self.ledger.drop_dataset(dataset.identity)
         self.build_evictor().delete_evicted()
-        return found
+        return dataset
 
     def pin_dataset(self, wanted: str, *, pinned: bool = True) -> StoredDataset:
-        """Keep a dataset from being evicted, or no longer."""
-        found = self.find_dataset(wanted)
-        self.ledger.pin_dataset(found.identity, pinned=pinned)
-        return self.find_dataset(found.identity)
+        """Pin a dataset against eviction, or unpin it."""
+        dataset = self.find_dataset(wanted)
+        self.ledger.pin_dataset(dataset.identity, pinned=pinned)
+        return self.find_dataset(dataset.identity)
 
     def build_evictor(self) -> DatasetEvictor:
         check = partial(check_store, self.executor.catalog, self.executor.store)

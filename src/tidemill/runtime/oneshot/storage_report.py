@@ -1,4 +1,4 @@
-"""How the storage of datasets stands: what is kept and why, and what would go."""
+"""Reports on the storage of datasets: which are retained and why, and which would be evicted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.model.submission import StoredDataset
 
 @dataclass(frozen=True, slots=True)
 class StorageBudget:
-    """What datasets may hold, in bytes, and the share of it from which on some have to go."""
+    """The bytes that datasets may use, and the share of it from which on eviction starts."""
 
     bytes: int
     threshold: float
@@ -23,7 +23,7 @@ class StorageBudget:
 
 @dataclass(frozen=True, slots=True)
 class StorageBudgets:
-    """What all datasets may hold together, and those that workflows first wanted. None: all there is."""
+    """The budget of all datasets together, and those of single workflows. None: unlimited."""
 
     store: StorageBudget | None = None
     workflows: Mapping[str, StorageBudget] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class StorageBudgets:
 
 @dataclass(frozen=True, slots=True)
 class StorageShare:
-    """What the datasets of one workflow, or all of them, hold, and may hold."""
+    """The bytes that the datasets of one workflow, or all datasets, use, and their budget."""
 
     workflow: str | None  # None: all
     held: int
@@ -39,7 +39,7 @@ class StorageShare:
 
     @property
     def excess_bytes(self) -> int:
-        """Bytes that have to go."""
+        """Bytes that must be freed."""
         return 0 if self.budget is None else max(self.held - self.budget.byte_limit, 0)
 
     @property
@@ -49,20 +49,22 @@ class StorageShare:
 
 @dataclass(frozen=True, slots=True)
 class StorageShares:
-    """What all datasets hold, and those of each workflow that has a budget."""
+    """Usage of all datasets, and of each workflow with a budget."""
 
     store: StorageShare
     workflows: tuple[StorageShare, ...]
 
     @property
     def exceeded_shares(self) -> tuple[StorageShare, ...]:
-        """Those that hold more than they may: workflows before the store, which what they give up counts for."""
+        """The shares over budget: workflows before the store, because their evictions count for the store,
+        too.
+        """
         return tuple(share for share in (*self.workflows, self.store) if share.excess_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedDataset:
-    """A dataset that holds space, and why it is still there."""
+    """A dataset that uses space, and why it is retained."""
 
     dataset: StoredDataset
     why: str
@@ -70,7 +72,7 @@ class RetainedDataset:
 
 @dataclass(frozen=True, slots=True)
 class EvictionCandidate:
-    """A dataset that would go, and the seconds to bring it back once all that go with it are gone."""
+    """A dataset that would be evicted, and the seconds to recompute it after the whole eviction."""
 
     dataset: StoredDataset
     seconds: float
@@ -78,12 +80,14 @@ class EvictionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class StorageReport:
-    """How storage stands. `going` is what an eviction would take; `problems` say which budgets it cannot keep."""
+    """Report on storage. `going` are the datasets that an eviction would delete; `problems` name budgets it cannot
+    meet.
+    """
 
     shares: StorageShares
     kept: tuple[RetainedDataset, ...]
     going: tuple[EvictionCandidate, ...]
-    seconds: float  # to bring all of that back
+    seconds: float  # to recompute all of `going`
     problems: tuple[str, ...] = ()
 
     @property
@@ -92,21 +96,21 @@ class StorageReport:
 
 
 def compute_shares(held: Mapping[str, int], budgets: StorageBudgets) -> StorageShares:
-    """How what workflows hold, in bytes, compares with budgets."""
+    """Compare the bytes used by each workflow with the budgets."""
     named = tuple(StorageShare(name, held.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items()))
     return StorageShares(StorageShare(None, sum(held.values()), budgets.store), named)
 
 
 def explain_retention(dataset: StoredDataset) -> str:
     if dataset.pinned:
-        return "pinned: it stays until somebody unpins it"
+        return "pinned: it stays until it is unpinned"
     if dataset.state is DatasetState.LEAF:
-        return f"leaf of {dataset.workflow}: it stays until somebody drops it"
+        return f"leaf of {dataset.workflow}: it stays until it is dropped"
     if dataset.state is DatasetState.PROCESSING:
-        return "chosen to go"
+        return "marked for eviction"
     if dataset.state is DatasetState.DELETING:
         return "its files are being deleted"
-    reading = f"{dataset.claims} to read it"
+    reading = f"{dataset.claims} pending reads"
     if dataset.state is DatasetState.STORED_TO_DELETE:
-        return f"goes as soon as it was read: {reading}"
-    return f"needed: {reading}" if dataset.claims else "until space is short"
+        return f"deleted after {reading}"
+    return f"needed for {reading}" if dataset.claims else "until space is short"

@@ -1,4 +1,4 @@
-"""Submitting one-shot workflows: from JSON to a submission whose actions have names and, where need be, runs."""
+"""Submits one-shot workflows: turns JSON into a submission whose actions have identities and, if needed, runs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tidemill.model.submission import ActionRequest, Submission, SubmissionReque
 from tidemill.retention.memo import IdentifiedNode, MemoNode, identify_nodes
 from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 
-_TRIES = 5
-"""Times that actions are named, if meanwhile others force results under the same names."""
+_ATTEMPTS = 5
+"""Attempts to identify the actions while others force results under the same identities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Takes in workflows. `surroundings` are the environment variables that actions may depend on."""
+    """Submits workflows. `surroundings` are the environment variables that actions may depend on."""
 
     ledger: DatasetCatalog
     sources: SourceResolver
     surroundings: Mapping[str, str]
 
     def submit_workflow(self, text: str, user: str) -> Submission:
-        """Check a workflow, name what it makes, and take it in; raises `WorkflowError` with every problem."""
+        """Validate a workflow, identify its outputs, and record it; raises `WorkflowError` with every problem."""
         workflow = validate_workflow(text, self.sources)
         nodes, document = build_nodes(workflow, self.sources), json.loads(text)
-        for _ in range(_TRIES - 1):
+        for _ in range(_ATTEMPTS - 1):
             try:
                 return self._record_submission(workflow, nodes, document, user)
-            except Conflict:  # names that were right a moment ago are outdated
+            except Conflict:  # the identities became outdated meanwhile
                 continue
         return self._record_submission(workflow, nodes, document, user)
 
@@ -40,14 +40,16 @@ class Submitter:
         self, workflow: OneShotWorkflow, nodes: Sequence[MemoNode], document: dict[str, object], user: str
     ) -> Submission:
         names = self._identify_nodes(nodes)
-        kept = workflow.list_permanent_actions()
-        wishes = tuple(_build_request(a, names, keep=a.id in kept) for a in workflow.sort_actions())
+        permanent = workflow.list_permanent_actions()
+        requests = tuple(_build_request(a, names, keep=a.id in permanent) for a in workflow.sort_actions())
         return self.ledger.read_submission(
-            self.ledger.submit_workflow(SubmissionRequest(workflow.name, user, document, wishes))
+            self.ledger.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
         )
 
     def _identify_nodes(self, nodes: Sequence[MemoNode]) -> dict[str, IdentifiedNode]:
-        """What each makes. That two descriptions share an identity is so rare that it is looked for afterwards."""
+        """Identify the output of each node. A collision of identities is so rare that it is checked
+        afterwards.
+        """
         generations = self.ledger.read_generations()
         names = identify_nodes(nodes, lambda _: None, generations, self.surroundings)
         recorded = self.ledger.read_descriptions(n.identity for n in names.values())
