@@ -40,7 +40,7 @@ def applied_and_inserted(program: Program) -> None:
 def test_explain_for_people(shop: Program) -> None:
     out = shop.well("explain", "totals").out
     assert "written by   task totals of flow totals" in out
-    assert "runs now     batch: there is nothing to go on from: orders was never consumed by this query" in out
+    assert "runs now     batch: there is no previous refresh to continue from: this query never consumed orders" in out
     assert "compaction   nothing was written yet" in out
     assert "scan orders new append: " in out
     assert "totals.state1   upsert (" in out
@@ -102,7 +102,7 @@ def test_an_unknown_table_is_named_with_those_there_are(shop: Program) -> None:
 
 
 def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
-    why = "there is nothing to go on from: orders was never consumed by this query"
+    why = "there is no previous refresh to continue from: this query never consumed orders"
     assert shop.json("run", "totals")["choices"] == {"totals": {"variant": "batch", "why": why}}
     shop.insert_sample()
     document = shop.json("run", "totals")
@@ -117,7 +117,11 @@ def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
 @pytest.mark.parametrize(
     ("flow", "variant", "complaint"),
     [
-        ("totals", "incremental", "cannot be refreshed by variant 'incremental' now: there is nothing to go on from"),
+        (
+            "totals",
+            "incremental",
+            "cannot be refreshed by variant 'incremental' now: there is no previous refresh to continue from",
+        ),
         ("totals", "sideways", "has no variant 'sideways'; its variants are batch, recompute, incremental"),
         (
             "copied",

@@ -81,7 +81,7 @@ def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
     wf = search()
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
     (found,) = find_target_problems(build_graph(wf.declared()))
-    assert "accepts monotone, but only base or strong can be made" in found.why
+    assert "accept monotone, but only base or strong is written" in found.why
     with pytest.raises(WorkflowError, match="accepts names base, delta, monotone, not 'rows'"):
         wf.table("ranked", accepts=["rows"])
 

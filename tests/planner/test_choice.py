@@ -111,7 +111,7 @@ def test_state_that_would_not_be_used_is_not_made() -> None:
 def test_state_is_made_again_when_changes_are_small_again() -> None:
     small = choose_mode([ChannelReading("clicks", 10 * MILLION, 5_000)], {}, state=StateStatus.DROPPED)
     assert small.way == "batch"
-    assert small.why == "its state was dropped when everything was last computed anew"
+    assert small.why == "its state was dropped by the last recomputation"
 
 
 def test_state_of_a_small_table_stays() -> None:

@@ -41,7 +41,7 @@ def test_a_sound_workflow_has_none() -> None:
 
 def test_a_bound_on_a_pathway_that_does_not_exist() -> None:
     channels = bounded(out=ChannelBounds({("a",): 5}))
-    assert said(channels) == [("out", "its staleness is bounded by way of a, and no data come that way")]
+    assert said(channels) == [("out", "its staleness is bounded by way of a, but there is no such pathway")]
 
 
 def test_an_output_fresher_than_an_intermediate_may_be() -> None:
@@ -54,7 +54,7 @@ def test_an_output_fresher_than_an_intermediate_may_be() -> None:
 
 @pytest.mark.parametrize("bounds", [ChannelBounds({("a", "m"): -1}), ChannelBounds(inconsistency=-1)])
 def test_bounds_below_nothing(bounds: ChannelBounds) -> None:
-    assert "less than nothing" in said(bounded(out=bounds))[0][1]
+    assert "cannot be negative" in said(bounded(out=bounds))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_bounds_below_nothing(bounds: ChannelBounds) -> None:
         ),
         ((TaskNode("t", ("a",), ("m",), ()),), "no variant"),
         ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (), (B,)),)),), "takes of 1"),
-        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (NOTHING,), (B,)),)),), "takes nothing"),
-        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(D),), (B,)),)),), "deltas of deltas"),
-        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(B),), (D,)),)),), "deltas of deltas"),
+        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (NOTHING,), (B,)),)),), "reads no channel"),
+        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(D),), (B,)),)),), "if it reads a delta"),
+        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(B),), (D,)),)),), "if it reads a delta"),
     ],
 )
 def test_tasks_that_make_no_sense(tasks: tuple[TaskNode, ...], word: str) -> None:
@@ -81,5 +81,5 @@ def test_tasks_that_make_no_sense(tasks: tuple[TaskNode, ...], word: str) -> Non
 def test_an_output_of_which_nobody_makes_what_is_accepted() -> None:
     counting = (VariantNode("new", (PortRequirement(D),), (W,)),)
     assert said(tasks=(TASKS[0], TaskNode("u", ("m",), ("out",), counting))) == [
-        ("out", "who reads it accepts base or strong, but only weak can be made")
+        ("out", "its readers accept base or strong, but only weak is written")
     ]

@@ -1,1 +1,1 @@
-"""What is the cheapest way?"""
+"""The planner: finds the cheapest plan that meets the freshness targets."""

@@ -1,4 +1,4 @@
-"""Two simple planners to measure the dynamic program against. Both plan one step at a time."""
+"""Two simple planners as baselines for the dynamic program. Both plan one step at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanResult
 
 RULES = SearchRules(overkill=False, long_term=False, loose_ends=False)
-"""What the baselines are granted: old blocks go, chains form, bounds are propagated."""
+"""Rules of the baselines: old blocks are dropped, deltas are chained, bounds are propagated."""
 
 
 class GreedyPlanner:
-    """The cheapest step that keeps all bounds, wherever it leads."""
+    """Takes the cheapest step that satisfies all bounds, even if it does not lead to the goal."""
 
     def __init__(self, layout: GraphIndex, costs: CostFunction) -> None:
         self._scopes, self._costs = ScopeCache(layout), costs
@@ -32,7 +32,7 @@ class GreedyPlanner:
 
 
 class RandomPlanner(GreedyPlanner):
-    """Any step that keeps all bounds."""
+    """Takes a random step that satisfies all bounds."""
 
     def __init__(self, layout: GraphIndex, costs: CostFunction, random: Random) -> None:
         super().__init__(layout, costs)

@@ -1,12 +1,11 @@
-"""What exists: the blocks on each channel, and how far everybody has come.
+"""The inventory of blocks: the blocks on each channel, and the positions of all consumers.
 
-A stock is kept from call to call, and small: deltas that nobody tells apart any more are one; what lies before the last
-base that all outputs have passed is let go, and so is every base that is neither among the newest nor the last before a
-point from which somebody goes on, and deltas that were handed over of an output of which nobody makes anything. So a
-call costs the same however many blocks have arrived.
+An inventory is kept from call to call, and small: deltas that no consumer distinguishes are chained into one; blocks
+before the last base that all outputs have passed are dropped, and so is every base that is neither among the newest
+nor the last before a resume point, and delivered deltas of an output from which nothing is derived. So a call costs
+the same however many blocks have arrived.
 
-The planner never needs to know of which parts a chain was made: whoever runs the plan finds the deltas between two
-points in the catalog.
+The planner does not need the parts of a chain: the executor finds the deltas between two positions in the catalog.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from tidemill.planner.search_rules import ALL, SearchRules
 from tidemill.planner.vector import NEVER, Ends, PlanningClock, Vector, apply_delta, merge_later
 
 Shelf = dict[BlockNode, BlockNode]
-"""The blocks of a channel, in the order in which they came; each under itself."""
+"""The blocks of a channel, in order of arrival; each maps to itself."""
 
 
 PARTS = 64
-"""Of so many deltas a chain is remembered to be made, for the case that no plan is found that takes it as a whole."""
+"""Maximum number of parts remembered of a chain, in case no plan uses it as a whole."""
 
 
 class BlockInventory:
-    """The blocks of a workflow, and what has been made of them."""
+    """The blocks of a workflow, and the positions that derived channels and outputs have reached."""
 
     def __init__(self, layout: GraphIndex, rules: SearchRules = ALL) -> None:
         self.layout = layout
@@ -43,16 +42,18 @@ class BlockInventory:
         self._pinned: dict[str, Counter[Vector]] = {c: Counter() for c in layout.channels}
 
     def list_blocks(self, channel: str, *, chained: bool = True) -> Iterable[BlockNode]:
-        """What is on a channel; chains as they are, or as what they were made of lately."""
+        """List the blocks of a channel; chains as one block, or as their remembered parts."""
         shelf = self._shelves[channel]
         return shelf if chained else [part for block in shelf for part in self._parts.get(block, (block,))]
 
     def get_delivered(self, output: str) -> Vector:
-        """What the consumer of an output has, all its blocks applied: what bounds and progress are judged by."""
+        """Return the vector of an output's consumer after all delivered blocks, by which bounds and progress
+        are checked.
+        """
         return self._delivered[output]
 
     def add_block(self, block: BlockNode) -> None:
-        """A block arrived on an input channel, or was made on a derived one."""
+        """Add a block that arrived on an input channel, or was written to a derived one."""
         shelf = self._shelves[block.channel]
         shelf.pop(block, None)
         shelf[block] = block
@@ -64,17 +65,17 @@ class BlockInventory:
             self._chain_deltas(block.channel, (block.source, block.target))
 
     def deliver_block(self, block: BlockNode) -> None:
-        """A block was handed to the consumer of its channel."""
-        has = self._delivered[block.channel]
+        """Record that a block was delivered to the consumer of its channel."""
+        delivered = self._delivered[block.channel]
         if block.source is None:
             self._delivered[block.channel] = block.target
         else:
-            self._delivered[block.channel] = apply_delta(has, block.source, block.target)
+            self._delivered[block.channel] = apply_delta(delivered, block.source, block.target)
             if self._is_terminal(block.channel):
                 self._drop_block(block)
 
     def pin_blocks(self, blocks: Iterable[BlockNode]) -> None:
-        """These are being read: nothing may be chained across their targets until they are unpinned."""
+        """Pin blocks that are being read: nothing is chained across their targets until they are unpinned."""
         for block in blocks:
             self._pinned[block.channel][block.target] += 1
 
@@ -86,27 +87,27 @@ class BlockInventory:
                 del pinned[block.target]
 
     def trim_channels(self, channels: Iterable[str], clock: PlanningClock) -> None:
-        """Let go of what is passed and chain what nobody tells apart any more, after readers of these went on."""
+        """Drop passed blocks and chain deltas, after readers of these channels advanced."""
         for channel in channels:
             if self.rules.old_blocks and not _is_trimmed(self._shelves[channel]):
                 self._drop_passed_blocks(channel, clock)
             if self.rules.chains and len(self._shelves[channel]) > 1:
-                met = {b.target for b in self._shelves[channel] if b.source is not None}
-                self._chain_deltas(channel, [b.source for b in self._shelves[channel] if b.source in met])
+                targets = {b.target for b in self._shelves[channel] if b.source is not None}
+                self._chain_deltas(channel, [b.source for b in self._shelves[channel] if b.source in targets])
 
     def find_resume_points(self, channel: str) -> frozenset[Vector]:
-        """Where somebody stands who will go on from there: makers of derived channels, and outputs."""
-        known = self._points.get(channel)
-        if known is None:
+        """Return the positions from which derived channels and outputs will continue."""
+        points = self._points.get(channel)
+        if points is None:
             readers = (*self.layout.children[channel], *self.layout.routes[channel])
             parts = (self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in readers)
-            known = self._points[channel] = frozenset(parts)
-        return known
+            points = self._points[channel] = frozenset(parts)
+        return points
 
     def _is_terminal(self, channel: str) -> bool:
-        """Is it an output of which nobody makes anything?"""
-        made = self.layout.children[channel] or self.layout.channels[channel].conversions
-        return channel in self._delivered and not made
+        """Tell whether it is an output from which nothing is derived."""
+        consumers = self.layout.children[channel] or self.layout.channels[channel].conversions
+        return channel in self._delivered and not consumers
 
     def _drop_block(self, block: BlockNode) -> None:
         self._shelves[block.channel].pop(block, None)
@@ -115,50 +116,54 @@ class BlockInventory:
     def _drop_passed_blocks(self, channel: str, clock: PlanningClock) -> None:
         pinned = self._pinned[channel]
         ends = {b: clock.find_ends(channel, b.target) for b in self._shelves[channel]}
-        bases = {b: at for b, at in ends.items() if b.shape is BlockShape.BASE}
+        bases = {b: block_ends for b, block_ends in ends.items() if b.shape is BlockShape.BASE}
         if not bases:
             return
         last = self._find_passed_base(channel, bases, clock)
         needed = _find_maximal(bases)
         for point in self.find_resume_points(channel):
             needed |= _find_maximal(
-                {b: at for b, at in bases.items() if _has_reached(clock.find_ends(channel, point), at)}
+                {
+                    b: block_ends
+                    for b, block_ends in bases.items()
+                    if _has_reached(clock.find_ends(channel, point), block_ends)
+                }
             )
-        for block, at in ends.items():
-            passed = last is not None and block is not last and _has_reached(ends[last], at)
+        for block, block_ends in ends.items():
+            passed = last is not None and block is not last and _has_reached(ends[last], block_ends)
             if (passed or (block in bases and block not in needed)) and block.target not in pinned:
                 self._drop_block(block)
 
     def _find_passed_base(
         self, channel: str, bases: Mapping[BlockNode, Ends], clock: PlanningClock
     ) -> BlockNode | None:
-        """The last base that all outputs have passed. Whoever needs something older can make it from there."""
+        """Return the last base that all outputs have passed. Older content can be rebuilt from there."""
         parts = (
             self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in self.layout.routes[channel]
         )
         reached = [clock.find_ends(channel, p) for p in parts]
         if not reached or any(NEVER in r for r in reached):
             return None
-        behind = [b for b, at in bases.items() if all(_has_reached(r, at) for r in reached)]
-        return max(behind, key=bases.__getitem__, default=None)
+        passed = [b for b, base_ends in bases.items() if all(_has_reached(r, base_ends) for r in reached)]
+        return max(passed, key=bases.__getitem__, default=None)
 
     def _chain_deltas(self, channel: str, joints: Iterable[Vector]) -> None:
-        """Make one delta of two that meet, where nobody stands and nothing else meets them."""
+        """Chain two adjacent deltas where no consumer resumes and no other delta joins."""
         shelf = self._shelves[channel]
         for joint in joints:
             before = [b for b in shelf if b.target == joint]
             after = [b for b in shelf if b.source == joint]
             if len(before) != 1 or len(after) != 1 or before == after:
                 continue
-            whole = chain_blocks(before[0], after[0])
+            chain = chain_blocks(before[0], after[0])
             if (
-                whole is not None
+                chain is not None
                 and joint not in self.find_resume_points(channel)
                 and joint not in self._pinned[channel]
             ):
                 del shelf[before[0]], shelf[after[0]]
-                shelf[whole] = whole
-                self._parts[whole] = self._join_parts(before[0], after[0])
+                shelf[chain] = chain
+                self._parts[chain] = self._join_parts(before[0], after[0])
 
     def _join_parts(self, first: BlockNode, second: BlockNode) -> deque[BlockNode]:
         parts = self._parts.pop(first, deque([first]))
@@ -170,26 +175,28 @@ class BlockInventory:
 
 
 def _is_trimmed(shelf: Shelf) -> bool:
-    """Is there at most one base, and did all else come after it? Then there is nothing to let go of."""
+    """Tell whether nothing can be dropped: there is at most one base, and all other blocks came after it."""
     return all(b.shape is not BlockShape.BASE for b in islice(shelf, 1, None))
 
 
 def _find_maximal(bases: Mapping[BlockNode, Ends]) -> set[BlockNode]:
-    """Those that no other outdoes."""
+    """Return the bases that no other base dominates."""
     if len(bases) < 2:
         return set(bases)
     return {
-        b for b, at in bases.items() if not any(at != other and _has_reached(other, at) for other in bases.values())
+        b
+        for b, base_ends in bases.items()
+        if not any(base_ends != other and _has_reached(other, base_ends) for other in bases.values())
     }
 
 
 def _has_reached(later: Ends, earlier: Ends) -> bool:
-    """Is nothing of the one beyond the other? What contributes nothing is beyond nothing."""
+    """Tell whether no entry of `earlier` is after that of `later`; an empty entry is after none."""
     return all(map(ge, later, earlier))
 
 
 def chain_blocks(first: BlockNode, second: BlockNode) -> BlockNode | None:
-    """Two deltas as one; None if they do not meet or cannot be read as one."""
+    """Return two deltas as one; None if they are not adjacent or cannot be read as one."""
     if first.source is None or first.target != second.source:
         return None
     shape = first.shape

@@ -1,4 +1,4 @@
-"""Promises, checked: a channel's bounds in the order of its pathways, and what bounds downstream mean upstream."""
+"""Checks bounds: those of a channel in the order of its pathways, and those that downstream bounds imply upstream."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ from tidemill.planner.vector import NEVER, Ends, Vector, find_end, find_start
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimit:
-    """The bounds of a channel, one staleness for each pathway; None: any."""
+    """The bounds of a channel, one staleness for each pathway; None: unbounded."""
 
     staleness: tuple[Version | None, ...]
     inconsistency: Version | None
-    _bounded: tuple[tuple[int, Version], ...] = field(init=False, repr=False, compare=False)  # by place
+    _bounded: tuple[tuple[int, Version], ...] = field(init=False, repr=False, compare=False)  # by pathway position
 
     def __post_init__(self) -> None:
-        bounded = tuple((place, bound) for place, bound in enumerate(self.staleness) if bound is not None)
+        bounded = tuple((position, bound) for position, bound in enumerate(self.staleness) if bound is not None)
         object.__setattr__(self, "_bounded", bounded)
 
     def is_fresh(self, ends: Ends, now: Version) -> bool:
-        """Is no pathway too stale? One that contributes nothing is not."""
-        late = [place for place, bound in self._bounded if ends[place] + bound < now and ends[place] != NEVER]
+        """Tell whether no pathway is too stale; an empty pathway never is."""
+        late = [
+            position for position, bound in self._bounded if ends[position] + bound < now and ends[position] != NEVER
+        ]
         return not late
 
     def is_consistent(self, vector: Vector, ends: Ends) -> bool:
         if self.inconsistency is None or (len(vector) == 1 and len(vector[0]) < 2):
-            return True  # a version alone was valid at its time
+            return True  # a single version is consistent with itself
         return compute_inconsistency(vector, ends) < self.inconsistency
 
     def is_satisfied(self, vector: Vector, ends: Ends, now: Version) -> bool:
         return self.is_fresh(ends, now) and self.is_consistent(vector, ends)
 
     def find_violation_time(self, ends: Ends, now: Version) -> Version | None:
-        """The first moment at which something is too stale if nothing is done; None if that is not in sight.
+        """Return the first time at which a pathway is too stale if nothing is done; None if that is not
+        foreseeable.
 
-        What is newest ends `now`, whenever that is: it grows stale only once something newer has come.
+        The newest version always ends `now`: it becomes stale only once a newer one has arrived.
         """
         pairs = zip(ends, self.staleness, strict=True)
         return min((e + t + 1 for e, t in pairs if t is not None and e not in (NEVER, now)), default=None)
 
 
 def compute_inconsistency(vector: Vector, ends: Ends) -> Version:
-    """By how much the newest version began after the oldest ended; below zero if they were valid together."""
+    """Return by how much the newest version began after the oldest ended; negative if they were valid together."""
     oldest = find_end(ends)
     return NEVER if oldest is None else find_start(vector) - oldest
 
 
 def get_declared_limit(layout: GraphIndex, channel: str) -> ChannelLimit:
-    """The bounds that were declared for the channel."""
+    """Return the declared bounds of the channel."""
     bounds: ChannelBounds = layout.channels[channel].bounds
     return ChannelLimit(tuple(bounds.staleness.get(p) for p in layout.pathways[channel]), bounds.inconsistency)
 
@@ -61,7 +64,7 @@ def list_declared_limits(layout: GraphIndex, goal: str) -> dict[str, ChannelLimi
 
 
 def propagate_limits(layout: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
-    """What the bounds of the goal and of all on the way mean for each channel upstream: a block beyond will not do."""
+    """Return the bounds that the goal and all intermediate channels imply for each channel upstream."""
     limits = list_declared_limits(layout, goal)
     for channel in reversed(list(limits)):
         for child in layout.children[channel]:
@@ -84,7 +87,7 @@ def _tighten_limit(one: ChannelLimit, other: ChannelLimit) -> ChannelLimit:
 
 
 def _cap_limit(limit: ChannelLimit) -> ChannelLimit:
-    """What is staler than the inconsistency allowed can only be combined with what is stale as well."""
+    """Bound staleness by the allowed inconsistency: a staler block could only be combined with stale ones."""
     return ChannelLimit(tuple(_take_least(t, limit.inconsistency) for t in limit.staleness), limit.inconsistency)
 
 

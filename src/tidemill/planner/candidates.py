@@ -1,4 +1,4 @@
-"""Blocks that the search can have, and where it finds partners for them."""
+"""Candidate blocks of the search, and the index that finds partners for them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tidemill.planner.vector import Ends, Vector
 
 
 class Candidate:
-    """A block and the cheapest way to have it: a step, after those for the blocks that it is made of."""
+    """A block and its cheapest derivation: a step, after the steps of the blocks that it is derived from."""
 
     __slots__ = ("accepted", "block", "cost", "dropped", "ends", "fit", "mask", "outdone", "parts", "step")
 
     def __init__(self, block: BlockNode, ends: Ends, *, fit: bool, accepted: bool = False) -> None:
         self.block = block
-        self.ends = ends  # of what it leads to
+        self.ends = ends  # of its target
         self.cost = 0.0
-        self.parts: Filling = ()  # what must be made first
-        self.step: int | None = None  # by its number; None: it exists, or is only read as one
-        self.mask: int | None = None  # all steps as bits, once somebody has asked for them
-        self.fit = fit  # may be taken for what it leads to, not only as a base to start from or as a part of a chain
-        self.accepted = accepted  # would do as the goal
-        self.dropped = False  # the same block can be had for less
-        self.outdone = False  # a later block can be made for the same purpose
+        self.parts: Filling = ()  # blocks that must be written first
+        self.step: int | None = None  # by its number; None: it exists, or is a chain
+        self.mask: int | None = None  # all its steps as bits, once computed
+        self.fit = fit  # others may be derived from it, not only as an old base or as a part of a chain
+        self.accepted = accepted  # satisfies the goal
+        self.dropped = False  # a cheaper derivation of the same block was found
+        self.outdone = False  # a later block can be written for the same purpose
 
     @property
     def is_existing(self) -> bool:
@@ -32,11 +32,11 @@ class Candidate:
 
 
 Filling = tuple[Candidate, ...]
-"""What a variant is given of one channel: nothing, a block, or an old base and the delta that starts there."""
+"""The input of a variant on one channel: nothing, a block, or an old base and the delta that starts there."""
 
 
 class CandidateIndex:
-    """The blocks of one channel by what they are looked up by."""
+    """The blocks of one channel, indexed by source and target."""
 
     __slots__ = ("bases", "ending", "fit", "starting")
 
@@ -57,27 +57,29 @@ class CandidateIndex:
             self.fit.append(found)
 
     def find_pairs(self, found: Candidate) -> list[tuple[Candidate, Candidate]]:
-        """The pairs of a base and a delta that starts there in which this block takes part."""
+        """Return the pairs of a base and a delta that starts there which contain this block."""
         if found.block.source is None:
             return [(found, delta) for delta in self.starting.get(found.block.target, ())]
         return [(self.bases[found.block.source], found)] if found.block.source in self.bases else []
 
     def list_fillings(self, take: PortRequirement) -> list[Filling]:
-        """All ways to fill a port with something."""
-        fit = [found for found in self.fit if take.can_take(found.block.shape)]
+        """List all fillings of a port."""
+        fit = [candidate for candidate in self.fit if take.can_take(candidate.block.shape)]
         if not take.old:
-            return [(found,) for found in fit]
-        return [pair for found in fit for pair in self.find_pairs(found)]
+            return [(candidate,) for candidate in fit]
+        return [pair for candidate in fit for pair in self.find_pairs(candidate)]
 
     def list_fillings_with(self, found: Candidate, take: PortRequirement, as_old: bool) -> list[Filling]:
-        """The ways to fill a port in which this block takes part."""
+        """List the fillings of a port that contain this block."""
         if not (as_old or take.old):
             return [(found,)]
         return [pair for pair in self.find_pairs(found) if pair[1].fit and take.can_take(pair[1].block.shape)]
 
 
 class StepRegistry:
-    """Steps by their numbers. A step's is higher than those of all it needs, so they give an order to run them in."""
+    """Steps by number. A step's number is higher than those of all its prerequisites, so numbers give a valid
+    order.
+    """
 
     __slots__ = ("_steps",)
 
@@ -89,16 +91,16 @@ class StepRegistry:
         return len(self._steps) - 1
 
     def list_steps(self, found: Candidate) -> tuple[PlanStep, ...]:
-        """All that it takes to have a block."""
-        seen, left = {found}, [found]
-        while left:
-            new = [part for part in left.pop().parts if part not in seen]
+        """Return all steps of a block's derivation."""
+        seen, pending = {found}, [found]
+        while pending:
+            new = [part for part in pending.pop().parts if part not in seen]
             seen.update(new)
-            left += new
-        return tuple(self._steps[i] for i in sorted({f.step for f in seen if f.step is not None}))
+            pending += new
+        return tuple(self._steps[i] for i in sorted({c.step for c in seen if c.step is not None}))
 
     def compute_cost(self, parts: Filling) -> float:
-        """Of having all of these; a step that several need is paid once."""
+        """Return the cost of having all of these blocks; a shared step is paid once."""
         if len(parts) == 1:
             return parts[0].cost
         cost, paid = 0.0, 0
@@ -110,25 +112,25 @@ class StepRegistry:
         return cost
 
 
-def _compute_mask(found: Candidate) -> int:
-    """The steps that it takes to have a block, as bits.
+def _compute_mask(candidate: Candidate) -> int:
+    """Return the steps of a block's derivation, as bits.
 
-    Worked out where several blocks that must be made come together, and not before: in a long line each block takes all
-    the steps of the one before, and nobody ever asks which.
+    It is computed only where several unwritten blocks are combined: in a long chain each block has all the steps
+    of the one before, and they are never needed.
     """
-    left = [found]
-    while left:
-        top = left[-1]
-        waiting = [part for part in top.parts if part.mask is None]
-        if waiting:
-            left += waiting
+    pending = [candidate]
+    while pending:
+        top = pending[-1]
+        missing = [part for part in top.parts if part.mask is None]
+        if missing:
+            pending += missing
             continue
         mask = 0 if top.step is None else 1 << top.step
         for part in top.parts:
             mask |= part.mask or 0
         top.mask = mask
-        left.pop()
-    return found.mask or 0
+        pending.pop()
+    return candidate.mask or 0
 
 
 def _iterate_bits(mask: int) -> Iterator[int]:

@@ -1,7 +1,7 @@
-"""How a declared workflow stands, and what would be the best to do: the planner asked of a live system.
+"""The state of a declared workflow in the catalog, and the planner's decisions for it.
 
-Of a channel there is its content at its head, and for whoever goes on from some point what changed since. Everything
-that is planned leads to the heads as they are now; what arrives meanwhile waits for the next plan.
+A channel has its content at its head, and for each cursor the change since it. Every plan leads to the current heads;
+data that arrives later waits for the next plan.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidemill.planner.workflow_graph import apply_target
 
 @dataclass(frozen=True, slots=True)
 class ChannelPoint:
-    """A point of a channel: what it reflects, and how much is there, or has changed since."""
+    """A position of a channel: the provenance there, and the size of its content or of the change since."""
 
     reached: Provenance
     size: DataSize
@@ -35,10 +35,10 @@ class ChannelPoint:
 
 @dataclass(frozen=True, slots=True)
 class CatalogState:
-    """How a workflow stands at a moment that is later than all that has arrived."""
+    """The state of a workflow at a time that is later than all arrivals."""
 
     heads: Mapping[str, ChannelPoint]  # of every channel
-    cursors: Mapping[tuple[str, str], ChannelPoint]  # by task and channel, where a task goes on, and what changed since
+    cursors: Mapping[tuple[str, str], ChannelPoint]  # by task and channel: its cursor, and the change since
     arrivals: Mapping[str, Sequence[Version]]  # of every input, ascending
     now: Version
 
@@ -48,35 +48,35 @@ class CatalogState:
 
 
 def build_inventory(layout: GraphIndex, standing: CatalogState) -> BlockInventory:
-    stock = BlockInventory(layout)
+    inventory = BlockInventory(layout)
     for channel, head in standing.heads.items():
         pathways = layout.pathways[channel]
         target = pack_provenance(head.reached, pathways)
         points = [p for (_, c), p in standing.cursors.items() if c == channel]
         deltas = {pack_provenance(p.reached, pathways): p.size for p in points}
         shape = _find_change_shape(layout, channel)
-        stock.add_block(BlockNode(channel, BlockShape.BASE, None, target, head.size))
+        inventory.add_block(BlockNode(channel, BlockShape.BASE, None, target, head.size))
         for source, size in deltas.items():
-            stock.add_block(BlockNode(channel, shape, source, source, EMPTY))  # to leave the channel where it stands
+            inventory.add_block(BlockNode(channel, shape, source, source, EMPTY))  # to leave the cursor where it is
             if source != target:
-                stock.add_block(BlockNode(channel, shape, source, target, size))
+                inventory.add_block(BlockNode(channel, shape, source, target, size))
     for output in layout.graph.outputs:
         head = standing.heads[output]
-        stock.deliver_block(
+        inventory.deliver_block(
             BlockNode(output, BlockShape.BASE, None, pack_provenance(head.reached, layout.pathways[output]))
         )
-    return stock
+    return inventory
 
 
-def _find_change_shape(layout: GraphIndex, channel: str) -> BlockShape:
-    """The shape of a channel's changes: as its task makes them, or what is new enough would not outdo what is newer."""
-    task = layout.writer.get(channel)
-    made = () if task is None else {v.makes[task.writes.index(channel)] for v in task.variants}
-    return BlockShape.MONOTONE if BlockShape.MONOTONE in made else BlockShape.STRONG
+def _find_change_shape(index: GraphIndex, channel: str) -> BlockShape:
+    """Return the shape of a channel's changes: that of its task's deltas, so that pruning can compare them."""
+    task = index.writer.get(channel)
+    shapes = () if task is None else {v.makes[task.writes.index(channel)] for v in task.variants}
+    return BlockShape.MONOTONE if BlockShape.MONOTONE in shapes else BlockShape.STRONG
 
 
 class LearntCosts:
-    """What steps cost, as runs have taught."""
+    """Costs of steps, by cost models fitted from past runs."""
 
     def __init__(
         self, graph: PlanningGraph, standing: CatalogState, learnt: Mapping[tuple[str, str], CostModel]
@@ -86,62 +86,62 @@ class LearntCosts:
         self._learnt = learnt
 
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate:
-        if variant == APPLY.name:  # readers apply what they read
+        if variant == APPLY.name:  # readers apply deltas while they read
             return CostEstimate(0.0, (sum((b.size for b in reads), EMPTY),))
-        known = self._find_cost_models(task)
+        models = self._find_cost_models(task)
         moved = [b for b in reads if b.source is not None and b.source != b.target]
         if not any(b.source is not None for b in reads):
             extra = WORTH if variant == RefreshMode.RECOMPUTE else 0.0
-            return self._estimate_step(known, variant, measure_reads(reads), extra)
+            return self._estimate_step(models, variant, measure_reads(reads), extra)
         contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
-        looked = replace(measure_reads(moved), content=contents.rows)
+        volume = replace(measure_reads(moved), content=contents.rows)
         extra = (
-            estimate_compaction(known[RefreshMode.BATCH], looked, contents.bytes)
+            estimate_compaction(models[RefreshMode.BATCH], volume, contents.bytes)
             if variant == RefreshMode.INCREMENTAL
             else 0.0
         )
         name = resolve_variant(variant, self._tasks[task].reads, [b.channel for b in moved])
-        return self._estimate_step(known, name, looked, extra)
+        return self._estimate_step(models, name, volume, extra)
 
     def _estimate_step(
-        self, known: Mapping[str, CostModel], variant: str, looked: ScanVolume, extra: float
+        self, models: Mapping[str, CostModel], variant: str, volume: ScanVolume, extra: float
     ) -> CostEstimate:
-        sizes = known[variant].estimate_run(looked).sizes
-        return CostEstimate(estimate_seconds(variant, known, looked) + extra, sizes)
+        sizes = models[variant].estimate_run(volume).sizes
+        return CostEstimate(estimate_seconds(variant, models, volume) + extra, sizes)
 
     def _find_cost_models(self, task: str) -> dict[str, CostModel]:
         writes = len(self._tasks[task].writes)
-        parts = (f"{RefreshMode.INCREMENTAL}:{c}" for c in self._tasks[task].reads)
-        names = [*PRIORS, *parts, *(v.name for v in self._tasks[task].variants)]
-        found = {str(name): self._learnt.get((task, str(name))) or build_prior(str(name), writes) for name in names}
-        return {n: k if len(k.yields) == writes else build_prior(n, writes) for n, k in found.items()}
+        partial_names = (f"{RefreshMode.INCREMENTAL}:{c}" for c in self._tasks[task].reads)
+        names = [*PRIORS, *partial_names, *(v.name for v in self._tasks[task].variants)]
+        models = {str(name): self._learnt.get((task, str(name))) or build_prior(str(name), writes) for name in names}
+        return {n: model if len(model.yields) == writes else build_prior(n, writes) for n, model in models.items()}
 
 
 def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) -> str:
-    """The variant of a task that takes in what changed on these channels: one of several has a variant of its own."""
+    """Return the variant that reads the changes of these channels: a single one of several has its own variant."""
     single = variant == RefreshMode.INCREMENTAL and len(reads) > 1 and len(moved) == 1
     return f"{RefreshMode.INCREMENTAL}:{moved[0]}" if single else variant
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """What would be done for a channel now, and what each way to do it looks like."""
+    """The decision for a channel now, with the alternatives."""
 
     goal: str
-    due: Version | None  # from when on it is too stale if nothing is done
-    answer: PlanResult | None  # None: nothing needs to be done
-    again: Version | None  # from when on it is too stale if no more than that is done
+    due: Version | None  # when it becomes too stale if nothing is done
+    answer: PlanResult | None  # None: nothing is due
+    again: Version | None  # when it becomes too stale after this plan
 
     @property
     def steps(self) -> tuple[PlanStep, ...]:
-        """What is run; what readers convert as they read is no step of its own."""
+        """The steps to run; conversions that readers do while reading are not among them."""
         plan = None if self.answer is None else self.answer.plan
         return () if plan is None else tuple(s for s in plan.steps if s.variant != APPLY.name)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRequest:
-    """Everything that a decision depends on."""
+    """All data that a decision depends on."""
 
     graph: PlanningGraph
     standing: CatalogState
@@ -150,42 +150,44 @@ class DecisionRequest:
     def decide_refresh(
         self, goal: str, promise: FreshnessTarget, *, lead: float = 0.0, fresh: bool = False
     ) -> PlanDecision:
-        """What to do for a promised channel; `fresh`: to reflect all that has arrived, whatever is promised."""
-        wanted = replace(promise, lag={EVERY: 0.0}) if fresh else promise
-        graph = self._build_graph(goal, wanted, lead)
-        layout = GraphIndex(graph)
-        stock = build_inventory(layout, self.standing)
-        due = _find_due_time(layout, stock, goal, self.standing.timeline)
+        """Decide for a channel with a freshness target; `fresh`: reflect all data that has arrived, regardless
+        of it.
+        """
+        target = replace(promise, lag={EVERY: 0.0}) if fresh else promise
+        graph = self._build_graph(goal, target, lead)
+        index = GraphIndex(graph)
+        inventory = build_inventory(index, self.standing)
+        due = _find_due_time(index, inventory, goal, self.standing.timeline)
         if due is None or due > self.standing.now:
             return PlanDecision(goal, due, None, due)
         costs = LearntCosts(graph, self.standing, self.learnt)
-        answer = DynamicProgrammingPlanner(layout, costs).find_plan(stock, goal, self.standing.timeline)
+        answer = DynamicProgrammingPlanner(index, costs).find_plan(inventory, goal, self.standing.timeline)
         if answer.plan is not None and answer.plan.delivers is not None:
-            stock.deliver_block(answer.plan.delivers)
-        return PlanDecision(goal, due, answer, _find_due_time(layout, stock, goal, self.standing.timeline))
+            inventory.deliver_block(answer.plan.delivers)
+        return PlanDecision(goal, due, answer, _find_due_time(index, inventory, goal, self.standing.timeline))
 
-    def _build_graph(self, goal: str, promise: FreshnessTarget, lead: float) -> PlanningGraph:
+    def _build_graph(self, goal: str, target: FreshnessTarget, lead: float) -> PlanningGraph:
         pathways = GraphIndex(self.graph).pathways
-        changed = (apply_target(c, promise, pathways[goal], lead) if c.name == goal else c for c in self.graph.channels)
+        changed = (apply_target(c, target, pathways[goal], lead) if c.name == goal else c for c in self.graph.channels)
         return replace(self.graph, channels=tuple(changed))
 
 
-def _find_due_time(layout: GraphIndex, stock: BlockInventory, goal: str, timeline: Timeline) -> Version | None:
-    """When a channel is too stale, or the first of what it derives from has come; None if that is not in sight."""
-    ends = PlanningClock(timeline, layout.inputs).find_ends(goal, stock.get_delivered(goal))
+def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:
+    """Return when a channel becomes too stale, or now if it lacks an input that has data; None if not foreseeable."""
+    ends = PlanningClock(timeline, index.inputs).find_ends(goal, inventory.get_delivered(goal))
     missing = NEVER in ends and any(
-        timeline.versions.get(source) for source, e in zip(layout.inputs[goal], ends, strict=True) if e == NEVER
+        timeline.versions.get(source) for source, e in zip(index.inputs[goal], ends, strict=True) if e == NEVER
     )
-    return timeline.now if missing else get_declared_limit(layout, goal).find_violation_time(ends, timeline.now)
+    return timeline.now if missing else get_declared_limit(index, goal).find_violation_time(ends, timeline.now)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """How a promise is kept by one channel at a moment."""
+    """How one channel meets its freshness target at a time."""
 
     stale: Mapping[tuple[str, ...], float]  # seconds, by pathway
-    bounds: Mapping[tuple[str, ...], float]  # of those that are bounded
-    apart: float | None  # seconds between what it reflects, below zero if it was there together; None: nothing is
+    bounds: Mapping[tuple[str, ...], float]  # of the bounded pathways
+    apart: float | None  # seconds of inconsistency, negative if all versions were valid together; None: no versions
     consistency: float | None
 
     @property
@@ -200,7 +202,9 @@ class TargetStatus:
 def compute_target_status(
     promise: FreshnessTarget, reached: Provenance, timeline: Timeline, declared: Iterable[tuple[str, ...]] = ()
 ) -> TargetStatus:
-    """`declared` are the pathways by which inputs come to the channel, whether it reflects something of them or not."""
+    """Compute the status of a target. `declared` are all pathways from inputs, including those it reflects nothing
+    of.
+    """
     pathways = tuple(reached.pathways)
     ends = {p: reached.find_pathway_end(p, timeline) for p in pathways}
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}
@@ -208,5 +212,7 @@ def compute_target_status(
     stale |= {p: (timeline.now - versions[0]) / 1e6 for p, versions in unread.items() if versions}
     bounds = {p: lag for p in stale.keys() | set(pathways) if (lag := promise.find_lag(p)) is not None}
     vector = pack_provenance(reached, pathways)
-    far = compute_inconsistency(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
-    return TargetStatus(stale, bounds, None if far is None else far / 1e6, promise.consistency)
+    inconsistency = (
+        compute_inconsistency(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
+    )
+    return TargetStatus(stale, bounds, None if inconsistency is None else inconsistency / 1e6, promise.consistency)

@@ -1,16 +1,16 @@
-"""What a variant costs, learnt from its own runs.
+"""Cost models of variants, fitted from their past runs.
 
-A run costs something to start, something for each row that changed, for each row that it looks at otherwise, and for
-each byte. Before the first run there is a guess. Then the four are fitted to the runs, the latest counting most, by
-least squares of errors relative to the guess; none is ever negative. The guess keeps a little weight for ever: where
-rows and bytes always go together, runs cannot say which of them costs, and the guess decides. The first runs soon count
-as little as the guess does: they are slow, because everything is cold, and small, because tables grow, and together
-that looks as if rows cost nothing.
+A run costs something to start, something for each changed row, for each other row that it reads, and for each byte.
+Before the first run there is a prior. Then the four terms are fitted to the runs, the latest counting most, by least
+squares of errors relative to the prior; none is ever negative. The prior keeps a small weight for ever: where rows and
+bytes are always proportional, runs cannot tell which of them costs, and the prior decides. The weight of the first
+runs decays as fast as that of the prior: they are slow, because everything is cold, and small, because tables grow,
+and together that looks as if rows cost nothing.
 
-How much a variant makes of what it reads is a ratio of sums that forget at the same pace.
+The output of a variant relative to its input is a ratio of sums that decay at the same rate.
 
-And a run that reads contents pays for what was not merged into them yet: how much, beside what was guessed, is the
-slope of what runs took over what was expected of them, along those guesses.
+A run that reads contents also pays for merging deltas into them: the ratio of that cost to its estimate is the slope
+of the runs' excess over their expected cost, along those estimates.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from tidemill.planner.graph import EMPTY, BlockNode, BlockShape, DataSize
 from tidemill.planner.steps import CostEstimate
 
 KEPT = 0.9
-"""How much a run still counts after the next one."""
+"""Decay of a run's weight with each further run."""
 
 GUESS = 1e-4
-"""How much the guess counts for ever, in runs. At first it counts as one."""
+"""Permanent weight of the prior, in runs. At first its weight is one."""
 
 DOUBTED = 0.1
-"""How much the guess still counts after a run, and a cold run after the next: they may be off by any factor."""
+"""Decay of the prior's weight with each run, and of a cold run's with the next: they may be off by any factor."""
 
 ENOUGH = 3
-"""Runs of a variant that speak for it alone. Earlier ones may have been cold: others say how fast the machine is."""
+"""Runs after which a variant is estimated from its own runs alone. Earlier ones may have been cold."""
 
 SURE = 1.0
-"""Seconds squared that guesses of merging must have varied by, in sum, for runs to say as much as the guess does."""
+"""Total variation of merge estimates, in seconds squared, at which runs count as much as the estimate."""
 
 SPREAD = 6.0
-"""How many times as long a row takes of a change that is too large to be collected."""
+"""Cost factor of a row of a change that is too large to be collected."""
 
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ScanVolume:
-    """What a run looks at: rows that changed, rows of contents, and the bytes of both."""
+    """The volume that a run reads: changed rows, rows of contents, and the bytes of both."""
 
     change: float = 0.0
     content: float = 0.0
     bytes: float = 0.0
-    times: float = 1.0  # as long as usual, for each row that changed
+    times: float = 1.0  # cost factor of a changed row
 
     @property
     def effort(self) -> float:
@@ -62,7 +62,7 @@ class ScanVolume:
 
     @property
     def size(self) -> DataSize:
-        """What it makes something of: of what changed, if anything did."""
+        """The volume that determines the output size: the change, if there is one, else the content."""
         return DataSize(self.change or self.content, self.bytes)
 
 
@@ -74,17 +74,17 @@ def measure_reads(reads: Iterable[BlockNode]) -> ScanVolume:
 
 
 def compute_spread_factor(change: float) -> float:
-    """How many times as long as usual a refresh takes for each of so many rows that changed."""
+    """Return the cost factor of each changed row of a refresh with this many changed rows."""
     return 1.0 if change <= COLLECTED else SPREAD
 
 
 @dataclass(frozen=True, slots=True)
 class CostTerms:
-    """What a variant costs: to start, and for each row and byte that it looks at."""
+    """The cost of a variant: to start, and for each row and byte that it reads."""
 
     start: float
-    change: float  # a row that changed
-    content: float  # a row of a content
+    change: float  # per changed row
+    content: float  # per row of a content
     byte: float
 
     def compute_cost(self, at: ScanVolume) -> float:
@@ -96,7 +96,7 @@ class CostTerms:
 
 @dataclass(frozen=True, slots=True)
 class OutputRatio:
-    """What is made on one channel of what is read, as sums that forget."""
+    """The ratio of output to input on one channel, as decaying sums."""
 
     read: DataSize = EMPTY
     made: DataSize = EMPTY
@@ -113,30 +113,31 @@ class OutputRatio:
 
 @dataclass(frozen=True, slots=True)
 class MergeCost:
-    """What merging cost the runs of a variant, as sums that forget.
+    """The cost of merging in the runs of a variant, as decaying sums.
 
-    Where guesses hardly differ, runs cannot say anything, and the guess stands: times vary for many reasons.
+    Where the estimates hardly vary, runs contain no information, and the estimate is kept: run times vary for many
+    reasons.
     """
 
     runs: float = 0.0
     guessed: float = 0.0
-    over: float = 0.0  # seconds that runs took longer than was expected of them
-    squares: float = 0.0  # of the guesses
-    products: float = 0.0  # of both
+    over: float = 0.0  # seconds by which runs took longer than expected
+    squares: float = 0.0  # sum of squared estimates
+    products: float = 0.0  # sum of products of both
 
     @property
     def cost_factor(self) -> float:
-        """How many times the guess merging costs."""
+        """The ratio of the merge cost to its estimate."""
         if not self.runs:
             return 1.0
-        varied = max(0.0, self.squares - self.guessed**2 / self.runs)
-        along = self.products - self.guessed * self.over / self.runs
-        return min(10.0, max(0.0, (SURE + along) / (SURE + varied)))
+        variance = max(0.0, self.squares - self.guessed**2 / self.runs)
+        covariance = self.products - self.guessed * self.over / self.runs
+        return min(10.0, max(0.0, (SURE + covariance) / (SURE + variance)))
 
     def add_run(self, guess: float, over: float) -> MergeCost:
         sums = (self.runs, self.guessed, self.over, self.squares, self.products)
-        more = (1.0, guess, over, guess * guess, guess * over)
-        return MergeCost(*(KEPT * s + m for s, m in zip(sums, more, strict=True)))
+        increments = (1.0, guess, over, guess * guess, guess * over)
+        return MergeCost(*(KEPT * s + m for s, m in zip(sums, increments, strict=True)))
 
     def to_json(self) -> list[float]:
         return [self.runs, self.guessed, self.over, self.squares, self.products]
@@ -144,28 +145,32 @@ class MergeCost:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What is known of a variant. `moments` and `cross` are the normal equations of the fit, in units of the guess."""
+    """The cost model of a variant. `moments` and `cross` are the normal equations of the fit, in units of the
+    prior.
+    """
 
-    guess: CostTerms  # none of them zero
+    guess: CostTerms  # the prior; no term is zero
     terms: CostTerms  # the fit
-    yields: tuple[OutputRatio, ...]  # for each channel that it writes
+    yields: tuple[OutputRatio, ...]  # for each output channel
     moments: tuple[Numbers, ...] = ((0.0,) * 4,) * 4
     cross: Numbers = (0.0,) * 4
-    weight: float = 1.0  # of the guess, above its least
+    weight: float = 1.0  # of the prior, above its minimum
     runs: int = 0
-    usual: float = 0.0  # what a run cost lately
+    usual: float = 0.0  # recent cost of a run
     merged: MergeCost = MergeCost()
 
     def add_run(self, at: ScanVolume, cost: float, made: Sequence[DataSize], merging: float | None = None) -> CostModel:
-        """What is known after another run; `merging`: the seconds guessed for that, of one that read contents."""
-        scale = self.guess.compute_cost(at)  # a yardstick that does not move, so that errors of all runs compare
+        """Return the model after another run; `merging`: the estimated seconds of merging, for a run that read
+        contents.
+        """
+        scale = self.guess.compute_cost(at)  # a fixed unit, so that the errors of all runs are comparable
         parts = [part / scale for part in self.guess.split_cost(at)]
-        kept = KEPT if self.runs >= ENOUGH else DOUBTED
+        decay = KEPT if self.runs >= ENOUGH else DOUBTED
         moments = tuple(
-            tuple(kept * m + a * b for m, b in zip(row, parts, strict=True))
+            tuple(decay * m + a * b for m, b in zip(row, parts, strict=True))
             for row, a in zip(self.moments, parts, strict=True)
         )
-        cross = tuple(kept * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
+        cross = tuple(decay * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
         weight = DOUBTED * self.weight
         return replace(
             self,
@@ -183,7 +188,7 @@ class CostModel:
         return CostEstimate(self.terms.compute_cost(at), tuple(y.estimate_output(at.size) for y in self.yields))
 
     def compute_error_factor(self, at: ScanVolume) -> float:
-        """How many times the guess its runs cost."""
+        """Return the ratio of the fitted cost to the prior."""
         return self.terms.compute_cost(at) / self.guess.compute_cost(at)
 
     def to_json(self) -> dict[str, Any]:
@@ -203,55 +208,57 @@ class CostModel:
     def from_json(cls, data: Mapping[str, Any]) -> CostModel:
         yields = tuple(OutputRatio(DataSize(y[0], y[1]), DataSize(y[2], y[3])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
-        fit = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
+        fit_state = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
         merged = MergeCost(*data.get("merged", ()))  # catalogs of older versions have none
-        return cls(CostTerms(*data["guess"]), CostTerms(*data["terms"]), yields, *fit, merged)
+        return cls(CostTerms(*data["guess"]), CostTerms(*data["terms"]), yields, *fit_state, merged)
 
 
 def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
-    """Before the first run: terms, and how much is made of what is read, for each channel written."""
+    """Return the model before the first run: the prior terms, and an output ratio for each output channel."""
     return CostModel(terms, terms, tuple(OutputRatio(DataSize(1.0, 1.0), DataSize(r, r)) for r in ratios))
 
 
 def estimate_seconds(variant: str, known: Mapping[str, CostModel], at: ScanVolume) -> float:
-    """What a variant of a task would cost. Of one that hardly ran, how far off the most similar was is believed."""
-    own = known[variant]
-    if own.runs >= ENOUGH:
-        return own.terms.compute_cost(at)
-    guess = own.guess.compute_cost(at)
-    others = [learnt for name, learnt in known.items() if learnt.runs and name != variant]
-    similar = sorted(others, key=lambda learnt: abs(log(learnt.guess.compute_cost(at) / guess)))[:1]
-    ratios = [learnt.compute_error_factor(at) for learnt in (*similar, own) if learnt.runs]
-    return guess * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
+    """Estimate the cost of a variant. With fewer than `ENOUGH` runs, the prior is scaled by the error factor of the most
+    similar one.
+    """
+    model = known[variant]
+    if model.runs >= ENOUGH:
+        return model.terms.compute_cost(at)
+    prior_cost = model.guess.compute_cost(at)
+    fitted = [other for name, other in known.items() if other.runs and name != variant]
+    similar = sorted(fitted, key=lambda other: abs(log(other.guess.compute_cost(at) / prior_cost)))[:1]
+    ratios = [other.compute_error_factor(at) for other in (*similar, model) if other.runs]
+    return prior_cost * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
 
 
 def _fit_terms(guess: CostTerms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> CostTerms:
     matrix = [[m + ridge * (i == j) for j, m in enumerate(row)] for i, row in enumerate(moments)]
     start, change, content, byte = _solve_nonnegative(matrix, [c + ridge for c in cross])
-    least = 1e-9 * guess.start  # something is paid even where all runs were free
+    minimum = 1e-9 * guess.start  # positive even if all runs were free
     rows = (change * guess.change, content * guess.content)
-    return CostTerms(max(least, start * guess.start), *rows, byte * guess.byte)
+    return CostTerms(max(minimum, start * guess.start), *rows, byte * guess.byte)
 
 
 def _solve_nonnegative(matrix: list[list[float]], cross: list[float]) -> Numbers:
-    """The least squares none of which is negative: of four, all ways to leave some out can be tried."""
+    """Solve the least squares with nonnegative terms: with four terms, all subsets can be tried."""
     size = len(cross)
     best: Numbers = (0.0,) * size
-    least = 0.0
+    best_error = 0.0
     for count in range(1, size + 1):
-        for chosen in combinations(range(size), count):
-            solved = _solve_linear([[matrix[i][j] for j in chosen] for i in chosen], [cross[i] for i in chosen])
-            if solved is None or min(solved) < 0:
+        for subset in combinations(range(size), count):
+            solution = _solve_linear([[matrix[i][j] for j in subset] for i in subset], [cross[i] for i in subset])
+            if solution is None or min(solution) < 0:
                 continue
-            error = -sum(s * cross[i] for s, i in zip(solved, chosen, strict=True))  # but for what all have in common
-            if error < least:
-                found = dict(zip(chosen, solved, strict=True))
-                best, least = tuple(found.get(i, 0.0) for i in range(size)), error
+            error = -sum(s * cross[i] for s, i in zip(solution, subset, strict=True))  # without the common constant
+            if error < best_error:
+                terms = dict(zip(subset, solution, strict=True))
+                best, best_error = tuple(terms.get(i, 0.0) for i in range(size)), error
     return best
 
 
 def _solve_linear(matrix: list[list[float]], right: list[float]) -> list[float] | None:
-    """Gaussian elimination of a symmetric, positive system; None if it is not quite."""
+    """Solve a symmetric positive definite system by Gaussian elimination; None if it is not positive definite."""
     size = len(right)
     rows = [[*row, r] for row, r in zip(matrix, right, strict=True)]
     for i in range(size):
@@ -260,11 +267,11 @@ def _solve_linear(matrix: list[list[float]], right: list[float]) -> list[float] 
         for k in range(i + 1, size):
             factor = rows[k][i] / rows[i][i]
             rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
-    found = [0.0] * size
+    solution = [0.0] * size
     for i in reversed(range(size)):
-        known = sum(rows[i][j] * found[j] for j in range(i + 1, size))
-        found[i] = (rows[i][size] - known) / rows[i][i]
-    return found
+        substituted = sum(rows[i][j] * solution[j] for j in range(i + 1, size))
+        solution[i] = (rows[i][size] - substituted) / rows[i][i]
+    return solution
 
 
 def _to_numbers(terms: CostTerms) -> list[float]:

@@ -1,4 +1,4 @@
-"""Why a table is refreshed the way it is: what `explain` says, as data."""
+"""Explains how and why a table is refreshed: the result of `explain`, as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.planner.refresh_mode import RefreshChoice, RefreshOption
 
 @dataclass(frozen=True, slots=True)
 class StateExplanation:
-    """A state channel: whose state it is, what it holds, and how a refresh changes it."""
+    """A state channel: its operator, its columns, and how a refresh changes it."""
 
     channel: str
     widget: str
@@ -30,21 +30,19 @@ class StateExplanation:
 
 @dataclass(frozen=True, slots=True)
 class VariantExplanation:
-    """A variant: what it reads and writes, and what it would cost now or why it is impossible."""
+    """A variant: its inputs and outputs, and its cost now or why it is impossible."""
 
     name: str
     reads: tuple[tuple[str, tuple[ReadMode, ...]], ...]
-    writes: tuple[
-        tuple[str, BlockKind, str | None], ...
-    ]  # how a delta is encoded, if not as the channel gives its changes
-    rows: int | None = None  # to look at; None: not known
+    writes: tuple[tuple[str, BlockKind, str | None], ...]  # with a delta's encoding, if not the channel's own
+    rows: int | None = None  # to read; None: unknown
     seconds: float | None = None
     obstacle: str = ""  # why it is impossible; empty: it is possible
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramLine:
-    """A step of the incremental program, or what it writes at the end: what it looks at, and its operators."""
+    """A step or an output of the incremental program: its sources, and its operators."""
 
     name: str
     looks_at: tuple[str, ...]
@@ -53,7 +51,7 @@ class ProgramLine:
 
 @dataclass(frozen=True, slots=True)
 class WriterExplanation:
-    """How one task writes the table. `refresh` is None for a programmed task, `way` while nobody can tell."""
+    """How one task writes the table. `refresh` is None for a programmed task, `way` while it is unknown."""
 
     flow: str
     task: str
@@ -61,15 +59,15 @@ class WriterExplanation:
     refresh: str | None
     way: str | None  # the variant that would run now
     why: str
-    widgets: tuple[str, ...]  # one a line, inputs indented below
+    widgets: tuple[str, ...]  # one operator per line, its inputs indented below
     states: tuple[StateExplanation, ...]
     variants: tuple[VariantExplanation, ...]
-    program: tuple[ProgramLine, ...]  # of the incremental variant, if everything it reads had changed
+    program: tuple[ProgramLine, ...]  # of the incremental variant, if all its inputs had changed
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a plan: what it takes in of which channels, and what that would cost."""
+    """One step of a plan: the parts of channels that it reads, and its cost."""
 
     task: str
     variant: str
@@ -79,7 +77,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class RejectedStep:
-    """Another way to the goal, and why it is not taken."""
+    """An alternative step to the goal, and why it was rejected."""
 
     task: str
     variant: str
@@ -89,36 +87,36 @@ class RejectedStep:
 
 @dataclass(frozen=True, slots=True)
 class PlanExplanation:
-    """What would be done to keep what is promised of the table: now, or if somebody asked for all that has arrived."""
+    """The plan that meets the table's freshness target: now, or the one that would refresh it to all data."""
 
-    due: float | None  # seconds from now until a promise would be broken; None: not in sight
-    now: bool  # is something to be done now?
+    due: float | None  # seconds from now until the target would be missed; None: not foreseeable
+    now: bool  # whether there is work to do now
     steps: tuple[PlannedStep, ...]
     refused: tuple[RejectedStep, ...]
-    seconds: float | None  # None: there is no plan that keeps every promise
+    seconds: float | None  # None: no plan meets every freshness target
 
 
 @dataclass(frozen=True, slots=True)
 class TableExplanation:
-    """A table, and everything that writes it; a plan, if something is promised of it."""
+    """A table with all tasks that write it; with a plan, if it has a freshness target."""
 
     table: str
     writers: tuple[WriterExplanation, ...]
     plan: PlanExplanation | None = None
     compaction: str | None = None  # whether it is due, and why; None: nothing was written yet
-    together: str | None = None  # whether one run for it and what is due with it would be better; None: nobody can say
+    together: str | None = None  # whether a refresh group would be better; None: unknown
 
 
 def explain_plan(decision: PlanDecision, otherwise: PlanDecision, now: Version) -> PlanExplanation:
-    """The decision; where nothing is to be done, what would be if somebody asked."""
-    acting = decision if decision.steps else otherwise
+    """Explain the decision; if nothing is due, explain `otherwise`, the decision on request."""
+    shown = decision if decision.steps else otherwise
     due = None if decision.due is None else max(0.0, (decision.due - now) / 1e6)
-    answer = acting.answer
+    answer = shown.answer
     refused = () if answer is None else answer.rejected
     return PlanExplanation(
         due,
         bool(decision.steps),
-        tuple(PlannedStep(s.task, s.variant, tuple(map(_describe_read, s.reads)), s.cost) for s in acting.steps),
+        tuple(PlannedStep(s.task, s.variant, tuple(map(_describe_read, s.reads)), s.cost) for s in shown.steps),
         tuple(RejectedStep(r.task, r.variant, str(r.reason), r.cost) for r in refused),
         None if answer is None or answer.plan is None else answer.plan.cost,
     )
@@ -131,7 +129,7 @@ def _describe_read(block: BlockNode) -> str:
 
 
 def explain_writer(flow: str, task: Task, choice: RefreshChoice | None) -> WriterExplanation:
-    """How a task writes its tables; `choice` is None where nothing is chosen, or nothing can be said yet."""
+    """Explain how a task writes its tables; `choice` is None if there is no choice, or it is unknown yet."""
     query = find_query(task)
     return WriterExplanation(
         flow,
@@ -148,7 +146,7 @@ def explain_writer(flow: str, task: Task, choice: RefreshChoice | None) -> Write
 
 
 def find_query(task: Task) -> DeclaredQuery | None:
-    """What a declared table is made of; None if it is only known as text, or if the task is programmed."""
+    """Return the query of a declared table; None if it is only known as text, or for a programmed task."""
     code = task.variant.code
     return code.query if isinstance(code, Refresh) else None
 
@@ -163,8 +161,8 @@ def _explain_choice(task: Task, choice: RefreshChoice | None) -> str:
     if choice is not None:
         return choice.why
     if task.refresh is None:
-        return "a programmed task runs as it stands"
-    return "it is not registered as it is declared; after apply, what a run would do is known"
+        return "a programmed task has one variant"
+    return "it is not applied as it is declared; apply it to see its refresh mode"
 
 
 def _explain_state(op: Operator, state: State) -> StateExplanation:
@@ -174,12 +172,12 @@ def _explain_state(op: Operator, state: State) -> StateExplanation:
 
 
 def _explain_variants(task: Task, choice: RefreshChoice | None) -> Iterator[VariantExplanation]:
-    # A query that is known only as text was not weighed: there is nothing else to choose.
+    # The modes of a query that is known only as text were not compared: it has only one.
     options = {o.way: o for o in choice.options} if choice is not None and find_query(task) is not None else {}
     obstacle = options[RefreshMode.INCREMENTAL].reason if options else task.batch_because or ""
     for variant in task.variants:
-        anew = variant.name in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-        yield _explain_variant(variant, options.get(variant.name), "" if anew else obstacle)
+        recomputes = variant.name in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+        yield _explain_variant(variant, options.get(variant.name), "" if recomputes else obstacle)
     if task.batch_because is not None:
         yield VariantExplanation(RefreshMode.INCREMENTAL, (), (), obstacle=task.batch_because)
 
@@ -210,8 +208,8 @@ def _build_line(name: str, op: Operator) -> ProgramLine:
 
 
 def _list_sources(op: Operator) -> Iterator[str]:
-    for below in walk_operators(op):
-        if isinstance(below, Scan):
-            yield f"{below.channel} ({below.at})"
-        elif isinstance(below, StepReference):
-            yield below.step
+    for operator in walk_operators(op):
+        if isinstance(operator, Scan):
+            yield f"{operator.channel} ({operator.at})"
+        elif isinstance(operator, StepReference):
+            yield operator.step

@@ -1,7 +1,7 @@
-"""A workflow as the planner sees it: channels, what may be read of them and made on them, and what was promised.
+"""The workflow graph of the planner: channels, the blocks that can be read and written, and bounds.
 
-A channel is fed from outside, or by the one task that writes it. What a task does stands in its variants; only their
-forms matter here: which shapes of block they take from each channel and which they make.
+A channel is an input, or one task writes it. A task is described by its variants; only their signatures matter here:
+which shapes of block they read from each channel and which they write.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tidemill.planner.vector import Vector
 
 
 class BlockShape(StrEnum):
-    """How a block holds its data, as far as it decides who can read it."""
+    """The encoding of a block, as far as it decides which variants can read it."""
 
     BASE = "base"
     STRONG = "strong"  # a delta of signed rows
     MONOTONE = "monotone"  # a strong delta that deletes nothing
-    WEAK = "weak"  # a delta in any other encoding: it says what is new, not what it takes the place of
+    WEAK = "weak"  # a delta in any other encoding: it has the new rows, but not the rows that they replace
 
-    __hash__ = str.__hash__  # an enum's own is several times slower, and shapes are looked up all the time
+    __hash__ = str.__hash__  # that of an enum is several times slower, and shapes are looked up very often
 
 
 class DataSize(NamedTuple):
@@ -39,11 +39,11 @@ EMPTY = DataSize(0.0, 0.0)
 
 
 class BlockNode:
-    """A block that exists or could be made. A base has no source. Two are the same if they hold the same data.
+    """A block that exists or could be written. A base has no source. Two are equal if they hold the same data.
 
-    Its size is an estimate until it exists, and filled in once it is known; nothing else ever changes. The class is
-    written out because a search makes dozens of blocks and looks them up far more often, and a frozen dataclass takes
-    three times as long to make.
+    Its size is an estimate until it exists, and is set once it is known; nothing else ever changes. The class is
+    not a dataclass because a search creates dozens of blocks and looks them up far more often, and a frozen
+    dataclass takes three times as long to create.
     """
 
     __slots__ = ("_hash", "channel", "shape", "size", "source", "target")
@@ -79,9 +79,9 @@ class BlockNode:
 
 @dataclass(frozen=True, slots=True)
 class PortRequirement:
-    """What a variant takes from one of its channels."""
+    """The block that a variant reads from one of its channels."""
 
-    shape: BlockShape | None  # None: nothing, and what it makes reflects nothing of the channel
+    shape: BlockShape | None  # None: no block, and its output reflects nothing of the channel
     old: bool = False  # together with the base that the delta starts from
 
     def can_take(self, shape: BlockShape) -> bool:
@@ -93,12 +93,12 @@ NOTHING = PortRequirement(None)
 
 @dataclass(frozen=True, slots=True)
 class VariantNode:
-    """One way to run a task."""
+    """One variant of a task."""
 
     name: str
     takes: tuple[PortRequirement, ...]  # for each channel that the task reads
     makes: tuple[BlockShape, ...]  # for each channel that the task writes
-    strict: bool = False  # must what it takes be consistent, whatever the channel's own bound allows?
+    strict: bool = False  # its inputs must be consistent, regardless of the channel's own bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class TaskNode:
 
 @dataclass(frozen=True, slots=True)
 class ShapeConversion:
-    """A block of one shape made into another, on the same channel, with the help of an old base."""
+    """Converts a block of one shape to another, on the same channel, using an old base."""
 
     takes: BlockShape
     makes: BlockShape
@@ -132,10 +132,11 @@ DIFFERENCE = ShapeConversion(BlockShape.BASE, BlockShape.STRONG)
 
 @dataclass(frozen=True, slots=True)
 class ChannelBounds:
-    """What is promised of a channel, in units of versions.
+    """The freshness target of a channel, in units of versions.
 
-    A pathway is stale by how long ago its oldest version ended, and may be so by at most `staleness`. Content is
-    inconsistent if its newest version began after its oldest ended: by less than `inconsistency`, 0 being not at all.
+    The staleness of a pathway is the time since its oldest version ended; it is at most `staleness`. Content is
+    inconsistent if its newest version began after its oldest ended: by less than `inconsistency`, where 0 means
+    not at all.
     """
 
     staleness: Mapping[Pathway, Version] = field(default_factory=dict)
@@ -146,7 +147,7 @@ class ChannelBounds:
 class ChannelNode:
     name: str
     bounds: ChannelBounds = ChannelBounds()
-    accepts: frozenset[BlockShape] = frozenset()  # by those who read it from outside; empty: nobody does
+    accepts: frozenset[BlockShape] = frozenset()  # shapes for external readers; empty: there are none
     conversions: tuple[ShapeConversion, ...] = ()
 
     def is_accepted(self, shape: BlockShape) -> bool:
@@ -155,7 +156,7 @@ class ChannelNode:
 
 @dataclass(frozen=True, slots=True)
 class PlanningGraph:
-    """A workflow. Tasks come after those whose channels they read."""
+    """A workflow. Tasks are in topological order."""
 
     channels: tuple[ChannelNode, ...]
     tasks: tuple[TaskNode, ...]

@@ -1,7 +1,7 @@
-"""What follows from a graph alone, worked out once: pathways and where each channel's stand in those after it.
+"""Derived properties of a graph, computed once: pathways, and their offsets in downstream channels.
 
-Reading several channels concatenates their pathways, so the part of a channel in whatever is derived from it is a
-slice: `Part(channel, offset)` says where it begins.
+Reading several channels concatenates their pathways, so the part of a channel in a derived channel is a slice:
+`PathwaySlice(channel, offset)` gives its beginning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidemill.planner.vector import Vector
 
 @dataclass(frozen=True, slots=True)
 class PathwaySlice:
-    """Where a channel's pathways begin among those of a channel derived from it."""
+    """The offset of a channel's pathways among those of a channel derived from it."""
 
     channel: str
     offset: int
@@ -33,7 +33,7 @@ class PathwaySlice:
 
 @dataclass(frozen=True, slots=True)
 class BlockProducer:
-    """A variant of a task, or a conversion on a channel, and the shapes that it makes on the channels it writes."""
+    """A variant of a task, or a conversion on a channel, and the shapes that it writes to its channels."""
 
     task: str
     variant: str
@@ -42,12 +42,14 @@ class BlockProducer:
 
 
 Port = tuple[str, PortRequirement]
-"""A channel that is read, and what is taken from it."""
+"""A channel that is read, and the requirement on its block."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockUse:
-    """A variant that can take a block of some shape from one of its channels; what it takes before and after that."""
+    """A variant that can read a block of some shape from one of its channels, with its ports before and after that
+    one.
+    """
 
     maker: BlockProducer
     before: tuple[Port, ...]
@@ -57,7 +59,7 @@ class BlockUse:
 
 
 class GraphIndex:
-    """A graph, and what follows from it."""
+    """A graph with its derived properties."""
 
     def __init__(self, graph: PlanningGraph) -> None:
         self.graph = graph
@@ -69,48 +71,54 @@ class GraphIndex:
 
     @cached_property
     def children(self) -> Mapping[str, tuple[PathwaySlice, ...]]:
-        """For each channel, the channels made directly from it."""
-        found: dict[str, list[PathwaySlice]] = {c: [] for c in self.channels}
+        """For each channel, the channels derived directly from it."""
+        slices: dict[str, list[PathwaySlice]] = {c: [] for c in self.channels}
         for task in self.graph.tasks:
             for read, offset in self._list_offsets(task):
-                found[read] += (PathwaySlice(name, offset) for name in task.writes)
-        return {c: tuple(parts) for c, parts in found.items()}
+                slices[read] += (PathwaySlice(name, offset) for name in task.writes)
+        return {c: tuple(parts) for c, parts in slices.items()}
 
     @cached_property
     def routes(self) -> Mapping[str, tuple[PathwaySlice, ...]]:
-        """For each channel, every route to an output: the output, and where the channel's pathways end up in it."""
-        found: dict[str, tuple[PathwaySlice, ...]] = {}
+        """For each channel, every route to an output: the output, and the offset of the channel's pathways in
+        it.
+        """
+        routes: dict[str, tuple[PathwaySlice, ...]] = {}
         for channel in reversed(self._ordered_channels):
-            own = (PathwaySlice(channel, 0),) if self.channels[channel].accepts else ()
+            to_itself = (PathwaySlice(channel, 0),) if self.channels[channel].accepts else ()
             onward = (
-                PathwaySlice(r.channel, r.offset + c.offset) for c in self.children[channel] for r in found[c.channel]
+                PathwaySlice(r.channel, r.offset + c.offset) for c in self.children[channel] for r in routes[c.channel]
             )
-            found[channel] = (*own, *onward)
-        return found
+            routes[channel] = (*to_itself, *onward)
+        return routes
 
     @cached_property
     def uses(self) -> Mapping[tuple[str, BlockShape], tuple[BlockUse, ...]]:
-        """Who can take a block of this shape from this channel."""
-        found: dict[tuple[str, BlockShape], list[BlockUse]] = {(c, s): [] for c in self.channels for s in BlockShape}
+        """The variants that can read a block of this shape from this channel."""
+        uses_by_key: dict[tuple[str, BlockShape], list[BlockUse]] = {
+            (c, s): [] for c in self.channels for s in BlockShape
+        }
         for task in self.graph.tasks:
             for variant in task.variants:
-                maker = _build_producer(task, variant)
+                producer = _build_producer(task, variant)
                 ports = tuple(zip(task.reads, variant.takes, strict=True))
-                for at, (channel, take) in enumerate(ports):
+                for position, (channel, take) in enumerate(ports):
                     for shape, as_old in _list_shapes(take):
-                        found[channel, shape].append(BlockUse(maker, ports[:at], take, as_old, ports[at + 1 :]))
-        return {key: tuple(uses) for key, uses in found.items()}
+                        uses_by_key[channel, shape].append(
+                            BlockUse(producer, ports[:position], take, as_old, ports[position + 1 :])
+                        )
+        return {key: tuple(uses) for key, uses in uses_by_key.items()}
 
     @cached_property
     def support_channels(self) -> frozenset[str]:
-        """Channels of which somebody may need a base as it was before."""
+        """Channels of which a task or conversion may need an old base."""
         read = {c for t in self.graph.tasks for v in t.variants for c, k in zip(t.reads, v.takes, strict=True) if k.old}
-        made = {c.name for c in self.graph.channels for k in c.conversions if k.makes is not BlockShape.BASE}
-        return frozenset(read | made)
+        converted = {c.name for c in self.graph.channels for k in c.conversions if k.makes is not BlockShape.BASE}
+        return frozenset(read | converted)
 
     @cached_property
     def converters(self) -> Mapping[tuple[str, BlockShape], tuple[tuple[ShapeConversion, BlockProducer], ...]]:
-        """The conversions of each channel in which a block of this shape takes part, if only as the old base."""
+        """The conversions of each channel that use a block of this shape, including as the old base."""
         return {
             (c.name, shape): tuple(
                 (k, BlockProducer(c.name, k.name, ((c.name, k.makes),)))
@@ -122,20 +130,20 @@ class GraphIndex:
         }
 
     def list_upstream(self, channel: str) -> tuple[str, ...]:
-        """The channel and all that it is derived from, what is derived last."""
+        """Return the channel and all that it is derived from, in topological order."""
         if channel not in self._upstream:
             self._upstream[channel] = self._find_upstream(channel)
         return self._upstream[channel]
 
     def _find_upstream(self, channel: str) -> tuple[str, ...]:
-        wanted = {channel}
+        upstream = {channel}
         for name in reversed(self._ordered_channels):
-            if name in wanted and name in self.writer:
-                wanted.update(self.writer[name].reads)
-        return tuple(c for c in self._ordered_channels if c in wanted)
+            if name in upstream and name in self.writer:
+                upstream.update(self.writer[name].reads)
+        return tuple(c for c in self._ordered_channels if c in upstream)
 
     def slice_vector(self, vector: Vector, channel: str, offset: int) -> Vector:
-        """The slice of a derived channel's vector that is `channel`'s own."""
+        """Return the slice of a derived channel's vector that belongs to `channel`."""
         return vector[offset : offset + len(self.pathways[channel])]
 
     def build_empty_vector(self, channel: str) -> Vector:
@@ -143,8 +151,8 @@ class GraphIndex:
 
     @cached_property
     def _ordered_channels(self) -> tuple[str, ...]:
-        fed = [c for c in self.channels if c not in self.writer]
-        return (*fed, *(name for task in self.graph.tasks for name in task.writes))
+        inputs = [c for c in self.channels if c not in self.writer]
+        return (*inputs, *(name for task in self.graph.tasks for name in task.writes))
 
     def _list_offsets(self, task: TaskNode) -> Iterator[tuple[str, int]]:
         offset = 0
@@ -154,15 +162,15 @@ class GraphIndex:
 
 
 def _build_pathways(graph: PlanningGraph, writer: Mapping[str, TaskNode]) -> dict[str, tuple[Pathway, ...]]:
-    found: dict[str, tuple[Pathway, ...]] = {c.name: ((c.name,),) for c in graph.channels if c.name not in writer}
+    pathways: dict[str, tuple[Pathway, ...]] = {c.name: ((c.name,),) for c in graph.channels if c.name not in writer}
     for task in graph.tasks:
-        seen = tuple(p for read in task.reads for p in _extend_pathways(read, found[read], read in writer))
-        found |= dict.fromkeys(task.writes, seen)
-    return found
+        task_pathways = tuple(p for read in task.reads for p in _extend_pathways(read, pathways[read], read in writer))
+        pathways |= dict.fromkeys(task.writes, task_pathways)
+    return pathways
 
 
 def _find_inputs(pathways: Mapping[str, tuple[Pathway, ...]]) -> dict[str, tuple[str, ...]]:
-    """Where the pathways of each channel begin; one object for all channels for which that is the same."""
+    """Return the inputs of each channel's pathways; equal tuples are one object."""
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     begins = {channel: tuple(p[0] for p in paths) for channel, paths in pathways.items()}
     return {channel: shared.setdefault(names, names) for channel, names in begins.items()}

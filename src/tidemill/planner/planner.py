@@ -1,4 +1,4 @@
-"""What is the cheapest way to make an output fresh again? Planners answer that, and nothing else."""
+"""Planners: find the cheapest plan that refreshes an output."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from tidemill.planner.vector import PlanningClock
 class Planner(Protocol):
     """Plans for one output at a time.
 
-    The timeline fixes the moment and the input versions for the whole plan; the moment is later than all of them.
+    The timeline fixes the time and the input versions for the whole plan; the time is later than all versions.
     """
 
     def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
 
 
 class PlanningScope:
-    """What planning for an output looks at, worked out once: channels with their limits, and who takes their blocks."""
+    """The scope of planning for an output, computed once: channels with their limits, and the uses of their
+    blocks.
+    """
 
     def __init__(self, layout: GraphIndex, output: str) -> None:
         self.declared: Mapping[str, ChannelLimit] = list_declared_limits(layout, output)
@@ -48,7 +50,7 @@ class PlanningScope:
 
 
 class ScopeCache:
-    """The scopes of a layout's outputs."""
+    """The planning scopes of a graph's outputs."""
 
     def __init__(self, layout: GraphIndex) -> None:
         self._layout = layout
@@ -61,7 +63,7 @@ class ScopeCache:
 
 
 class DynamicProgrammingPlanner:
-    """The cheapest plan by dynamic programming; with fewer rules where there is none with all of them."""
+    """Finds the cheapest plan by dynamic programming; if there is none, with fewer pruning rules."""
 
     def __init__(self, layout: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
         self._scopes, self._costs, self._rules = ScopeCache(layout), costs, rules
@@ -84,7 +86,7 @@ class DynamicProgrammingPlanner:
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """No looking for garbage until the search is gone: it makes many objects, no cycles, and few outlive it."""
+    """Pause Python's garbage collector: the search creates many objects, no cycles, and few outlive it."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -95,17 +97,17 @@ def _pause_gc() -> Iterator[None]:
 
 
 def is_too_stale(stock: BlockInventory, output: str, timeline: Timeline) -> bool:
-    """Is a bound on an output's staleness violated?"""
-    at = find_due_time(stock, output, timeline)
-    return at is not None and at <= timeline.now
+    """Tell whether a staleness bound of an output is violated."""
+    due = find_due_time(stock, output, timeline)
+    return due is not None and due <= timeline.now
 
 
 def find_due_time(stock: BlockInventory, output: str, timeline: Timeline) -> int | None:
-    """The moment from which on an output is too stale if nothing is done; None if that is not in sight."""
-    layout = stock.layout
+    """Return when an output becomes too stale if nothing is done; None if that is not foreseeable."""
+    index = stock.layout
     delivered = stock.get_delivered(output)
     if not any(delivered):
         return timeline.now
-    return get_declared_limit(layout, output).find_violation_time(
-        PlanningClock(timeline, layout.inputs).find_ends(output, delivered), timeline.now
+    return get_declared_limit(index, output).find_violation_time(
+        PlanningClock(timeline, index.inputs).find_ends(output, delivered), timeline.now
     )

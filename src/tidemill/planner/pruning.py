@@ -1,4 +1,4 @@
-"""Which blocks are worth having: bounds, and the rules that leave out what is not needed."""
+"""Prunes the search: checks bounds, and applies the rules that leave out unneeded blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tidemill.planner.vector import Ends, PlanningClock, Vector, apply_delta, ca
 
 
 class BlockPruner:
-    """Judges blocks for one goal at one moment. It remembers what was let pass, as later blocks outdo earlier ones."""
+    """Evaluates blocks for one goal at one time. It remembers accepted blocks, because later blocks outdo earlier
+    ones.
+    """
 
     def __init__(
         self,
@@ -35,27 +37,31 @@ class BlockPruner:
         self._passed: dict[tuple[str, BlockShape], list[Candidate]] = {}
 
     def evaluate_existing(self, block: BlockNode) -> Candidate:
-        """A block that exists. If it keeps the bounds, nothing newer of its kind is needed.
+        """Return the candidate of an existing block. If it satisfies the bounds, no newer block of its shape
+        is needed.
 
-        A derived channel's content that reflects nothing was never made: something can be applied to it, no more.
+        Content of a derived channel that reflects nothing was never written: deltas can be applied to it, but
+        it is not fit.
         """
         ends = self.ends(block.channel, block.target)
-        made = any(block.target) or block.channel not in self._stock.layout.writer
-        fit = made and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
+        is_written = any(block.target) or block.channel not in self._stock.layout.writer
+        fit = is_written and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
         if fit:
             self._enough.setdefault((block.channel, block.shape), []).append(ends)
         accepted = block.channel == self._goal and self.find_objection(block) is None
         return Candidate(block, ends, fit=fit, accepted=accepted)
 
     def find_objection(self, block: BlockNode) -> RejectionReason | None:
-        """Why a block would not do as the goal. A delta is judged by its effect on what the consumer has."""
+        """Return why a block is not accepted as the goal, or None. A delta is checked by its effect on the
+        consumer.
+        """
         if not self._stock.layout.channels[self._goal].is_accepted(block.shape):
             return RejectionReason.UNACCEPTED
-        has, reached = self._has, block.target
+        delivered, reached = self._has, block.target
         if block.source is not None:
-            if not is_legal_delta(has, block.source, block.target):
+            if not is_legal_delta(delivered, block.source, block.target):
                 return RejectionReason.ILLEGAL
-            reached = apply_delta(has, block.source, block.target)
+            reached = apply_delta(delivered, block.source, block.target)
         return self._check_effect(reached)
 
     def _check_effect(self, reached: Vector) -> RejectionReason | None:
@@ -68,72 +74,79 @@ class BlockPruner:
         return None if limit.is_consistent(reached, ends) else RejectionReason.INCONSISTENT
 
     def is_fit(self, block: BlockNode, ends: Ends, strict: bool) -> bool:
-        """May it be taken for what it leads to?"""
-        together = not strict or compute_inconsistency(block.target, ends) < 0
-        return together and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
+        """Tell whether other blocks may be derived from its target."""
+        is_consistent = not strict or compute_inconsistency(block.target, ends) < 0
+        return is_consistent and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
 
     def can_lead_on(self, found: Candidate) -> bool:
-        """Can something be made of a block that exists, or is it only there for others to start from?
+        """Tell whether an existing block can lead to others, or is only a base that deltas start from.
 
-        What a delta becomes is no fresher and no more consistent than the delta: of one that is not fit, a support at
-        best. Of several pathways, it is known only once it is applied whether it leads to where somebody stands.
+        A block derived from a delta is no fresher and no more consistent than the delta: from one that is not
+        fit, at best a support. With several pathways, only its application shows whether it leads to a resume
+        point.
         """
         block = found.block
         mixes = len(block.target) > 1 and block.channel in self._stock.layout.support_channels
         return found.fit or mixes or self.is_support(block)
 
     def is_support(self, block: BlockNode) -> bool:
-        """Does it lead to where somebody stands who needs a base there to go on from? Such a base may be stale."""
+        """Tell whether it leads to a resume point where a base is needed. Such a base may be stale."""
         channel = block.channel
         if channel not in self._stock.layout.support_channels:
             return False
         return block.target in self._stock.find_resume_points(channel)
 
     def is_loose(self, block: BlockNode) -> bool:
-        """Is it a delta that starts where nothing on its channel ends, so that nothing can be done with it there?"""
+        """Tell whether it is a delta that starts where no block of its channel ends, so that it cannot be
+        applied.
+        """
         source = block.source
         if not self._rules.loose_ends or source is None or block.channel == self._goal:
             return False
-        met = source in self._stock.find_resume_points(block.channel) or source in self._find_targets(block.channel)
-        return self._count_pruned("loose_ends", not met and any(source))
+        is_joined = source in self._stock.find_resume_points(block.channel) or source in self._find_targets(
+            block.channel
+        )
+        return self._count_pruned("loose_ends", not is_joined and any(source))
 
     def _find_targets(self, channel: str) -> set[Vector]:
-        known = self._joints.get(channel)
-        if known is None:
+        targets = self._joints.get(channel)
+        if targets is None:
             blocks = self._stock.list_blocks(channel, chained=self._rules.chains)
-            known = self._joints[channel] = {b.target for b in blocks}
-        return known
+            targets = self._joints[channel] = {b.target for b in blocks}
+        return targets
 
     def is_overkill(self, block: BlockNode, ends: Ends) -> bool:
         if not self._rules.overkill or block.channel == self._goal:
-            return False  # there, nothing is new enough, or nobody would plan
+            return False  # on the goal's channel no existing block is new enough, or there would be no search
         enough = self._enough.get((block.channel, block.shape))
         if enough is None:
             return False
         return self._count_pruned("overkill", any(is_before(e, ends) for e in enough))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
-        """Can a later block be made for the same purpose? It lasts longer. To be asked of blocks that compete."""
-        passed = self._passed.get((block.channel, block.shape))
-        if passed is None:
+        """Tell whether a later block can be written for the same purpose; it stays fresh longer. Only for
+        competing blocks.
+        """
+        competitors = self._passed.get((block.channel, block.shape))
+        if competitors is None:
             return False
-        return self._count_pruned("long_term", any(is_before(ends, p.ends) for p in passed))
+        return self._count_pruned("long_term", any(is_before(ends, p.ends) for p in competitors))
 
     def record_candidate(self, found: Candidate) -> None:
-        """Remember a block that can be made and competes with others, and mark those that it outdoes.
+        """Remember a block that can be written and competes with others, and mark those that it outdoes.
 
-        A block competes if it is to be taken for what it leads to: a later block can then take its place. A stale base
-        does not, because the delta that starts from it can be applied to no other; nor, on the goal's channel, does a
-        block that would not do as the goal and only leads to another one.
+        A block competes if others are derived from its target: a later block can then replace it. A stale base
+        does not, because the delta that starts from it can be applied to no other; nor, on the goal's channel,
+        does a block that is not accepted as the goal and only leads to another one.
         """
         competes = found.accepted if found.block.channel == self._goal else found.fit
         if not competes or not self._rules.long_term:
             return
-        passed = self._passed.setdefault((found.block.channel, found.block.shape), [])
-        for other in passed:
+        competitors = self._passed.setdefault((found.block.channel, found.block.shape), [])
+        for other in competitors:
             if not other.outdone and is_before(other.ends, found.ends):
                 other.outdone = self._count_pruned("long_term", True)
-        passed.append(found)
+        competitors.append(found)
 
     def _count_pruned(self, rule: str, pruned: bool) -> bool:
         if pruned:

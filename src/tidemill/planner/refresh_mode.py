@@ -1,6 +1,6 @@
-"""Which way to refresh a declared table: incrementally or in batch.
+"""Chooses the refresh mode of a declared table: incremental or batch.
 
-What a way costs is learnt from its runs and the rows they looked at. A way that is impossible has no cost but a reason.
+The cost of a mode is estimated by a model fitted from its runs. An impossible mode has no cost but a reason.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tidemill.planner.cost import (
 
 @dataclass(frozen=True, slots=True)
 class ChannelReading:
-    """What a refresh would find on one of its channels."""
+    """The state of one of a refresh's channels."""
 
     channel: str
-    content: int  # rows of its content, about
-    change: int  # rows that changed since the table was last refreshed, about
+    content: int  # approximate rows of its content
+    change: int  # approximate rows that changed since the last refresh
     bytes: int = 0  # of its content
-    changed: int = 0  # bytes of what changed
-    consumed: bool = True  # was it consumed before, by this very query?
-    replaced: bool = False  # was its content replaced meanwhile, so that no deltas lead to it?
-    grows: bool = False  # is the query entitled to think that rows are only added?
+    changed: int = 0  # bytes of the change
+    consumed: bool = True  # whether this query has consumed it before
+    replaced: bool = False  # whether its content was replaced, so that no deltas lead to it
+    grows: bool = False  # whether the query relies on rows being only added
 
 
 PRIORS: Mapping[str, CostTerms] = {
@@ -39,37 +39,37 @@ PRIORS: Mapping[str, CostTerms] = {
     RefreshMode.RECOMPUTE: CostTerms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
     RefreshMode.INCREMENTAL: CostTerms(start=0.2, change=1.2e-6, content=0.08e-6, byte=1e-11),
 }
-"""Before a way was ever tried, by what was measured (docs/benchmarks.md); bytes hardly count until runs say so."""
+"""Priors of the modes, as measured (docs/benchmarks.md); bytes hardly count until runs show that they do."""
 
 
 def build_prior(variant: str, outputs: int) -> CostModel:
-    """What is known of a variant before its first run. Of one that is no way known here, what is known of all anew."""
-    way = variant.split(":", 1)[0]
-    return guess_cost_model(PRIORS.get(way, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
+    """Return the cost model of a variant before its first run; the batch prior for an unknown variant."""
+    mode = variant.split(":", 1)[0]
+    return guess_cost_model(PRIORS.get(mode, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
 
 
 AFTERWARDS = 1.2e-8
-"""Seconds for each byte of the result, if so much changed that compaction makes a new base of it at once."""
+"""Seconds for each byte of the result, if the change is so large that compaction writes a new base at once."""
 
 REBASED = 1 / 3
-"""The share of a content from which on that is so: a changed row is two signed ones, and if they are more than the base
-has, nobody waits for readers."""
+"""The changed share of a content above which it does: a changed row is two signed rows, and if these outnumber the
+rows of the base, compaction does not wait for readers."""
 
 WORTH = 0.25
-"""Seconds that dropping the state must save: the next refresh may have to make it again."""
+"""Seconds that dropping the state must save, because the next refresh may have to rebuild it."""
 
 
 class StateStatus(Enum):
-    """Of what a refresh keeps besides its result."""
+    """Status of the state that a refresh keeps besides its result."""
 
-    NONE = "none"  # it keeps nothing
+    NONE = "none"  # the table has no state
     KEPT = "kept"
-    DROPPED = "dropped"  # by a refresh that computed everything anew, and the result alone
+    DROPPED = "dropped"  # by a refresh that recomputed the result only
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshOption:
-    """One way: the rows it looks at and what it would cost, or why it is impossible."""
+    """One refresh mode: the rows it reads and its cost, or why it is impossible."""
 
     way: str
     rows: int
@@ -79,7 +79,7 @@ class RefreshOption:
 
 @dataclass(frozen=True, slots=True)
 class RefreshChoice:
-    """The way chosen, why, and everything that was weighed."""
+    """The chosen mode, the reason, and all options that were compared."""
 
     way: str
     why: str
@@ -94,53 +94,57 @@ def choose_mode(
     only_batch: str | None = None,
     state: StateStatus = StateStatus.NONE,
 ) -> RefreshChoice:
-    """The cheapest possible way; `wanted` is what the user chose, `only_batch` why there is no other way."""
-    found = list(readings)
-    content, change = sum(r.content for r in found), sum(r.change for r in found)
-    cost = estimate_modes(found, learnt)
-    size = sum(r.bytes for r in found)
+    """Choose the cheapest possible mode; `wanted` is the declared one, `only_batch` why no other is possible."""
+    channels = list(readings)
+    content, change = sum(r.content for r in channels), sum(r.change for r in channels)
+    cost = estimate_modes(channels, learnt)
+    size = sum(r.bytes for r in channels)
     cost[RefreshMode.INCREMENTAL] += estimate_compaction(
         learnt.get(RefreshMode.BATCH), ScanVolume(change, content), size
     )
-    anew = [RefreshMode.BATCH] if state is StateStatus.NONE else [RefreshMode.BATCH, RefreshMode.RECOMPUTE]
-    options = tuple(RefreshOption(way, content, cost[way]) for way in anew)
-    obstacle = only_batch or _find_obstacle(found) or (_DROPPED if state is StateStatus.DROPPED else None)
+    full_modes = [RefreshMode.BATCH] if state is StateStatus.NONE else [RefreshMode.BATCH, RefreshMode.RECOMPUTE]
+    options = tuple(RefreshOption(mode, content, cost[mode]) for mode in full_modes)
+    obstacle = only_batch or _find_obstacle(channels) or (_DROPPED if state is StateStatus.DROPPED else None)
     if obstacle is not None:
         impossible = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, None, obstacle))
-        if wanted == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in anew:
+        if wanted == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in full_modes:
             return RefreshChoice(RefreshMode.RECOMPUTE, f"refresh is {wanted!r}", impossible)
-        again = (
+        keep_dropped = (
             obstacle is _DROPPED
             and wanted == "auto"
             and cost[RefreshMode.RECOMPUTE] + WORTH < cost[RefreshMode.INCREMENTAL]
         )
-        return RefreshChoice(RefreshMode.RECOMPUTE if again else RefreshMode.BATCH, obstacle, impossible)
+        return RefreshChoice(RefreshMode.RECOMPUTE if keep_dropped else RefreshMode.BATCH, obstacle, impossible)
     options = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, cost[RefreshMode.INCREMENTAL]))
     if wanted != "auto":
-        way = RefreshMode.INCREMENTAL if wanted == "incremental_strict" else wanted
-        return RefreshChoice(way, f"refresh is {wanted!r}", options)
-    paid = {RefreshMode.RECOMPUTE: WORTH}
+        mode = RefreshMode.INCREMENTAL if wanted == "incremental_strict" else wanted
+        return RefreshChoice(mode, f"refresh is {wanted!r}", options)
+    surcharges = {RefreshMode.RECOMPUTE: WORTH}
     cheapest = min(
-        options, key=lambda o: ((o.seconds or 0.0) + paid.get(RefreshMode(o.way), 0.0), o.way == RefreshMode.BATCH)
+        options,
+        key=lambda o: ((o.seconds or 0.0) + surcharges.get(RefreshMode(o.way), 0.0), o.way == RefreshMode.BATCH),
     )
     return RefreshChoice(cheapest.way, f"{change} of {content} rows changed", options)
 
 
 def estimate_modes(readings: Iterable[ChannelReading], learnt: Mapping[str, CostModel]) -> dict[str, float]:
-    """Seconds of each way; `learnt` has what its runs have taught, of those that ever ran."""
-    found = list(readings)
-    content, size = sum(r.content for r in found), sum(r.bytes for r in found)
-    anew = ScanVolume(0, content, size)
-    change = sum(r.change for r in found)
-    part = ScanVolume(change, content, sum(r.changed for r in found), compute_spread_factor(change))
-    known = {way: learnt.get(way) or build_prior(way, 1) for way in PRIORS}
-    return {way: estimate_seconds(way, known, part if way == RefreshMode.INCREMENTAL else anew) for way in PRIORS}
+    """Estimate the seconds of each mode; `learnt` has the cost models of those that ever ran."""
+    channels = list(readings)
+    content, size = sum(r.content for r in channels), sum(r.bytes for r in channels)
+    full_volume = ScanVolume(0, content, size)
+    change = sum(r.change for r in channels)
+    change_volume = ScanVolume(change, content, sum(r.changed for r in channels), compute_spread_factor(change))
+    models = {mode: learnt.get(mode) or build_prior(mode, 1) for mode in PRIORS}
+    return {
+        mode: estimate_seconds(mode, models, change_volume if mode == RefreshMode.INCREMENTAL else full_volume)
+        for mode in PRIORS
+    }
 
 
 def estimate_compaction(batch: CostModel | None, looked: ScanVolume, size: float) -> float:
-    """Seconds of compaction right after an incremental refresh that looks at so much of contents of so many bytes.
+    """Estimate the seconds of the compaction right after an incremental refresh of this volume and content size.
 
-    How much of them the result is, runs in batch have taught.
+    The size of the result is estimated from batch runs.
     """
     if looked.change <= REBASED * looked.content:
         return 0.0
@@ -148,14 +152,14 @@ def estimate_compaction(batch: CostModel | None, looked: ScanVolume, size: float
     return AFTERWARDS * sum(result.bytes for result in results)
 
 
-_DROPPED = "its state was dropped when everything was last computed anew"
+_DROPPED = "its state was dropped by the last recomputation"
 
 
 def _find_obstacle(readings: list[ChannelReading]) -> str | None:
-    """Why a refresh cannot go on from the last."""
+    """Return why a refresh cannot continue from the last one, or None."""
     for reading in readings:
         if not reading.consumed:
-            return f"there is nothing to go on from: {reading.channel} was never consumed by this query"
+            return f"there is no previous refresh to continue from: this query never consumed {reading.channel}"
         if reading.replaced and reading.grows:
             return f"the content of {reading.channel} was replaced"
     return None

@@ -1,7 +1,7 @@
-"""What keeps the search small. Each rule can be left out; a planner that finds no plan leaves out some itself.
+"""Rules that keep the search small. Each rule can be disabled; a planner that finds no plan disables some.
 
-Two act on what exists, before any search: `old_blocks` and `chains` (`block_inventory`). The others act on what
-could be made.
+Two rules act on existing blocks, before any search: `old_blocks` and `chains` (`block_inventory`). The others act on
+blocks that could be written.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
-    """Which rules are in force."""
+    """The rules that are enabled."""
 
-    old_blocks: bool = True  # what lies before the last base that everybody has passed is let go
-    chains: bool = True  # deltas that nobody tells apart any more are one
-    propagation: bool = True  # bounds downstream hold upstream, as far as they concern what is there
-    overkill: bool = True  # nothing newer is made where something new enough exists
-    long_term: bool = True  # of two blocks that could be made, the later one: it lasts longer
-    loose_ends: bool = True  # no delta is made that starts where nothing ends and nobody stands
+    old_blocks: bool = True  # drop blocks before the last base that all outputs have passed
+    chains: bool = True  # chain deltas that no consumer distinguishes
+    propagation: bool = True  # apply downstream bounds upstream, as far as they concern existing pathways
+    overkill: bool = True  # write no newer block where an existing one is new enough
+    long_term: bool = True  # of two blocks that could be written, take the later one: it stays fresh longer
+    loose_ends: bool = True  # write no delta that starts where no block ends and no consumer resumes
 
 
 ALL = SearchRules()
@@ -27,7 +27,7 @@ NONE = SearchRules(False, False, False, False, False, False)
 
 
 def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:
-    """The rules, then fewer and fewer of those that can hide a plan that exists."""
+    """Yield the rules, then fewer and fewer of those that can hide an existing plan."""
     yield rules
     for name in ("overkill", "long_term", "propagation", "loose_ends", "chains"):
         if getattr(rules, name):

@@ -1,6 +1,6 @@
-"""What a plan is made of, and what the planner asks of whoever knows what things cost.
+"""The parts of a plan, and the planner's interface to cost models.
 
-What a search makes dozens of is a named tuple: a frozen dataclass takes several times as long to make.
+Types that a search creates by the dozen are named tuples: a frozen dataclass takes several times as long to create.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tidemill.planner.graph import BlockNode, DataSize
 
 
 class CostEstimate(NamedTuple):
-    """What a step would cost, and how large what it makes would be, for each channel that it writes."""
+    """The estimated cost of a step, and the size of its output on each channel that it writes."""
 
     cost: float
     sizes: tuple[DataSize, ...]
 
 
 class CostFunction(Protocol):
-    """What a variant of a task costs on some blocks; for a conversion, `task` is the channel."""
+    """Estimates the cost of a variant of a task on some blocks; for a conversion, `task` is the channel."""
 
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate: ...
 
@@ -38,19 +38,19 @@ class PlanStep(NamedTuple):
 
 
 class RejectionReason(StrEnum):
-    """Why a block of an output is not the one that was chosen."""
+    """Why a block of an output was not chosen."""
 
     DEAR = "it costs more"
-    UNACCEPTED = "nobody accepts this kind of block"
+    UNACCEPTED = "no reader accepts this kind of block"
     ILLEGAL = "the delta does not start where the consumer is"
     STALE = "the output would still be too stale"
     INCONSISTENT = "the output would be too inconsistent"
-    BACKWARDS = "the output would not go forward"
-    OUTDONE = "a later block can be made"
+    BACKWARDS = "the output would not advance"
+    OUTDONE = "a later block can be written"
 
 
 class RejectedBlock(NamedTuple):
-    """An output block that was weighed and not chosen; it has a cost if it came so far."""
+    """An output block that was considered and not chosen; it has a cost if it was evaluated that far."""
 
     task: str
     variant: str
@@ -61,7 +61,7 @@ class RejectedBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in an order in which they can run, and the block of the goal that is handed over after the last."""
+    """Steps in a valid order, and the block of the goal that is delivered after the last."""
 
     goal: str
     steps: tuple[PlanStep, ...]
@@ -70,17 +70,17 @@ class Plan:
 
     @cached_property
     def reads(self) -> tuple[BlockNode, ...]:
-        """What must exist before the first step."""
-        made = {b for step in self.steps for b in step.makes}
-        return tuple(dict.fromkeys(b for step in self.steps for b in step.reads if b not in made))
+        """The blocks that must exist before the first step."""
+        written = {b for step in self.steps for b in step.makes}
+        return tuple(dict.fromkeys(b for step in self.steps for b in step.reads if b not in written))
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What planning came to. No plan: nothing that can be made now would keep every promise."""
+    """The result of planning. No plan: no blocks that can be written now would meet every freshness target."""
 
     plan: Plan | None
     rejected: tuple[RejectedBlock, ...]
-    fallbacks: int  # how many rules had to be dropped
-    generated: int  # blocks that were weighed
-    pruned: Mapping[str, int]  # by rule, how many of them it left out
+    fallbacks: int  # number of pruning rules that were dropped
+    generated: int  # blocks that were considered
+    pruned: Mapping[str, int]  # blocks left out, by rule

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow's promises, found before anything runs."""
+"""Validates the freshness targets of a workflow before anything runs."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tidemill.planner.graph_index import GraphIndex
 
 @dataclass(frozen=True, slots=True)
 class GraphProblem:
-    """A declaration that cannot be kept, and why."""
+    """An invalid declaration, and why it is invalid."""
 
     where: str  # a channel or task
     why: str
 
 
 def find_problems(graph: PlanningGraph) -> list[GraphProblem]:
-    """Everything that is wrong; bounds are looked at once the workflow itself makes sense."""
-    found = [*_find_task_problems(graph)]
-    return found or [*_find_bound_problems(graph), *_find_output_problems(graph)]
+    """Return all problems; bounds are checked only if the tasks are valid."""
+    problems = [*_find_task_problems(graph)]
+    return problems or [*_find_bound_problems(graph), *_find_output_problems(graph)]
 
 
 def find_target_problems(graph: PlanningGraph) -> list[GraphProblem]:
-    """What is wrong with a declared workflow's promises; the workflow itself was checked when it was declared."""
+    """Return the problems of a declared workflow's targets; its tasks were validated when they were declared."""
     writers = Counter(name for t in graph.tasks for name in t.writes)
-    promised = [c.name for c in graph.channels if c.accepts]
-    upstream = {c for name in promised for c in GraphIndex(graph).list_upstream(name)}
-    several = [GraphProblem(c, "several tasks write it, so nothing can be promised of what follows from it")
+    targeted = [c.name for c in graph.channels if c.accepts]
+    upstream = {c for name in targeted for c in GraphIndex(graph).list_upstream(name)}
+    conflicts = [GraphProblem(c, "several tasks write it, so no channel downstream of it can have a freshness target")
                for c in upstream if writers[c] > 1]  # fmt: skip
-    return several or [*_find_bound_problems(graph, _format_seconds), *_find_output_problems(graph)]
+    return conflicts or [*_find_bound_problems(graph, _format_seconds), *_find_output_problems(graph)]
 
 
 def _find_task_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
@@ -47,13 +47,13 @@ def _find_task_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
         for name in task.reads:
             if name in known and name not in readable:
                 yield GraphProblem(
-                    task.name, f"it reads {name} before the task that writes it; tasks must not go in circles"
+                    task.name, f"it reads {name} before the task that writes it; tasks must not form a cycle"
                 )
         for name in task.writes:
             if name in written:
-                yield GraphProblem(name, "several tasks write it; one has to write all of it")
+                yield GraphProblem(name, "several tasks write it; exactly one must write it")
         if len(set(task.reads)) < len(task.reads):
-            yield GraphProblem(task.name, "it reads a channel twice; one reading serves all uses")
+            yield GraphProblem(task.name, "it reads a channel twice; read it once")
         written.update(task.writes)
         readable |= set(task.writes)
         yield from _find_variant_problems(task)
@@ -65,47 +65,45 @@ def _find_variant_problems(task: TaskNode) -> Iterator[GraphProblem]:
     for variant in task.variants:
         where = f"{task.name} ({variant.name})"
         if len(variant.takes) != len(task.reads) or len(variant.makes) != len(task.writes):
-            yield GraphProblem(
-                where, f"it must say what it takes of {len(task.reads)} and makes on {len(task.writes)} channels"
-            )
+            yield GraphProblem(where, f"it must declare {len(task.reads)} inputs and {len(task.writes)} outputs")
         shapes = {take.shape for take in variant.takes} - {None}
-        moves = bool(shapes - {BlockShape.BASE})
+        reads_delta = bool(shapes - {BlockShape.BASE})
         if not shapes:
-            yield GraphProblem(where, "it takes nothing from any channel")
-        elif any((shape is BlockShape.BASE) == moves for shape in variant.makes):
-            yield GraphProblem(where, "it must make deltas of deltas, and bases of bases alone")
+            yield GraphProblem(where, "it reads no channel")
+        elif any((shape is BlockShape.BASE) == reads_delta for shape in variant.makes):
+            yield GraphProblem(where, "it must write deltas if it reads a delta, and bases if it reads only bases")
 
 
-def _find_bound_problems(graph: PlanningGraph, said: Callable[[Version], str] = str) -> Iterator[GraphProblem]:
-    layout = GraphIndex(graph)
+def _find_bound_problems(graph: PlanningGraph, format_bound: Callable[[Version], str] = str) -> Iterator[GraphProblem]:
+    index = GraphIndex(graph)
     for channel in graph.channels:
         for pathway, bound in channel.bounds.staleness.items():
-            if pathway not in layout.pathways[channel.name]:
+            if pathway not in index.pathways[channel.name]:
                 yield GraphProblem(
                     channel.name,
-                    f"its staleness is bounded by way of {_format_pathway(pathway)}, and no data come that way",
+                    f"its staleness is bounded by way of {_format_pathway(pathway)}, but there is no such pathway",
                 )
             elif bound < 0:
                 yield GraphProblem(
-                    channel.name, f"its staleness by way of {_format_pathway(pathway)} cannot be less than nothing"
+                    channel.name, f"its staleness by way of {_format_pathway(pathway)} cannot be negative"
                 )
             else:
-                yield from _find_loose_upstream(layout, channel, pathway, bound, said)
+                yield from _find_loose_upstream(index, channel, pathway, bound, format_bound)
         if (channel.bounds.inconsistency or 0) < 0:
-            yield GraphProblem(channel.name, "its inconsistency cannot be less than nothing")
+            yield GraphProblem(channel.name, "its inconsistency cannot be negative")
 
 
 def _find_loose_upstream(
-    layout: GraphIndex, channel: ChannelNode, pathway: Pathway, bound: Version, said: Callable[[Version], str]
+    index: GraphIndex, channel: ChannelNode, pathway: Pathway, bound: Version, format_bound: Callable[[Version], str]
 ) -> Iterator[GraphProblem]:
-    """An output is fresh only if what it is made of is; an intermediate that is allowed more is not kept so fresh."""
-    for at in range(1, len(pathway)):
-        before = layout.channels[pathway[at]]
-        allowed = before.bounds.staleness.get(pathway[:at])
+    """Find intermediate channels with a looser bound: an output is fresh only if its inputs are."""
+    for position in range(1, len(pathway)):
+        upstream = index.channels[pathway[position]]
+        allowed = upstream.bounds.staleness.get(pathway[:position])
         if allowed is not None and allowed > bound:
-            may = f"it may be stale by {said(bound)} by way of {_format_pathway(pathway)}"
-            why = f"{may}, but {before.name} on the way by {said(allowed)}"
-            yield GraphProblem(channel.name, f"{why}; tighten the one or loosen the other")
+            limit = f"it may be stale by {format_bound(bound)} by way of {_format_pathway(pathway)}"
+            reason = f"{limit}, but {upstream.name} on the way by {format_bound(allowed)}"
+            yield GraphProblem(channel.name, f"{reason}; tighten the one or loosen the other")
 
 
 def _find_output_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
@@ -114,12 +112,12 @@ def _find_output_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
         if not channel.accepts or channel.name not in writer:
             continue
         task = writer[channel.name]
-        at = task.writes.index(channel.name)
-        made = {v.makes[at] for v in task.variants} | {k.makes for k in channel.conversions}
-        if not any(map(channel.is_accepted, made)):
+        position = task.writes.index(channel.name)
+        shapes = {v.makes[position] for v in task.variants} | {k.makes for k in channel.conversions}
+        if not any(map(channel.is_accepted, shapes)):
             yield GraphProblem(
                 channel.name,
-                f"who reads it accepts {_format_shapes(channel.accepts)}, but only {_format_shapes(made)} can be made",
+                f"its readers accept {_format_shapes(channel.accepts)}, but only {_format_shapes(shapes)} is written",
             )
 
 

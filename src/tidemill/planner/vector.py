@@ -1,9 +1,8 @@
-"""Provenance in the form in which the planner reckons with it: one tuple of versions for each pathway of a channel.
+"""Provenance in the planner's representation: one tuple of versions for each pathway of a channel.
 
-The planner compares provenance some hundred times a call, and a channel's pathways are the same for all its blocks.
-So the pathways are left to the layout, and what remains is positional: reading two channels concatenates, a channel's
-part in what is derived from it is a slice. `tidemill.model.provenance` says what everything means; that both agree is
-tested.
+The planner compares provenance some hundred times a call, and a channel's pathways are the same for all its blocks. So
+the graph index stores the pathways, and vectors are positional: reading two channels concatenates, and a channel's
+part in a derived channel is a slice. `tidemill.model.provenance` defines the semantics; tests check that both agree.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def unpack_vector(vector: Vector, pathways: Sequence[Pathway]) -> Provenance:
 
 
 def find_start(vector: Vector) -> Version:
-    """The largest version reflected anywhere.
+    """Return the largest version reflected on any pathway.
 
     >>> find_start(((8,), (1, 3), ()))
     8
@@ -46,7 +45,7 @@ def find_start(vector: Vector) -> Version:
 
 
 def find_end(ends: Ends) -> Version | None:
-    """The smallest end of all, pathways that contribute nothing left out; None if none does."""
+    """Return the smallest end of all nonempty pathways; None if all are empty."""
     return min((e for e in ends if e != NEVER), default=None)
 
 
@@ -60,7 +59,7 @@ def is_before(earlier: Ends, later: Ends) -> bool:
 
 
 def is_not_after(earlier: Ends, later: Ends) -> bool:
-    """`precedes`, or equal."""
+    """Tell whether `earlier` is before `later`, or equal."""
     return all(map(le, earlier, later)) and (NEVER not in earlier or _is_empty_alike(earlier, later))
 
 
@@ -69,21 +68,23 @@ def _is_empty_alike(earlier: Ends, later: Ends) -> bool:
 
 
 def can_advance(reached: Ends, following: Ends) -> bool:
-    """Would a consumer go on, and back nowhere? One that has nothing yet of a pathway goes on with anything."""
+    """Tell whether a consumer would advance on some pathway and go back on none. An empty pathway may advance to
+    anything.
+    """
     return reached != following and all(map(le, reached, following))
 
 
 def is_legal_delta(base: Vector, source: Vector, target: Vector) -> bool:
-    """May a delta be applied here: on each pathway it starts where the base is, or does not move?
+    """Tell whether a delta can be applied: on each pathway it starts where the base is, or does not move.
 
-    Unlike the model's rule, nothing applies to an empty pathway but what starts from nothing: in the catalog an empty
-    base holds no rows, while a consumer that has got nothing yet would miss all that came before the delta.
+    Unlike the model's rule, only a delta that starts from nothing applies to an empty pathway: in the catalog an
+    empty base holds no rows, while a consumer that has received nothing yet would miss all data before the delta.
     """
     return base == source or all(b == s or s == t for b, s, t in zip(base, source, target, strict=True))
 
 
 def apply_delta(base: Vector, source: Vector, target: Vector) -> Vector:
-    """What a base reflects once the delta is applied to it.
+    """Return the vector of a base after the delta is applied to it.
 
     >>> apply_delta(((1,), (4,)), ((1,), (5,)), ((2,), (5,)))
     ((2,), (4, 5))
@@ -93,7 +94,8 @@ def apply_delta(base: Vector, source: Vector, target: Vector) -> Vector:
 
 
 def merge_later(one: Vector, other: Vector) -> Vector:
-    """Of each pathway the entry that ends later: the one whose oldest version is newer, which is how tuples compare.
+    """Take, for each pathway, the entry that ends later: the one whose oldest version is newer, which is how
+    tuples compare.
 
     >>> merge_later(((5,), (1, 7), ()), ((4,), (7,), (2,)))
     ((5,), (7,), (2,))
@@ -109,7 +111,7 @@ def _keep_extremes(versions: Iterable[Version]) -> Entry:
 
 
 class PlanningClock:
-    """Ends of vectors at one moment, each worked out once; `inputs` says where the pathways of each channel begin."""
+    """Ends of vectors at one time, each computed once; `inputs` gives the inputs of each channel's pathways."""
 
     __slots__ = ("_inputs", "_known", "_timeline", "now")
 
@@ -119,12 +121,12 @@ class PlanningClock:
         self._known: defaultdict[int, dict[Vector, Ends]] = defaultdict(dict)
 
     def find_ends(self, channel: str, vector: Vector) -> Ends:
-        """The smallest end on each pathway of a channel."""
+        """Return the smallest end on each pathway of a channel."""
         inputs = self._inputs[channel]
-        known = self._known[id(inputs)]  # channels of the same inputs, which a layout has once, share what is known
-        ends = known.get(vector)
+        cache = self._known[id(inputs)]  # channels with the same inputs, one object in a graph index, share the cache
+        ends = cache.get(vector)
         if ends is None:
             end = self._timeline.find_end  # ends ascend with versions, so the oldest has the smallest
             entries = zip(inputs, vector, strict=True)
-            ends = known[vector] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
+            ends = cache[vector] = tuple([end(c, e[0]) if e else NEVER for c, e in entries])
         return ends

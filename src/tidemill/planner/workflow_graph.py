@@ -1,8 +1,8 @@
-"""A declared workflow as the planner sees it.
+"""Converts a declared workflow to the planner's graph.
 
-Every task of the workflow is one of the planner's. What a task keeps for itself is its own affair. A change is a
-delta, whatever its encoding: readers convert as they read, and so they apply it. A delta may be empty, so a table that
-is refreshed incrementally can take in what changed on some of its channels and leave the others where they stand.
+Every task of the workflow becomes one task of the graph. State channels are left out. A change is a delta in any
+encoding: readers convert and apply it as they read. A delta may be empty, so an incremental refresh can read the
+changes of some of its channels and leave the cursors of the others where they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidemill.planner.graph import (
 from tidemill.planner.graph_index import GraphIndex
 
 MICROSECONDS = 1_000_000
-"""In a second: the unit of versions."""
+"""Microseconds per second: the unit of versions."""
 
 _SHAPES = {
     DeliveryForm.BASE: (BlockShape.BASE,),
@@ -44,32 +44,32 @@ _SHAPES = {
 }
 
 Usable = Callable[[BoundFlow, DeclaredTask, DeclaredVariant], bool]
-"""May a variant run now?"""
+"""Tells whether a variant may run now."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundTask:
-    """Which task of which bound flow one of the planner's tasks is."""
+    """The bound flow and the declared task of one of the planner's tasks."""
 
     binding: BoundFlow
     task: DeclaredTask
 
 
 def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
-    """The workflow's tasks under the planner's names, in an order in which they can run."""
-    found = {_format_task_name(b, t): BoundTask(b, t) for b in workflow.bindings for t in b.tasks}
-    channels = {w.port: name for name, place in found.items() for w in place.task.writes}
+    """Return the workflow's tasks by the planner's names, in topological order."""
+    tasks = {_format_task_name(b, t): BoundTask(b, t) for b in workflow.bindings for t in b.tasks}
+    writers = {w.port: name for name, bound in tasks.items() for w in bound.task.writes}
     ordered: dict[str, BoundTask] = {}
 
     def visit_task(name: str) -> None:
         if name not in ordered:
-            own = {w.port for w in found[name].task.writes}
-            for read in found[name].task.reads:
-                if read.port in channels and read.port not in own:
-                    visit_task(channels[read.port])
-            ordered[name] = found[name]
+            outputs = {w.port for w in tasks[name].task.writes}
+            for read in tasks[name].task.reads:
+                if read.port in writers and read.port not in outputs:
+                    visit_task(writers[read.port])
+            ordered[name] = tasks[name]
 
-    for name in found:
+    for name in tasks:
         visit_task(name)
     return ordered
 
@@ -79,37 +79,39 @@ def _format_task_name(binding: BoundFlow, task: DeclaredTask) -> str:
 
 
 def build_graph(workflow: WorkflowSpec, usable: Usable = lambda _b, _t, _v: True) -> PlanningGraph:
-    """The workflow with what is promised of it."""
-    kept = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
-    tasks = tuple(_build_task(name, place, kept, usable) for name, place in list_bound_tasks(workflow).items())
-    plain = PlanningGraph(tuple(ChannelNode(name, conversions=(APPLY,)) for name in kept), tasks)
-    pathways = GraphIndex(plain).pathways
-    return PlanningGraph(tuple(apply_target(c, kept[c.name].promise, pathways[c.name]) for c in plain.channels), tasks)
+    """Build the graph of a workflow with its freshness targets."""
+    channels = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
+    tasks = tuple(_build_task(name, bound, channels, usable) for name, bound in list_bound_tasks(workflow).items())
+    unbounded = PlanningGraph(tuple(ChannelNode(name, conversions=(APPLY,)) for name in channels), tasks)
+    pathways = GraphIndex(unbounded).pathways
+    return PlanningGraph(
+        tuple(apply_target(c, channels[c.name].promise, pathways[c.name]) for c in unbounded.channels), tasks
+    )
 
 
 def apply_target(
     channel: ChannelNode, promise: FreshnessTarget, pathways: tuple[tuple[str, ...], ...], lead: float = 0.0
 ) -> ChannelNode:
-    """A channel with its promise; `lead` seconds before one would be broken, or half its time, it counts as broken."""
+    """Return a channel with its freshness target, tightened by `lead` seconds, but by at most half of each lag."""
     if not promise:
         return channel
     lags = {p: promise.find_lag(p) for p in pathways}
     staleness = {p: int((lag - min(lag / 2, lead)) * MICROSECONDS) for p, lag in lags.items() if lag is not None}
-    apart = None if promise.consistency is None else int(promise.consistency * MICROSECONDS)
+    inconsistency = None if promise.consistency is None else int(promise.consistency * MICROSECONDS)
     accepts = frozenset(s for form in promise.accepts or (DeliveryForm.BASE, DeliveryForm.DELTA) for s in _SHAPES[form])
-    return replace(channel, bounds=ChannelBounds(staleness, apart), accepts=accepts)
+    return replace(channel, bounds=ChannelBounds(staleness, inconsistency), accepts=accepts)
 
 
-def _build_task(name: str, place: BoundTask, kept: Mapping[str, Declared], usable: Usable) -> TaskNode:
-    task = place.task
-    reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in kept and r.port not in task.state_ports))
-    writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in kept))
-    ways = (v for v in task.variants if _is_whole(v) and usable(place.binding, task, v))
-    return TaskNode(name, reads, writes, tuple(_build_variant(task, v, reads, writes, kept) for v in ways))
+def _build_task(name: str, bound: BoundTask, channels: Mapping[str, Declared], usable: Usable) -> TaskNode:
+    task = bound.task
+    reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in channels and r.port not in task.state_ports))
+    writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in channels))
+    variants = (v for v in task.variants if _is_whole(v) and usable(bound.binding, task, v))
+    return TaskNode(name, reads, writes, tuple(_build_variant(task, v, reads, writes, channels) for v in variants))
 
 
 def _is_whole(variant: DeclaredVariant) -> bool:
-    """Is it a way of its own, and not one that takes in part of what another could?"""
+    """Tell whether it is a full variant, and not the incremental variant of a single channel."""
     return not variant.name.startswith(f"{RefreshMode.INCREMENTAL}:")
 
 
@@ -118,15 +120,17 @@ def _build_variant(
     variant: DeclaredVariant,
     reads: tuple[str, ...],
     writes: tuple[str, ...],
-    kept: Mapping[str, Declared],
+    channels: Mapping[str, Declared],
 ) -> VariantNode:
-    new = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
-    takes = tuple(PortRequirement(BlockShape.STRONG if c in new else BlockShape.BASE) for c in reads)
-    moving = any(take.shape is BlockShape.STRONG for take in takes)
+    changed_ports = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
+    takes = tuple(PortRequirement(BlockShape.STRONG if c in changed_ports else BlockShape.BASE) for c in reads)
+    reads_change = any(take.shape is BlockShape.STRONG for take in takes)
     kinds = {w.port: w.kind for w in variant.writes}
     delta = BlockShape.MONOTONE if _is_append_only(task) else BlockShape.STRONG
     makes = tuple(
-        BlockShape.BASE if kinds[c] is BlockKind.BASE or not moving else _find_delta_shape(delta, task, kept[c])
+        BlockShape.BASE
+        if kinds[c] is BlockKind.BASE or not reads_change
+        else _find_delta_shape(delta, task, channels[c])
         for c in writes
     )
     return VariantNode(variant.name, takes, makes)
@@ -138,5 +142,5 @@ def _is_append_only(task: DeclaredTask) -> bool:
 
 
 def _find_delta_shape(delta: BlockShape, task: DeclaredTask, channel: Declared) -> BlockShape:
-    """What a programmed task appends it never takes back."""
+    """Return the shape of a task's deltas; a programmed task never retracts appended rows."""
     return BlockShape.MONOTONE if task.refresh is None and isinstance(channel.updates, Append) else delta

@@ -142,7 +142,7 @@ def test_a_query_that_can_only_be_batch_says_why(applied: Driver) -> None:
 def test_before_apply_the_ways_are_known_but_not_which_would_run(driver: Driver) -> None:
     found = only(driver, "totals")
     assert found.way is None
-    assert "after apply" in found.why
+    assert "apply it" in found.why
     assert [(v.rows, v.seconds, v.obstacle) for v in found.variants] == [(None, None, "")] * 3
     assert found.program
     assert "rand()" in only(driver, "noise").variants[1].obstacle
