@@ -219,8 +219,8 @@ def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
 
 
 def estimate_seconds(variant: str, known: Mapping[str, CostModel], at: ScanVolume) -> float:
-    """Estimate the cost of a variant. With fewer than `ENOUGH` runs, the prior is scaled by the error factor of the most
-    similar one.
+    """Estimate the cost of a variant. With fewer than `ENOUGH` runs, its prior is scaled by the error factors of
+    its runs and of the most similar variant.
     """
     model = known[variant]
     if model.runs >= ENOUGH:
