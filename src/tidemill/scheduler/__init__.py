@@ -1,1 +1,3 @@
-"""Which job first, and where? Pure: costs, periods, priorities, batches and the time are given."""
+"""The scheduler: chooses the next job and its track. Pure: costs, periods, priorities, batches and the time are
+arguments.
+"""

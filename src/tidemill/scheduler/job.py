@@ -1,7 +1,7 @@
-"""Jobs: what is known of a table's updates beforehand, and what waits to be loaded into it now.
+"""Jobs: the profile of a table's updates, and the batches that are pending for it.
 
-All times share one unit, whichever it is. *Data time* is what data speak of: a batch brings a table up to a moment of
-data time, and the table is as fresh as the latest moment it was brought up to, however long ago that happened.
+All times share one unit. *Data time* is the time that the data describes: a batch brings a table up to a data time,
+and the table's freshness is the latest data time that it was brought up to, regardless of when that happened.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from itertools import takewhile
 
 
 class JobState(StrEnum):
-    """The state of a job, as STAFiLOS has it."""
+    """The state of a job, as in STAFiLOS."""
 
-    ACTIVE = "active"  # data wait, and the policy lets it run as soon as there is a track
-    WAITING = "waiting"  # data wait, and the policy lets it wait for another round
-    INACTIVE = "inactive"  # no data wait
+    ACTIVE = "active"  # has pending data, and the policy lets it run as soon as there is a track
+    WAITING = "waiting"  # has pending data, and the policy lets it wait for another round
+    INACTIVE = "inactive"  # has no pending data
     RUNNING = "running"
 
 
 def integrate_staleness(since: float, until: float, fresh: float) -> float:
-    """The integral of staleness over a stretch of time in which freshness stood still."""
+    """Return the integral of staleness over a period of constant freshness."""
     return (until - since) * ((since + until) / 2 - fresh)
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateCost:
-    """How long an update takes: so much to start, and so much for each unit of data time that it loads."""
+    """The duration of an update: a constant to start, and a rate for each unit of data time that it loads."""
 
     start: float
     rate: float
@@ -40,67 +40,67 @@ class UpdateCost:
 
 @dataclass(frozen=True, slots=True)
 class JobProfile:
-    """What is known of a job beforehand. Whoever learns better gives the job another."""
+    """The known properties of a job. When better estimates are known, the job gets another profile."""
 
     name: str
     period: float  # between two batches; of a derived table, the largest among its ancestors
     cost: UpdateCost
     priority: float = 1.0  # larger is more important
     parents: tuple[str, ...] = ()
-    selectivity: float = 1.0  # rows made for a row read
-    backfill: bool = False  # loads history, on a track of its own
-    usual: float = field(init=False, compare=False)  # how long an update takes that is never late
-    load: float = field(init=False, compare=False)  # the share of a track that the job needs if it is never late
+    selectivity: float = 1.0  # rows written per row read
+    backfill: bool = False  # loads history, on a backfill track
+    usual: float = field(init=False, compare=False)  # duration of an update that is never late
+    load: float = field(init=False, compare=False)  # share of a track that the job needs if it is never late
 
     def __post_init__(self) -> None:
-        """Worked out once: whoever places jobs asks all of them."""
+        """Compute `usual` and `load` once: placement reads them for all jobs."""
         object.__setattr__(self, "usual", self.cost(self.period))
         object.__setattr__(self, "load", self.usual / self.period)
 
 
 Batch = tuple[float, float]
-"""When data arrived, and the data time that they bring the table up to. The latter never goes back.
+"""Arrival time of data, and the data time that they bring the table up to. The latter never decreases.
 
-A plain tuple, because simulations make millions of them.
+A plain tuple, because simulations create millions of them.
 """
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """The updating of one table: it may be due, and never runs twice at once.
+    """The updates of one table: a job may be due, and never runs twice at once.
 
-    Batches are loaded in the order in which they came. Several that wait are one update; a run loads the first few of
-    them, as many as its grain says.
+    Batches are loaded in the order of arrival. Several pending ones form one update; a run loads the first few of
+    them, up to its batch limit.
     """
 
     profile: JobProfile
-    weight: float  # what policies go by: the priority, or what was inherited from dependents
+    weight: float  # used by policies: the priority, or the one inherited from dependents
     fresh: float = 0.0  # data time that the table has been brought up to
     since: float = 0.0  # when it was brought there
     staleness: float = 0.0  # its integral until then, not weighted
-    expected: float = float("inf")  # when the next batch should come
+    expected: float = float("inf")  # when the next batch should arrive
     batches: deque[Batch] = field(default_factory=deque)
     name: str = field(init=False)
-    lane: int = 0  # as whoever places it numbers them
-    placed: JobProfile = field(init=False)  # what was known when it was placed there
+    lane: int = 0  # number of its lane in the track table
+    placed: JobProfile = field(init=False)  # its profile when it was placed there
 
     def __post_init__(self) -> None:
-        self.name = self.profile.name  # asked for at every turn, and never another
+        self.name = self.profile.name  # a copy, because it is read very often; it never changes
         self.placed = self.profile
 
     @property
     def release_time(self) -> float:
-        """When the oldest batch came that has not been loaded."""
+        """When the oldest pending batch arrived."""
         return self.batches[0][0]
 
     @property
     def staleness_gain(self) -> float:
-        """By how much fresher the table is once all that waits is loaded."""
+        """The data time by which the table becomes fresher once all pending batches are loaded."""
         return self.batches[-1][1] - self.fresh
 
     @property
     def estimated_cost(self) -> float:
-        """How long it will take to load all that waits."""
+        """The time that loading all pending batches takes."""
         return self.profile.cost(self.batches[-1][1] - self.fresh)
 
     def add_batch(self, batch: Batch) -> None:
@@ -108,14 +108,14 @@ class Job:
         self.expected = batch[0] + self.profile.period
 
     def compute_span(self, grain: int) -> float:
-        """The data time in the first batches."""
+        """Return the data time in the first `grain` batches."""
         return self.batches[grain - 1][1] - self.fresh
 
     def load_batches(self, grain: int, now: float) -> None:
-        """The first batches have become visible."""
+        """Record that the first `grain` batches became visible."""
         batches = self.batches
         upto = batches[grain - 1][1]
-        if grain == len(batches):  # as it is nearly always
+        if grain == len(batches):  # the usual case
             batches.clear()
         else:
             for _ in range(grain):
@@ -124,15 +124,17 @@ class Job:
         self.since, self.fresh = now, upto
 
     def compute_staleness(self, now: float) -> float:
-        """The integral of staleness until now."""
+        """Return the integral of staleness until now."""
         return self.staleness + integrate_staleness(self.since, now, self.fresh)
 
     def compute_weighted_staleness(self, now: float) -> float:
-        """The same times the table's own priority: what all policies are judged by."""
+        """Return the integral weighted by the table's own priority, the measure by which policies are
+        compared.
+        """
         return self.profile.priority * self.compute_staleness(now)
 
     def count_catch_up_batches(self, periods: float) -> int:
-        """How many of the first batches hold so many periods of data at most; one in any case."""
+        """Return how many of the first batches hold at most this many periods of data; at least one."""
         limit = self.fresh + periods * self.profile.period
         if self.batches[-1][1] <= limit:
             return len(self.batches)

@@ -1,7 +1,7 @@
-"""The first of two interfaces: which job next?
+"""The first of two interfaces: which job runs next?
 
-An order is told what happens and asked who is best. It reads no clock, keeps no data and starts nothing: the same order
-serves the simulator and the live dispatcher.
+A policy is notified of events and ranks the ready jobs. It reads no clock, stores no data and starts nothing: the same
+policy serves the simulator and the live dispatcher.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from tidemill.scheduler.job import Job
 
 
 class SchedulingPolicy(Protocol):
-    """A policy. One's own is usually a key on `Sorted`."""
+    """A scheduling policy. A custom one is usually a key on `SortedPolicy`."""
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
-        """These are all the jobs from now on. Those that are ready stay so; the others are not until it is said."""
+        """Set all jobs. Known jobs that are ready stay ready; others become ready by `mark_ready`."""
 
     def mark_ready(self, job: Job, now: float) -> None:
-        """Something waits for the job, or something more; the job does not run. Saying so twice changes nothing."""
+        """Mark a job that is not running as ready, because data is pending or more has arrived. Idempotent."""
 
     def mark_started(self, job: Job, now: float) -> None:
-        """A job that was ready begins to run, whatever its rank was."""
+        """Record the start of a ready job, which need not be the first in the ranking."""
 
     def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
-        """A run has ended that loaded so many batches, took so long, and made so many rows for each that it read.
+        """Record the end of a run: the batches it loaded, its cost, and its rows written per row read.
 
-        If more waits for the job, `ready` is said next.
+        If data is still pending, `mark_ready` is called next.
         """
 
     def rank_jobs(self, now: float) -> Iterable[Job]:
-        """Those of the ready jobs that may run now, the best first. Asking changes nothing."""
+        """Return the ready jobs that may run now, the best first, without changing any state."""
         ...
 
     def start_round(self, now: float) -> bool:
-        """Of those that are ready none may run. Begin a new round, and say whether one may run now."""
+        """Start a new round, when no ready job may run; return whether one may run now."""
         ...
 
     def compute_batch_limit(self, job: Job, now: float) -> int:
-        """How many of the waiting batches the job should load at once."""
+        """Return how many of the pending batches the job should load at once."""
         ...
 
 
 class BasePolicy:
-    """What an order needs that learns nothing, knows no rounds, and loads all that waits."""
+    """Defaults for a policy without statistics or rounds that loads all pending batches."""
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Policies that go in rounds: who has had its share waits for a later one."""
+"""Policies with rounds: a job that has used its share waits for a later round."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tidemill.scheduler.sorted_policy import Entry, SortedPolicy
 
 
 class RoundPolicy(SortedPolicy):
-    """Sorted within a round. The next round in which somebody is due begins when nobody is left in this one.
+    """Sorted within a round. When no job is left in the round, the next one in which a job is due begins.
 
-    Those who are due in a round stand in order before it begins, so beginning it takes no time however many they are.
-    A job keeps its place however often it is said to be ready.
+    The jobs of a round are sorted before it begins, so beginning it takes constant time. A job keeps its place
+    however often it is marked as ready.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class RoundPolicy(SortedPolicy):
 
     @abstractmethod
     def find_due_round(self, job: Job) -> int:
-        """The first round in which the job may run."""
+        """Return the first round in which the job may run."""
 
     def mark_ready(self, job: Job, now: float) -> None:
         name = job.name

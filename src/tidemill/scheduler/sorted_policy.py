@@ -1,4 +1,4 @@
-"""What most policies are: a key, and the job with the least goes first."""
+"""Policies that sort jobs by a key: the job with the smallest key runs first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidemill.scheduler.order import BasePolicy
 Key = float | tuple[float, ...]
 
 Entry = tuple[Key, float, str, Job]
-"""Key, release and name: whoever has waited longer goes first among equals, and no two are equal."""
+"""Key, release time and name: among equal keys the job that has waited longest is first, and no two are equal."""
 
 _job = itemgetter(3)
 
 
 class SortedPolicy(BasePolicy, ABC):
-    """Ready jobs in one sorted list. A key may depend on the job and on what waits for it, but not on the time."""
+    """Ready jobs in one sorted list. A key may depend on the job and its pending batches, but not on the time."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -27,7 +27,7 @@ class SortedPolicy(BasePolicy, ABC):
 
     @abstractmethod
     def compute_key(self, job: Job) -> Key:
-        """The least goes first."""
+        """Return the sort key; the smallest goes first."""
 
     def mark_ready(self, job: Job, now: float) -> None:
         name = job.name
@@ -45,7 +45,7 @@ class SortedPolicy(BasePolicy, ABC):
         entries = self._entries
         if entry is None:
             return
-        if entries[0] is entry:  # as it is nearly always
+        if entries[0] is entry:  # the usual case
             del entries[0]
         else:
             self._drop_entry(entry)

@@ -1,9 +1,9 @@
-"""A guard on waiting: whatever the policy prefers, nobody waits for ever.
+"""Starvation guard: bounds the waiting time of every job under any policy.
 
 A job that has been ready for longer than its patience goes before all others, the one that was due first before the
-rest. From then on every other job can go before it once at most, for whatever becomes ready later is due later. So with
-updates chopped no job waits longer than its patience and one update of each job that may run on its tracks, however
-much there is to do (`bound`).
+rest. From then on every other job can go before it once at most, because any job that becomes ready later is due
+later. So with a catch-up limit no job waits longer than its patience and one update of each job that may run on its
+tracks, under any load (`compute_wait_bound`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from operator import itemgetter
 from tidemill.scheduler.job import Job
 
 Turn = tuple[float, str, Job]
-"""When a job's patience ends."""
+"""When a job's patience ends, its name, and the job."""
 
 _job = itemgetter(2)
 
 
 class StarvationGuard:
-    """Who waits, and who has waited too long.
+    """The waiting jobs, and those that have waited too long.
 
-    Hardly anybody does, so turns are not kept in order. Each job has one alarm, which stays when the job begins: only
-    when it rings it is looked whether the job waits, and until when its patience lasts by now.
+    Few jobs do, so turns are not sorted. Each job has one alarm, which stays when the job starts: only when the
+    alarm is due, the guard checks whether the job waits, and when its patience ends.
     """
 
     def __init__(self, patience: float | None) -> None:
         self._patience = inf if patience is None else patience  # in periods of the job
         self.waiting: dict[str, Turn] = {}
-        self.next = inf  # nobody's patience ends before
+        self.next = inf  # no job's patience ends before
         self._alarm: dict[str, float] = {}  # by name; never after the turn
         self._alarms: list[tuple[float, str]] = []
         self._late: list[Turn] = []
 
     def start_waiting(self, job: Job, now: float) -> None:
-        """A job begins to wait."""
+        """Record that a job starts to wait."""
         name = job.name
         end = now + self._patience * job.profile.period
         self.waiting[name] = end, name, job
@@ -48,29 +48,29 @@ class StarvationGuard:
     def stop_waiting(self, job: Job) -> None:
         turn = self.waiting.pop(job.name)
         if self._late:
-            place = bisect_left(self._late, turn)
-            if place < len(self._late) and self._late[place] is turn:
-                del self._late[place]
+            position = bisect_left(self._late, turn)
+            if position < len(self._late) and self._late[position] is turn:
+                del self._late[position]
 
     def list_jobs(self) -> list[Job]:
-        """All that wait."""
+        """Return all waiting jobs."""
         return list(map(_job, self.waiting.values()))
 
     def list_overdue(self, now: float) -> Iterable[Job]:
-        """Those whose patience has ended, the first of them first."""
+        """Return the jobs whose patience has ended, in the order of its end."""
         alarms = self._alarms
         while alarms and alarms[0][0] <= now:
             self._ring_alarm(*heappop(alarms), now)
         self.next = -inf if self._late else alarms[0][0] if alarms else inf
         return map(_job, self._late)
 
-    def _set_alarm(self, at: float, name: str) -> None:
-        self._alarm[name] = at
-        heappush(self._alarms, (at, name))
-        self.next = min(self.next, at)
+    def _set_alarm(self, time: float, name: str) -> None:
+        self._alarm[name] = time
+        heappush(self._alarms, (time, name))
+        self.next = min(self.next, time)
 
-    def _ring_alarm(self, at: float, name: str, now: float) -> None:
-        if self._alarm.get(name) != at:
+    def _ring_alarm(self, time: float, name: str, now: float) -> None:
+        if self._alarm.get(name) != time:
             return  # another was set for an earlier time
         del self._alarm[name]
         turn = self.waiting.get(name)
@@ -83,10 +83,10 @@ class StarvationGuard:
 def compute_wait_bound(
     job: Job, others: Iterable[Job], *, patience: float, chop: float, tracks: int, slower: float = 1.0
 ) -> float:
-    """How long a job can have to wait at most, if updates take so many times as long as estimated at most.
+    """Return the longest time that a job can wait, if updates take at most `slower` times their estimate.
 
-    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
-    or may go first, but not both; and until the job begins, none of its tracks is idle.
+    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running
+    there, or may go first, but not both; and until the job starts, none of its tracks is idle.
     """
-    once = sum(slower * o.profile.cost(max(chop, 1.0) * o.profile.period) for o in others if o is not job)
-    return patience * job.profile.period + once / tracks
+    one_update_each = sum(slower * o.profile.cost(max(chop, 1.0) * o.profile.period) for o in others if o is not job)
+    return patience * job.profile.period + one_update_each / tracks

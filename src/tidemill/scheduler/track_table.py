@@ -1,4 +1,4 @@
-"""Who sits on which track, and who waits for one."""
+"""The track table: which job runs on which track, and how many wait."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from tidemill.scheduler.job import Job, JobProfile
 from tidemill.scheduler.tracks.lane import Shared, TrackLane, TrackPlacement
 
 SLACK = 1.25
-"""How many times longer or shorter than thought a job or its period may be, and stay where it is."""
+"""Factor by which a job's cost or period may change before the job is placed again."""
 
 
 class TrackTable:
-    """The tracks of a dispatcher: those for live jobs, counted from 0, and those for backfills, counted from -1 down.
+    """The tracks of a dispatcher: those for live jobs, numbered from 0, and those for backfills, numbered from -1
+    down.
 
-    Jobs with equal lanes share a number, so that who has found one of them without a track has found all of them so.
+    Jobs with equal lanes share a lane number, so one failed search for a track counts for all of them.
     """
 
     def __init__(self, jobs: Mapping[str, Job], placement: TrackPlacement, tracks: int, backfill_tracks: int) -> None:
-        self.taken: dict[str, int] = {}  # tracks by the jobs that run there
+        self.taken: dict[str, int] = {}  # tracks of the running jobs
         self.place_jobs(jobs, placement, tracks, backfill_tracks)
 
     def place_jobs(self, jobs: Mapping[str, Job], placement: TrackPlacement, tracks: int, backfill_tracks: int) -> None:
-        """Place all jobs anew. What runs stays where it is; nobody waits until it is said so."""
+        """Place all jobs. Running jobs stay where they are; the counts of waiting jobs are reset."""
         if min(tracks, backfill_tracks) < 1:
-            least = min(tracks, backfill_tracks)
-            raise ConfigError(f"expected at least one track, found {least}; jobs need somewhere to run")
-        shared = _build_lanes([job.profile for job in jobs.values()], placement, tracks, backfill_tracks)
+            fewest = min(tracks, backfill_tracks)
+            raise ConfigError(f"expected at least one track, found {fewest}; set the number of tracks to 1 or more")
+        lanes = _build_lanes([job.profile for job in jobs.values()], placement, tracks, backfill_tracks)
         numbers: dict[TrackLane, int] = {}
-        for lane, profiles in shared:
+        for lane, profiles in lanes:
             number = numbers.setdefault(lane, len(numbers))
             for profile in profiles:
                 job = jobs[profile.name]
@@ -43,30 +44,30 @@ class TrackTable:
         self.idle = self._all - set(self.taken.values())
 
     def assign_track(self, job: Job, track: int) -> None:
-        """A job that waited has a track."""
+        """Assign a track to a waiting job."""
         self.waiting[job.lane] -= 1
         self.idle.remove(track)
         self.taken[job.name] = track
 
     def release_track(self, name: str) -> None:
-        """A run has ended. A track that has been given up meanwhile is not used again."""
+        """Release the track of a finished run. A track that was removed meanwhile is not reused."""
         track = self.taken.pop(name)
         if track in self._all:
             self.idle.add(track)
 
     def count_awaited_lanes(self) -> int:
-        """Lanes for which somebody waits."""
+        """Return the number of lanes with waiting jobs."""
         return sum(map(bool, self.waiting))
 
     def find_idle_track(self, lane: int) -> int | None:
-        """The best idle track for a lane."""
+        """Return the best idle track for a lane, or None."""
         idle = self.idle
         for track in self._first[lane]:
             if track in idle:
                 return track
-        found = self._lanes[lane]
-        for track in found.guest:
-            if track in idle and not (found.polite and self._is_awaited(track)):
+        track_lane = self._lanes[lane]
+        for track in track_lane.guest:
+            if track in idle and not (track_lane.polite and self._is_awaited(track)):
                 return track
         return None
 
@@ -75,7 +76,7 @@ class TrackTable:
 
 
 def is_misplaced(job: Job) -> bool:
-    """By what is known now, the job may belong elsewhere."""
+    """Tell whether the job's profile changed so much that it may belong elsewhere."""
     now, then = job.profile, job.placed
     return not (_is_similar(now.usual, then.usual) and _is_similar(now.period, then.period))
 
@@ -87,8 +88,8 @@ def _is_similar(one: float, other: float) -> bool:
 def _build_lanes(
     profiles: Sequence[JobProfile], placement: TrackPlacement, tracks: int, backfill_tracks: int
 ) -> list[Shared]:
-    """Backfills have tracks of their own, so that live tables never wait for history."""
+    """Build the lanes of all jobs. Backfills have separate tracks, so that live tables never wait for them."""
     live = [p for p in profiles if not p.backfill]
-    behind = [p for p in profiles if p.backfill]
-    shared = list(placement.build_lanes(live, tracks)) if live else []
-    return [*shared, (TrackLane(tuple(range(-1, -1 - backfill_tracks, -1))), behind)] if behind else shared
+    backfills = [p for p in profiles if p.backfill]
+    lanes = list(placement.build_lanes(live, tracks)) if live else []
+    return [*lanes, (TrackLane(tuple(range(-1, -1 - backfill_tracks, -1))), backfills)] if backfills else lanes

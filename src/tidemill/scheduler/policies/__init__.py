@@ -1,4 +1,4 @@
-"""The policies, and the words for them."""
+"""The scheduling policies, by name."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = {
     "first-come": FirstCome,
     "random": RandomPolicy,
 }
-"""Those that can be named in settings and on the command line; each use makes one of its own."""
+"""Policies that can be named in settings and on the command line; each use creates a separate instance."""

@@ -1,4 +1,4 @@
-"""The policies of a few lines: Max Benefit, EDF, first come first served, random and round-robin."""
+"""Simple policies: Max Benefit, EDF, first come first served, random and round-robin."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tidemill.scheduler.sorted_policy import SortedPolicy
 
 
 def count_affordable_batches(job: Job, allowance: float) -> int:
-    """How many of the waiting batches use the allowance up; all, if they do not; one in any case.
+    """Return how many of the pending batches use up the allowance; all, if they do not; at least one.
 
-    The last of them may go beyond it: a batch is never split, and what is overdrawn is paid for later.
+    The last of them may exceed it: a batch is never split, and an overdraft is paid for later.
     """
     cost, fresh = job.profile.cost, job.fresh
     for i, (_, upto) in enumerate(job.batches, start=1):
@@ -25,41 +25,41 @@ def count_affordable_batches(job: Job, allowance: float) -> int:
 
 
 class MaxBenefit(SortedPolicy):
-    """Whoever lowers weighted staleness most for the time it takes."""
+    """Runs the job that lowers weighted staleness most per unit of time."""
 
     def compute_key(self, job: Job) -> float:
-        """The benefit, negative: by how much less stale a table gets for each unit of time spent on it, by weight."""
+        """Return the negative benefit: the weighted gain of freshness for each unit of time spent."""
         delta = job.batches[-1][1] - job.fresh
         cost = job.profile.cost
         return -job.weight * delta / (cost.start + cost.rate * delta)
 
 
 class EarliestDeadline(SortedPolicy):
-    """A batch should be loaded before the next one comes."""
+    """Runs the earliest deadline first: a batch should be loaded before the next one arrives."""
 
     def compute_key(self, job: Job) -> float:
         return job.release_time + job.profile.period
 
 
 class PrioritisedDeadline(SortedPolicy):
-    """The most important first, and among those the earliest deadline."""
+    """Runs the most important job first, and among equals the earliest deadline."""
 
     def compute_key(self, job: Job) -> tuple[float, float]:
         return -job.weight, job.release_time + job.profile.period
 
 
 class FirstCome(SortedPolicy):
-    """Whoever has waited longest."""
+    """Runs the job that has waited longest."""
 
     def compute_key(self, job: Job) -> float:
         return job.release_time
 
 
 class RandomPolicy(BasePolicy):
-    """Any of the ready jobs, all equally likely.
+    """Runs a random ready job, all equally likely.
 
-    The jobs are kept shuffled: who comes gets any place, and what is left when the first is taken is as random as
-    before.
+    The jobs are kept shuffled: a new one is inserted at a random position, so the list stays uniformly random when
+    its first is taken.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -82,20 +82,21 @@ class RandomPolicy(BasePolicy):
 
 
 class RoundRobin(RoundPolicy):
-    """One after the other, each for a slice of time in a round; who has used its slice waits for the next round.
+    """Runs jobs in turn, each for a time slice per round; a job that has used its slice waits for the next round.
 
-    A job gets one slice a round and no more, even if it runs out of data and has new data before the round is over.
+    A job gets one slice per round and no more, even if it runs out of data and gets new data before the round is
+    over.
     """
 
     def __init__(self, slice_: float = 1.0) -> None:
         super().__init__()
         self._slice = slice_
-        self._left: dict[str, tuple[int, float]] = {}  # in which round, how much of its slice
+        self._left: dict[str, tuple[int, float]] = {}  # round, and the rest of the slice in it
         self._turns = count()
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         names = {job.name for job in jobs}
-        self._left = {name: left for name, left in self._left.items() if name in names}
+        self._left = {name: rest for name, rest in self._left.items() if name in names}
 
     def compute_key(self, job: Job) -> float:
         return next(self._turns)
@@ -110,5 +111,5 @@ class RoundRobin(RoundPolicy):
         return count_affordable_batches(job, self._compute_allowance(job))
 
     def _compute_allowance(self, job: Job) -> float:
-        of, left = self._left.get(job.name, (self.round, self._slice))
-        return left if of == self.round else self._slice
+        round_, rest = self._left.get(job.name, (self.round, self._slice))
+        return rest if round_ == self.round else self._slice

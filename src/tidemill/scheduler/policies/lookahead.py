@@ -11,14 +11,14 @@ from tidemill.scheduler.job import Job
 from tidemill.scheduler.policies.basic import MaxBenefit
 
 FILLERS = 6
-"""How many jobs may fill the time until a better one comes: all sets of them are tried."""
+"""Maximum number of jobs that fill the time until a better one arrives: all subsets are tried."""
 
 SEEN = 32
-"""How many of the best ready jobs are looked at for that, and how many of those that come next."""
+"""Number of the best ready jobs that are considered as fillers, and of the expected jobs."""
 
 
 class _FillerSet(NamedTuple):
-    """A set of ready jobs, run one after the other before one that is still to come."""
+    """A set of ready jobs, run one after the other before a job that is still expected."""
 
     first: Job
     time: float
@@ -29,9 +29,10 @@ class _FillerSet(NamedTuple):
 
 
 class LookAhead(MaxBenefit):
-    """Max Benefit; but if a better job should come while the best one runs, rather what is done by then.
+    """Max Benefit; but if a better job is expected while the best one runs, it prefers jobs that are finished by
+    then.
 
-    Tracks never stand idle for a job that is only expected.
+    Tracks are never idle for a job that is only expected.
     """
 
     def __init__(self) -> None:
@@ -60,22 +61,24 @@ class LookAhead(MaxBenefit):
         return chain([chosen], (job for job in super().rank_jobs(now) if job is not chosen))
 
     def _find_alternative(self, best: Job, now: float) -> Job | None:
-        """The job to begin with instead of the best."""
-        bar, room = -self.compute_key(best), best.estimated_cost
-        better = [job for job in self._list_coming(now, now + room) if _compute_expected_benefit(job) > bar]
-        fillings = list(_list_fillings(self._list_fillers(room), room)) if better else []
-        found: Job | None = None
+        """Return the job to start with instead of the best, or None."""
+        best_benefit, available = -self.compute_key(best), best.estimated_cost
+        better = [
+            job for job in self._list_coming(now, now + available) if _compute_expected_benefit(job) > best_benefit
+        ]
+        fillings = list(_list_fillings(self._list_fillers(available), available)) if better else []
+        alternative: Job | None = None
         for coming in better:
             for filling in fillings:
-                worth = _compute_joint_benefit(filling, coming)
-                if worth > bar and filling.time >= coming.expected - now:
-                    bar, found = worth, filling.first
-        return found
+                benefit = _compute_joint_benefit(filling, coming)
+                if benefit > best_benefit and filling.time >= coming.expected - now:
+                    best_benefit, alternative = benefit, filling.first
+        return alternative
 
-    def _list_fillers(self, room: float) -> list[Job]:
-        """The best of those that take less time than there is."""
-        seen = (entry[3] for entry in islice(self._entries, 1, SEEN))
-        return list(islice((job for job in seen if job.estimated_cost < room), FILLERS))
+    def _list_fillers(self, available: float) -> list[Job]:
+        """Return the best jobs that fit the available time."""
+        considered = (entry[3] for entry in islice(self._entries, 1, SEEN))
+        return list(islice((job for job in considered if job.estimated_cost < available), FILLERS))
 
     def _list_coming(self, now: float, until: float) -> Iterator[Job]:
         first = bisect_right(self._coming, now, key=lambda c: c[0])
@@ -88,33 +91,33 @@ class LookAhead(MaxBenefit):
         insort(self._coming, (job.expected, job.name, job))
 
     def _drop_expected(self, job: Job) -> None:
-        when = self._when.pop(job.name, None)
-        if when is not None:
-            del self._coming[bisect_left(self._coming, (when, job.name, job))]
+        expected = self._when.pop(job.name, None)
+        if expected is not None:
+            del self._coming[bisect_left(self._coming, (expected, job.name, job))]
 
 
 def _compute_expected_benefit(job: Job) -> float:
-    """The benefit of a job that is still to come, with what usually comes."""
+    """Return the benefit of an expected job, with its usual amount of data."""
     return job.weight * job.profile.period / job.profile.usual
 
 
 def _compute_joint_benefit(filling: _FillerSet, coming: Job) -> float:
-    """The benefit of a set and of the job that comes after it, as one."""
+    """Return the joint benefit of a filler set and the job that follows it."""
     gain = filling.gain + coming.weight * coming.profile.period
     return gain / (filling.time + coming.profile.usual)
 
 
-def _list_fillings(jobs: Sequence[Job], room: float) -> Iterator[_FillerSet]:
-    """All sets that take less time than there is; the first of each is its best."""
+def _list_fillings(jobs: Sequence[Job], available: float) -> Iterator[_FillerSet]:
+    """Return all sets that fit the available time; the first job of each is its best."""
     for i, job in enumerate(jobs):
         yield from _grow_filling(
-            _FillerSet(job, job.estimated_cost, job.weight * job.staleness_gain), jobs[i + 1 :], room
+            _FillerSet(job, job.estimated_cost, job.weight * job.staleness_gain), jobs[i + 1 :], available
         )
 
 
-def _grow_filling(filling: _FillerSet, others: Sequence[Job], room: float) -> Iterator[_FillerSet]:
-    if filling.time >= room:
+def _grow_filling(filling: _FillerSet, others: Sequence[Job], available: float) -> Iterator[_FillerSet]:
+    if filling.time >= available:
         return
     yield filling
     for i, job in enumerate(others):
-        yield from _grow_filling(filling.add_job(job), others[i + 1 :], room)
+        yield from _grow_filling(filling.add_job(job), others[i + 1 :], available)

@@ -11,41 +11,43 @@ from tidemill.scheduler.policies.basic import count_affordable_batches
 from tidemill.scheduler.round_policy import RoundPolicy
 
 LEVELS = 40
-"""Levels are below that; a small one is important."""
+"""Number of levels; a small level is important."""
 
 SAVED = 2.0
-"""How many of its quanta a job can save up: without a limit an idle one would hoard."""
+"""Number of its quanta that a job can save: without a limit an idle job would accumulate them."""
 
 Level = Callable[[Job], float]
 
 
 def compute_level(job: Job) -> float:
-    """20 for a weight of one, and two levels less for each doubling."""
+    """Return the level of a job: 20 for a weight of one, and two levels less for each doubling."""
     return min(max(LEVELS / 2 - 2 * log2(job.weight), 0.0), LEVELS - 1.0) if job.weight > 0 else LEVELS - 1.0
 
 
 def compute_quantum(of: float, basic: float) -> float:
-    """The time that a job of a level is given in each round."""
+    """Return the time that a job of a level gets in each round."""
     if of >= LEVELS:
         raise ConfigError(f"expected a level below {LEVELS}, found {of:g}; a small level is an important one")
     return (LEVELS - of) * basic * (1 if of >= LEVELS / 2 else 4)
 
 
 class QuantumPriority(RoundPolicy):
-    """The most important first, as long as it has some of its quantum left; then it waits for the next round.
+    """Runs the most important job first, while its quantum lasts; then the job waits for the next round.
 
-    Who overdraws its quantum begins the next round with less, or waits for a later one.
+    A job that overdraws its quantum begins the next round with less, or waits for a later one.
     """
 
     def __init__(self, basic: float = 1.0, level: Level = compute_level) -> None:
         super().__init__()
         self._basic, self._level = basic, level
         self._quantum: dict[str, float] = {}
-        self._account: dict[str, tuple[int, float]] = {}  # in which round, which balance
+        self._account: dict[str, tuple[int, float]] = {}  # round, and the balance in it
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         self._quantum = {job.name: compute_quantum(self._level(job), self._basic) for job in jobs}
-        self._account = {name: self._account.get(name, (self.round, given)) for name, given in self._quantum.items()}
+        self._account = {
+            name: self._account.get(name, (self.round, quantum)) for name, quantum in self._quantum.items()
+        }
 
     def compute_key(self, job: Job) -> float:
         return self._level(job)
@@ -61,7 +63,7 @@ class QuantumPriority(RoundPolicy):
         return count_affordable_batches(job, self._compute_balance(job.name))
 
     def _compute_balance(self, name: str) -> float:
-        """Each round adds a quantum to what was left, or lacking."""
-        of, balance = self._account[name]
-        given = self._quantum[name]
-        return min(balance + (self.round - of) * given, SAVED * given)
+        """Return the current balance: each round adds a quantum to the last balance."""
+        round_, balance = self._account[name]
+        quantum = self._quantum[name]
+        return min(balance + (self.round - round_) * quantum, SAVED * quantum)

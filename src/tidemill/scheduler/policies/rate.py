@@ -13,7 +13,7 @@ from tidemill.scheduler.round_policy import RoundPolicy
 
 @dataclass(slots=True)
 class _RunStatistics:
-    """What the runs of a job took and made, by the batch."""
+    """Costs and selectivities of a job's runs, per batch."""
 
     batches: int = 0
     cost: float = 0.0
@@ -27,7 +27,7 @@ class _RunStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RatePath:
-    """Of a batch, until it has reached all that is made of it: what arrives there, and the time it takes."""
+    """A batch on its way to all tables derived from it: the rows that arrive there, and the total cost."""
 
     selectivity: float
     cost: float
@@ -38,7 +38,7 @@ class RatePath:
 
 
 def combine_paths(cost: float, selectivity: float, branches: Sequence[RatePath]) -> RatePath:
-    """Over branches both add up. What leaves a last table is not counted, so its selectivity is one."""
+    """Combine a table with its branches, over which both add up. The selectivity of a last table counts as one."""
     if not branches:
         return RatePath(1.0, cost)
     return RatePath(
@@ -47,9 +47,9 @@ def combine_paths(cost: float, selectivity: float, branches: Sequence[RatePath])
 
 
 class RateBased(RoundPolicy):
-    """Whoever gets most to the end of its pathways for the time that takes all along them.
+    """Runs the job with the highest rate of rows that reach the end of its pathways per time spent along them.
 
-    A round serves what waited when it began.
+    A round serves the batches that were pending when it began.
     """
 
     def __init__(self) -> None:
@@ -90,15 +90,15 @@ class RateBased(RoundPolicy):
         return self._paths[name]
 
     def _compute_average(self, name: str) -> tuple[float, float]:
-        """Of a batch; what is known beforehand, until there was a run."""
-        seen, profile = self._seen[name], self._profiles[name]
-        if not seen.batches:
+        """Return cost and selectivity per batch; those of the profile before the first run."""
+        statistics, profile = self._seen[name], self._profiles[name]
+        if not statistics.batches:
             return profile.usual, profile.selectivity
-        return seen.cost / seen.batches, seen.selectivity / seen.batches
+        return statistics.cost / statistics.batches, statistics.selectivity / statistics.batches
 
     def _invalidate_paths(self, name: str) -> None:
-        """Paths through a table are found anew when they are needed."""
+        """Invalidate the paths through a table; they are computed again on demand."""
         stale: Iterable[str] = [name]
         while stale:
-            known = [n for n in stale if self._paths.pop(n, None) is not None]
-            stale = {parent for n in known for parent in self._profiles[n].parents}
+            invalidated = [n for n in stale if self._paths.pop(n, None) is not None]
+            stale = {parent for n in invalidated for parent in self._profiles[n].parents}

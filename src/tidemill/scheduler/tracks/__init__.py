@@ -1,4 +1,4 @@
-"""The placements, and the words for them."""
+"""The track placements, by name."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ PLACEMENTS: Mapping[str, TrackPlacement] = {
     "proportional-all": ProportionalPlacement(aggressive=False),
     "proportional": ProportionalPlacement(),
 }
-"""Those that can be named in settings and on the command line."""
+"""Placements that can be named in settings and on the command line."""

@@ -1,7 +1,7 @@
-"""The second of two interfaces: on which track a job may run; and one queue for all tracks.
+"""The second of two interfaces: on which tracks a job may run; and a single queue for all tracks.
 
-The answer is data: lanes, and who runs in each of them. Jobs with equal lanes are treated alike. Whoever dispatches
-reads lanes and knows nothing of how they came about.
+The result is data: lanes, and the jobs of each lane. Jobs with equal lanes are treated alike. The dispatcher depends
+on lanes only, not on the placement that built them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ class TrackLane:
     """The tracks of a job, in the order in which they are tried."""
 
     home: tuple[int, ...]
-    free: tuple[int, ...] = ()  # nobody's home
-    guest: tuple[int, ...] = ()  # the homes of others
-    polite: bool = True  # a guest only where nobody waits for its home
+    free: tuple[int, ...] = ()  # home of no job
+    guest: tuple[int, ...] = ()  # homes of other jobs
+    polite: bool = True  # a guest only while no job waits for its home
 
 
 Shared = tuple[TrackLane, Sequence[JobProfile]]
-"""A lane, and jobs that run in it."""
+"""A lane, and the jobs that run in it."""
 
 
 class TrackPlacement(Protocol):
-    """Puts jobs on tracks. Asked again whenever jobs, what is known of them, or the number of tracks change."""
+    """Places jobs on tracks. Called again when jobs, their profiles, or the number of tracks change."""
 
     def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
-        """Each job has one lane; tracks are numbered from 0."""
+        """Return the lanes, one for each job; tracks are numbered from 0."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleQueuePlacement:
-    """Every job may run anywhere."""
+    """Every job may run on every track."""
 
     def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
         return [(TrackLane(tuple(range(tracks))), profiles)]

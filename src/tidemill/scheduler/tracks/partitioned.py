@@ -1,4 +1,4 @@
-"""EDF-partitioned tracks: on each, earliest deadline first would load every batch before the next one comes."""
+"""EDF-partitioned tracks: on each, earliest deadline first loads every batch before the next one arrives."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from tidemill.scheduler.job import JobProfile
 from tidemill.scheduler.tracks.lane import Shared, TrackLane
 
 TINY = 1e-9
-"""Sums of loads that should be equal may differ by that."""
+"""Tolerance of sums of loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TrackLoad:
-    """What a track has to do."""
+    """The load of a track."""
 
     load: float = 0.0
-    longest: float = 0.0  # of its jobs' usual times
-    shortest: float = float("inf")  # of its jobs' periods
+    longest: float = 0.0  # usual cost of its jobs
+    shortest: float = float("inf")  # period of its jobs
 
     def add_job(self, job: JobProfile) -> _TrackLoad:
         return _TrackLoad(self.load + job.load, max(self.longest, job.usual), min(self.shortest, job.period))
 
     @property
     def is_feasible(self) -> bool:
-        """No deadline is missed, though no job is interrupted: the last term is what that costs."""
+        """True if no deadline is missed although jobs are not preempted: the last term is the cost of that."""
         return self.load <= 1 - self.longest / self.shortest + TINY
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionedPlacement:
-    """Jobs by increasing period, each on the last track begun, or on a new one where it does not fit.
+    """Jobs by increasing period, each on the last opened track, or on a new one where it does not fit.
 
-    A job may be a guest on a track that would bear it as well; if not aggressive, only while nobody waits for its home
-    there.
+    A job may be a guest on any track where it would fit as well; if not aggressive, only while no job waits for
+    its home there.
     """
 
     aggressive: bool = False
@@ -45,7 +45,7 @@ class PartitionedPlacement:
         if len(used) > tracks:
             raise Infeasible(
                 f"expected the jobs to fit on {tracks} tracks, found that {len(used)} are needed for all deadlines; "
-                "add tracks, or choose proportional tracks, which need no certain number"
+                "add tracks, or choose proportional tracks, which work with any number"
             )
         free = tuple(range(len(used), tracks))
         return [

@@ -1,4 +1,4 @@
-"""Proportional tracks: jobs of like length together, and each kind has a share of the tracks that fits its load."""
+"""Proportional tracks: jobs of similar length form clusters, and each cluster has a share of the tracks by its load."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from tidemill.scheduler.job import JobProfile
 from tidemill.scheduler.tracks.lane import Shared, TrackLane
 
 TINY = 1e-9
-"""Sums of shares that should be whole may differ from it by that."""
+"""Tolerance of sums of shares."""
 
 
 class ClusterMeasure(Enum):
-    """What must be less than k times the least period of a cluster, so that a job belongs to it."""
+    """The measure of a job that must be less than k times the smallest period of a cluster, for the job to join
+    it.
+    """
 
-    TIMES = "times"  # the time that an update takes
+    TIMES = "times"  # the duration of an update
     PERIODS = "periods"
 
 
@@ -26,8 +28,8 @@ class ClusterMeasure(Enum):
 class ProportionalPlacement:
     """Long jobs have the first tracks; short ones the rest, and they may be guests on those of longer ones.
 
-    With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If not
-    aggressive, a job is a guest only where nobody waits for its home.
+    With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If
+    not aggressive, a job is a guest only while no job waits for its home.
     """
 
     spread: bool = True
@@ -52,23 +54,25 @@ class ProportionalPlacement:
 
 
 def cluster_jobs(profiles: Sequence[JobProfile], k: float, alike: ClusterMeasure) -> list[list[JobProfile]]:
-    """Jobs of like length, the shortest first."""
+    """Cluster jobs of similar length, the shortest first."""
     measure: Callable[[JobProfile], float] = attrgetter("usual" if alike is ClusterMeasure.TIMES else "period")
-    found: list[list[JobProfile]] = []
-    least = 0.0
+    clusters: list[list[JobProfile]] = []
+    shortest_period = 0.0
     for job in sorted(profiles, key=attrgetter("usual", "name")):
-        if found and measure(job) < k * least:
-            found[-1].append(job)
-            if job.period < least:
-                least = job.period
+        if clusters and measure(job) < k * shortest_period:
+            clusters[-1].append(job)
+            if job.period < shortest_period:
+                shortest_period = job.period
         else:
-            found.append([job])
-            least = job.period
-    return found
+            clusters.append([job])
+            shortest_period = job.period
+    return clusters
 
 
 def _share_tracks(groups: Sequence[Sequence[JobProfile]], tracks: int) -> Iterator[tuple[int, ...]]:
-    """The homes of each cluster, the longest jobs first. The track that a cluster shares is tried last."""
+    """Yield the home tracks of each cluster, the longest jobs first. The track that a cluster shares is tried
+    last.
+    """
     loads = [fsum(p.load for p in group) for group in reversed(groups)]
     total, low = fsum(loads), 0.0
     for i in range(len(loads)):
