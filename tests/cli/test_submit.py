@@ -47,7 +47,7 @@ def test_why_an_action_was_computed_is_explained(started: Program) -> None:
     started("submit", written(started, one_shot()), "--watch")
     started("submit", written(started, one_shot("SELECT 7 AS n FROM words")), "--watch")
     why = started.well("explain", "counts", "--submission", 2).out
-    assert "something that it follows from has changed" in why
+    assert "something that it depends on has changed" in why
     assert "SELECT 7 AS n FROM input_0" in why
     assert started.json("explain", "1", "--submission", 2)["verdict"] == "reused"
     assert started("explain", "nope", "--submission", 2).code == 4

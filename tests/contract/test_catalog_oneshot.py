@@ -174,11 +174,11 @@ def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
     made = mill.submit(chain("a", "b", "c"))
     mill.work(1)
     assert mill.dataset(made, 1).claims == 1
-    with pytest.raises(CannotFree, match="delete leaves that nobody needs"):
+    with pytest.raises(CannotFree, match="delete unneeded leaves"):
         mill.shop.build_evictor().free_bytes(1)
     mill.work()
     assert {g.dataset.name for g in mill.shop.report_storage(10**9).going} == {"a1", "a2"}
-    assert "all that may go" in mill.shop.report_storage(10**9).problems[0]
+    assert "all evictable datasets" in mill.shop.report_storage(10**9).problems[0]
     assert mill.shop.build_evictor().delete_evicted() == 0
 
 

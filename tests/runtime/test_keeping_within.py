@@ -53,7 +53,7 @@ def test_what_is_pinned_is_not_evicted_until_it_is_unpinned(mill: Bench) -> None
     pinned = mill.shop.pin_dataset("words/a1")
     assert pinned.pinned
     both = sum(mill.dataset(made, key).bytes for key in (1, 2))
-    assert "unpin something" in mill.shop.report_storage(both).problems[0]
+    assert "unpin a dataset" in mill.shop.report_storage(both).problems[0]
     mill.shop.build_evictor().free_bytes(1)
     assert [mill.state(made, key) for key in (1, 2, 3)] == [D.STORED, D.DELETED, D.LEAF]
     mill.shop.ledger.evict_datasets([pinned.identity])  # as one that decided before it was pinned

@@ -1,1 +1,1 @@
-"""What may go: decisions about storage, without doing them."""
+"""Retention: decides what to compact, collect, evict and reuse, without doing it."""

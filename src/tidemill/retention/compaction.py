@@ -1,11 +1,11 @@
-"""What to compact, and which files a compaction can share: decided from blocks, without reading any.
+"""Decides what to compact, and which files a compaction can share, from blocks alone, without reading any.
 
-Many small deltas cost a fixed price each: they are *folded*, as in a log-structured store, into deltas of a higher
-level, so that a reader meets few however many were written. And rows that merge on reading are paid for by every
-reader: once readers have paid as much since the newest base as a new one costs, the content is memoised as one.
-Whoever decides so never pays more than about twice what it would have cost to know the future; a channel that nobody
-reads is not rewritten for reading's sake. Where somebody waits for reads, and not a run, they are kept quick beyond
-that. Both leave every row that need not change in the file where it is.
+Each small delta has a fixed cost: *minor compactions* merge them, as in a log-structured store, into deltas of a
+higher level, so that a reader meets few however many were written. And every reader pays for rows that merge on
+reading: once readers have paid as much since the newest base as a new one costs, a *major compaction* writes the
+content as a new base. This online rule never pays more than about twice the cost of the optimal offline decision; a
+channel that is never read is not rewritten for readers. Where users, and not runs, wait for reads, reads are kept fast
+beyond that. Both leave every row that need not change in its file.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
-    """From when on compaction is worth its price (docs/decisions/0010-compaction.md has the measurements)."""
+    """Limits from which compaction is worth its cost (docs/decisions/0010-compaction.md has the measurements)."""
 
-    fan: int = 8  # deltas of one level that are folded into one of the next
-    share: float = 1.0  # of the base's rows; more delta rows than that make a new base, even if nobody reads them
-    wait: float = 0.3  # of the time of reading a base; nobody who waits for a read is to wait longer for merging
-    floor: int = 100_000  # rows; below, writing the whole content costs about as much as a fold
+    fan: int = 8  # deltas of one level that are compacted into one of the next
+    share: float = 1.0  # of the base's rows; more delta rows than that cause a new base, even without readers
+    wait: float = 0.3  # of the time of reading a base; bound on the extra time of a user's read for merging
+    floor: int = 100_000  # rows; below, writing the full content costs about as much as a minor compaction
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
 
@@ -38,25 +38,26 @@ LIMITS = CompactionLimits()
 
 @dataclass(frozen=True, slots=True)
 class ReadPrices:
-    """Seconds that a reader pays for what is not merged yet, by what was measured (docs/benchmarks.md)."""
+    """Seconds that a reader pays for unmerged deltas, as measured (docs/benchmarks.md)."""
 
-    merge: float = 0.1  # of anything at all
-    delta: float = 0.02  # each, however small
-    row: float = 2e-6  # of a delta
-    patch: float = 4e-6  # of a patch, which is applied to many rows
-    opened: float = 0.005  # a delta, where only a few keys are looked up
-    passed: float = 8e-8  # a row of it
-    read: float = 0.05  # of anything at all, merged or not
-    byte: float = 1.2e-8  # of a base
+    merge: float = 0.1  # constant of a merge
+    delta: float = 0.02  # per delta
+    row: float = 2e-6  # per row of a delta
+    patch: float = 4e-6  # per row of a patch, which is applied to many rows
+    opened: float = 0.005  # per delta, where only a few keys are looked up
+    passed: float = 8e-8  # per row of such a delta
+    read: float = 0.05  # constant of a read, merged or not
+    byte: float = 1.2e-8  # per byte of a base
 
 
 PRICES = ReadPrices()
 
 
 def estimate_merge_seconds(content: Snapshot, *, whole: bool = True, prices: ReadPrices = PRICES) -> float:
-    """Seconds that one reader pays because the deltas of a content are not merged; `whole`: it reads all rows.
+    """Estimate the seconds that one reader pays because a content's deltas are not merged; `whole`: it reads all
+    rows.
 
-    Appended rows are read as they are, wherever they stand.
+    Appended rows are read as they are, without merging.
     """
     deltas = _list_unmerged(content)
     if not whole:
@@ -66,7 +67,7 @@ def estimate_merge_seconds(content: Snapshot, *, whole: bool = True, prices: Rea
 
 
 def _compute_slowdown(content: Snapshot, prices: ReadPrices = PRICES) -> float:
-    """How much longer reading takes because of what is not merged, as a share of what it would take else."""
+    """Return the extra time of reading unmerged deltas, as a share of the time of reading a base."""
     size = content.base.bytes if content.base is not None else 0
     return estimate_merge_seconds(content, prices=prices) / (prices.read + size * prices.byte)
 
@@ -77,12 +78,12 @@ def _list_unmerged(content: Snapshot) -> list[Block]:
 
 @dataclass(frozen=True, slots=True)
 class MergeBalance:
-    """What readers have paid for merging since the newest base, against the price of a new one."""
+    """The cost that readers have paid for merging since the newest base, and the cost of a new one."""
 
-    reads: int  # that had something to merge
+    reads: int  # that had deltas to merge
     paid: float  # seconds
     price: float
-    asked: int = 0  # reads by somebody who waited, of this base or earlier ones
+    asked: int = 0  # reads by waiting users, of this base or earlier ones
 
     def __str__(self) -> str:
         reads = "1 read has" if self.reads == 1 else f"{self.reads} reads have"
@@ -92,7 +93,7 @@ class MergeBalance:
 
 @dataclass(frozen=True, slots=True)
 class MinorCompaction:
-    """Make one delta of several; the change begins where `before` ends."""
+    """Merge several deltas into one; the change begins where `before` ends."""
 
     before: Block
     view: DeltaChain
@@ -100,7 +101,7 @@ class MinorCompaction:
 
 @dataclass(frozen=True, slots=True)
 class MajorCompaction:
-    """Make a base of the newest base and the deltas after it."""
+    """Merge the newest base and the deltas after it into a base."""
 
     view: Snapshot
 
@@ -110,7 +111,7 @@ Compaction = MinorCompaction | MajorCompaction
 
 @dataclass(frozen=True, slots=True)
 class CompactionVerdict:
-    """What a channel needs first, so that its content is read cheaply; None if nothing. And why."""
+    """The first compaction that a channel needs to be read cheaply, or None; and the reason."""
 
     wanted: Compaction | None
     why: str
@@ -120,46 +121,46 @@ class CompactionVerdict:
             case None:
                 return f"not due: {self.why}"
             case MinorCompaction():
-                return f"due, a fold: {self.why}"
+                return f"due, a minor compaction: {self.why}"
             case MajorCompaction():
-                return f"due, a new base: {self.why}"
+                return f"due, a major compaction: {self.why}"
 
 
 def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
-    """May something be due on a channel now that it has this block?
+    """Tell whether a compaction may be due on a channel now that it has this block.
 
-    Small blocks make something due once in `fan` at most: deltas to fold, or bases that newer ones replaced. So whoever
-    writes many of them looks as seldom.
+    Small blocks make one due at most once in `fan`: deltas to compact, or replaced bases to collect. So a writer
+    of many small blocks checks as seldom.
     """
     return block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
 
 def choose_compaction(content: Snapshot, balance: MergeBalance, limits: CompactionLimits = LIMITS) -> CompactionVerdict:
-    """What is due on a channel, and why that or nothing is."""
-    merged, kept = _count_rows(_list_unmerged(content)), content.base.rows if content.base is not None else 0
-    if merged and balance.paid >= balance.price:
+    """Decide which compaction is due on a channel, and why."""
+    delta_rows, base_rows = _count_rows(_list_unmerged(content)), content.base.rows if content.base is not None else 0
+    if delta_rows and balance.paid >= balance.price:
         return CompactionVerdict(MajorCompaction(content), str(balance))
-    if balance.asked and merged > limits.floor and (longer := _compute_slowdown(content)) > limits.wait:
+    if balance.asked and delta_rows > limits.floor and (slowdown := _compute_slowdown(content)) > limits.wait:
         return CompactionVerdict(
-            MajorCompaction(content), f"whoever reads it would wait {longer:.0%} longer than for a new base"
+            MajorCompaction(content), f"a read would take {slowdown:.0%} longer than with a new base"
         )
-    if merged > max(limits.floor, limits.share * kept):
+    if delta_rows > max(limits.floor, limits.share * base_rows):
         return CompactionVerdict(
-            MajorCompaction(content), f"{merged} rows wait to be merged into {kept}, more than the disk is to hold"
+            MajorCompaction(content), f"{delta_rows} rows wait to be merged into {base_rows}, over the disk limit"
         )
-    fold = next(_list_minor_compactions(content, limits), None)
-    if fold is None:
-        waiting = f"{merged} rows wait to be merged into {kept}: {balance}"
-        return CompactionVerdict(None, waiting if merged else "nothing to merge")
-    many = f"{len(fold.view.deltas)} deltas lie side by side"
+    minor = next(_list_minor_compactions(content, limits), None)
+    if minor is None:
+        pending = f"{delta_rows} rows wait to be merged into {base_rows}: {balance}"
+        return CompactionVerdict(None, pending if delta_rows else "nothing to merge")
+    reason = f"{len(minor.view.deltas)} adjacent deltas"
     if _count_rows(list_blocks(content)) <= limits.floor:
-        return CompactionVerdict(MajorCompaction(content), f"{many}, and so few rows are as quickly written as a base")
-    return CompactionVerdict(fold, many)
+        return CompactionVerdict(MajorCompaction(content), f"{reason}, and with so few rows a base costs the same")
+    return CompactionVerdict(minor, reason)
 
 
 def _list_minor_compactions(content: Snapshot, limits: CompactionLimits) -> Iterator[MinorCompaction]:
-    alike = groupby(content.deltas, key=lambda d: (d.updates, d.schema))
-    for _, group in alike:
+    groups = groupby(content.deltas, key=lambda d: (d.updates, d.schema))
+    for _, group in groups:
         stretch = _find_stretch(tuple(group), limits.fan)
         if stretch:
             yield _build_minor_compaction(content, stretch)
@@ -173,9 +174,10 @@ def _build_minor_compaction(content: Snapshot, deltas: tuple[Block, ...]) -> Min
 
 
 def _find_stretch(deltas: tuple[Block, ...], fan: int) -> tuple[Block, ...]:
-    """The deltas to fold: side by side, `fan` of them of one level and none of a higher one; lowest level first.
+    """Find the deltas to compact: adjacent, `fan` of them of one level and none of a higher one; lowest level
+    first.
 
-    Levels may come in any order where slots were cancelled. No reader shall meet more than fan * fan even then.
+    Levels may come in any order where reservations were cancelled. Even then no reader meets more than fan * fan.
     """
     for level in sorted({_compute_level(d, fan) for d in deltas}):
         for low, group in groupby(deltas, key=partial(_is_within, fan=fan, level=level)):
@@ -190,10 +192,12 @@ def _is_within(delta: Block, *, fan: int, level: int) -> bool:
 
 
 def _compute_level(delta: Block, fan: int) -> int:
-    """How often a delta was folded, judged by how many slots it stands for: fan ** level, or some more."""
-    slots, level = delta.seq - (delta.since or 0), 0
-    while slots >= fan:
-        slots, level = slots // fan, level + 1
+    """Return how often a delta was compacted, by the number of sequence numbers that it covers: at least fan **
+    level.
+    """
+    width, level = delta.seq - (delta.since or 0), 0
+    while width >= fan:
+        width, level = width // fan, level + 1
     return level
 
 
@@ -202,9 +206,9 @@ def _count_rows(blocks: Iterable[Block]) -> int:
 
 
 def find_sharable_files(view: Snapshot | DeltaChain, limits: CompactionLimits) -> frozenset[DataFile]:
-    """Files that could serve the new block as they are, if no delta touches them.
+    """Find files that the new block could reuse, if no delta touches them.
 
-    A single small file is not worth writing again either, if nothing has to be merged into it.
+    A single small file is reused as well, if nothing has to be merged into it.
     """
     content = {f for b in list_blocks(view) if b.schema == view.schema and _has_content(b) for f in b.files}
     large = frozenset(f for f in content if f.bytes >= limits.small_file)
@@ -218,12 +222,12 @@ def _has_content(block: Block) -> bool:
 
 
 def must_merge(view: Snapshot | DeltaChain) -> bool:
-    """Do the deltas change rows, rather than add some?"""
+    """Tell whether the deltas change rows, rather than only add some."""
     return any(d.files and not isinstance(d.updates, Append) for d in view.deltas)
 
 
 def exclude_files(view: Snapshot | DeltaChain, shared: frozenset[DataFile]) -> Snapshot | DeltaChain:
-    """What is left to write of a view when some files are shared."""
+    """Return the rest of a view that must be written when some files are shared."""
     deltas = tuple(_drop_files(d, shared) for d in view.deltas)
     if isinstance(view, DeltaChain):
         return replace(view, deltas=deltas)
@@ -235,6 +239,8 @@ def _drop_files(block: Block, shared: frozenset[DataFile]) -> Block:
 
 
 def compute_file_count(view: Snapshot | DeltaChain, limits: CompactionLimits) -> int:
-    """Into how many files to write a view: large enough to be shared the next time, and some for each core to read."""
+    """Return the number of files for a view: large enough to be shared next time, and several for each core to
+    read.
+    """
     size = sum(b.bytes for b in list_blocks(view))
     return max(1, size // (2 * limits.small_file), min(limits.fan, size // (4 * MEGABYTE)))

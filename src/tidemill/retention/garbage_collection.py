@@ -1,7 +1,7 @@
-"""Which blocks nobody can need any more.
+"""Finds the blocks that no reader can need any more.
 
-A block must stay while somebody may read through it: whoever reads the newest content, whoever goes on from a
-cursor, and whoever asks for the content at a point that was promised to stay readable. So must what a pin holds.
+A block is retained while a reader may need it: a reader of the newest content, a task that continues from a cursor, or
+a reader of an earlier content that must stay readable. So are blocks that a pin retains.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tidemill.model.view import build_chain, build_snapshot, list_blocks
 
 @dataclass(frozen=True, slots=True)
 class ReadNeed:
-    """Somebody will read the content at `since`, and perhaps what changed after it.
+    """A reader will read the content at `since`, and perhaps the change after it.
 
-    Both, since a chain of deltas can be broken by a whole new base at any time: then the change is the
-    difference from the content. With `onwards` every later content must stay readable as well.
+    Both, because a new base can break a chain of deltas at any time: then the change is the difference from the
+    content. With `onwards` every later content must stay readable as well.
     """
 
     since: int
@@ -29,21 +29,22 @@ class ReadNeed:
 def find_collectable(
     blocks: Iterable[Block], head: int, needs: Iterable[ReadNeed], held: Set[int] = frozenset()
 ) -> list[Block]:
-    """The filled blocks of one channel that no pin holds and no need, nor a reader at the head, can ever touch again.
+    """Return the filled blocks of one channel that no pin retains and no need or reader at the head can ever touch
+    again.
 
-    Blocks above the head are never among them. Nor is the empty first base: whoever begins to read a
-    channel begins there, and it takes no space.
+    Blocks above the head are never among them. Nor is the empty first base: new readers of a channel begin there,
+    and it takes no space.
     """
-    known = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
-    kept = held | _find_content_blocks(known, head) | {b.id for b in known if b.origin is BlockOrigin.FIRST}
+    visible = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
+    retained = held | _find_content_blocks(visible, head) | {b.id for b in visible if b.origin is BlockOrigin.FIRST}
     for need in needs:
-        kept |= _find_content_blocks(known, need.since) | _find_change_blocks(known, need.since, head)
-        kept |= {b.id for b in known if need.onwards and b.seq > need.since}
-    return [b for b in known if b.id not in kept]
+        retained |= _find_content_blocks(visible, need.since) | _find_change_blocks(visible, need.since, head)
+        retained |= {b.id for b in visible if need.onwards and b.seq > need.since}
+    return [b for b in visible if b.id not in retained]
 
 
 def _find_content_blocks(blocks: Sequence[Block], at: int) -> set[int]:
-    """What the content at a point is read from; nothing if it cannot be read any longer."""
+    """Return the blocks from which the content at a position is read; none if it cannot be read any longer."""
     if not blocks:
         return set()
     try:
@@ -53,7 +54,7 @@ def _find_content_blocks(blocks: Sequence[Block], at: int) -> set[int]:
 
 
 def _find_change_blocks(blocks: Sequence[Block], since: int, upto: int) -> set[int]:
-    """The deltas that lead from a point to the head; nothing if the change will be a difference of contents."""
+    """Return the deltas from a position to the head; none if the change will be a difference of contents."""
     if not blocks:
         return set()
     first = blocks[0]

@@ -1,4 +1,4 @@
-"""The memo: whether what is wanted has been made before, and why or why not."""
+"""Memoization: whether a requested output was computed before, and why or why not."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from tidemill.model.task import Task
 
 @dataclass(frozen=True, slots=True)
 class MemoNode:
-    """A task of a submitted graph. `parents` are in port order, and stand before it."""
+    """A task of a submitted graph. `parents` are in port order, and come before it."""
 
     key: str
     task: Task
     parents: tuple[str, ...] = ()
     force: bool = False
-    output: str = ""  # which of the task's outputs this is; the only one if left out
+    output: str = ""  # one of the task's outputs; empty: its only one
 
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedNode:
-    """A node with what it makes: `plain` is the identity that it would have if nothing had ever been forced."""
+    """A node with the identity of its output: `plain` is the identity that it would have if nothing was ever
+    forced.
+    """
 
     key: str
     identity: Identity
@@ -38,7 +40,7 @@ class IdentifiedNode:
 
 
 Recorded = Callable[[Identity], Json | None]
-"""The description that the catalog has under an identity."""
+"""Returns the description that the catalog has under an identity."""
 
 
 def identify_nodes(
@@ -47,37 +49,37 @@ def identify_nodes(
     generations: Mapping[Identity, int],
     surroundings: Mapping[str, str] = NOTHING,
 ) -> dict[str, IdentifiedNode]:
-    """What each node makes.
+    """Compute the identity of each node's output.
 
-    `generations` has the newest generation of each plain identity. What is forced, or differs each time, begins the
-    next one. So all that follows from it is new as well, and whoever submits the same later finds it all again.
+    `generations` has the newest generation of each plain identity. A forced or nondeterministic node begins the
+    next one. So all its descendants are new as well, and a later submission of the same finds them all.
     """
-    found: dict[str, IdentifiedNode] = {}
+    identified: dict[str, IdentifiedNode] = {}
     for node in nodes:
-        inputs = [[found[p].identity] for p in node.parents]
+        inputs = [[identified[p].identity] for p in node.parents]
         forced = node.force or not node.task.is_repeatable
         description = _resolve_collision(describe_output(node.task, node.output, inputs, surroundings), recorded)
         plain = compute_dataset_identity(description)
         generation = generations.get(plain, 0) + forced
         if generation:
             description = _resolve_collision(description | {"generation": generation}, recorded)
-        found[node.key] = IdentifiedNode(
+        identified[node.key] = IdentifiedNode(
             node.key, compute_dataset_identity(description), plain, generation, description, forced
         )
-    return found
+    return identified
 
 
 def _resolve_collision(description: Json, recorded: Recorded) -> Json:
-    """The description, under an identity that no other has: should one collide, it is told apart by a number."""
-    tried, number = description, 0
-    while recorded(compute_dataset_identity(tried)) not in (None, tried):
+    """Return the description with a unique identity: a colliding one gets a number."""
+    candidate, number = description, 0
+    while recorded(compute_dataset_identity(candidate)) not in (None, candidate):
         number += 1
-        tried = description | {"collision": number}
-    return tried
+        candidate = description | {"collision": number}
+    return candidate
 
 
 class ReuseCandidate(Protocol):
-    """What an explanation is about."""
+    """The subject of an explanation."""
 
     @property
     def identity(self) -> Identity: ...
@@ -89,43 +91,43 @@ class ReuseCandidate(Protocol):
 
 class ReuseVerdict(StrEnum):
     REUSED = "reused"
-    AWAITED = "awaited"  # somebody else is making it
-    FORCED = "forced"  # its user said so, or it gives another result each time
-    CHANGED = "changed"  # the task is known, but something that its result follows from is not as it was
-    GONE = "gone"  # it was made before, and has been deleted since
-    NEW = "new"  # nothing like it was ever made
-    UNNEEDED = "unneeded"  # it is not there, but all that follows from it is
+    AWAITED = "awaited"  # another run computes it
+    FORCED = "forced"  # by its user, or its result differs each time
+    CHANGED = "changed"  # the task is known, but something that its result depends on changed
+    GONE = "gone"  # it was computed before, and has been deleted since
+    NEW = "new"  # nothing like it was ever computed
+    UNNEEDED = "unneeded"  # it does not exist, but all requested outputs derived from it do
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseExplanation:
-    """Why something was or was not reused; with what differs from the last that its task made."""
+    """Why an output was or was not reused, with the differences from the last output of its task."""
 
     verdict: ReuseVerdict
     identity: Identity
     differences: tuple[DescriptionChange, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([_SAID[self.verdict], *(f"- {d}" for d in self.differences)])
+        return "\n".join([_MESSAGES[self.verdict], *(f"- {d}" for d in self.differences)])
 
 
-_SAID = {
-    ReuseVerdict.REUSED: "reused: the same was made before and is still there",
-    ReuseVerdict.AWAITED: "awaited: the same is being made by another run",
+_MESSAGES = {
+    ReuseVerdict.REUSED: "reused: the same was computed before and still exists",
+    ReuseVerdict.AWAITED: "awaited: another run is computing the same",
     ReuseVerdict.FORCED: "computed: it was forced, or its task may give another result each time",
-    ReuseVerdict.CHANGED: "computed: something that it follows from has changed since it was last made",
-    ReuseVerdict.GONE: "computed: the same was made before, but has been deleted to make room",
-    ReuseVerdict.NEW: "computed: nothing like it was ever made",
-    ReuseVerdict.UNNEEDED: "not computed: it is not there, but all that was wanted from it is",
+    ReuseVerdict.CHANGED: "computed: something that it depends on has changed since it was last computed",
+    ReuseVerdict.GONE: "computed: the same was computed before, but has been deleted to free space",
+    ReuseVerdict.NEW: "computed: nothing like it was ever computed",
+    ReuseVerdict.UNNEEDED: "not computed: it does not exist, but all requested outputs derived from it do",
 }
 
 
 def explain_reuse(
     wanted: ReuseCandidate, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
 ) -> ReuseExplanation:
-    """Why `wanted` is reused or not, from the state of its dataset and what its task last made under any identity.
+    """Explain whether `wanted` is reused, from the state of its dataset and the last output of its task.
 
-    `needed` says whether anybody would have to read it.
+    `needed` tells whether any action would have to read it.
     """
     if state in READABLE or state is DatasetState.PROCESSING:
         return ReuseExplanation(ReuseVerdict.REUSED, wanted.identity)

@@ -1,4 +1,4 @@
-"""What was done over time, in figures: how much was computed, how much was reused, and what that saved."""
+"""Usage figures over time: how much was computed, how much was reused, and how much that saved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.retention.memo import ReuseVerdict
 
 
 class TimeResolution(StrEnum):
-    """How long a line of the history is. Weeks begin on Mondays; all is in UTC."""
+    """The period of one entry of the history. Weeks begin on Mondays; all times are in UTC."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -23,7 +23,7 @@ class TimeResolution(StrEnum):
     MONTH = "month"
 
     def find_begin(self, at: float) -> float:
-        """When the minute, hour, day, week or month began.
+        """Return the beginning of the minute, hour, day, week or month.
 
         >>> [TimeResolution(r).find_begin(40 * 86_400.0 + 7_300) / 3600 for r in ("hour", "day", "week", "month")]
         [962.0, 960.0, 936.0, 744.0]
@@ -32,14 +32,14 @@ class TimeResolution(StrEnum):
             return at // 60 * 60
         if self is TimeResolution.HOUR:
             return at // 3600 * 3600
-        second = dt.datetime.fromtimestamp(at // 1, dt.UTC)  # a microsecond before midnight is not the next day
+        second = dt.datetime.fromtimestamp(at // 1, dt.UTC)  # round down: a microsecond before midnight is still today
         day = second.replace(hour=0, minute=0, second=0)
         if self is TimeResolution.WEEK:
             day -= dt.timedelta(days=day.weekday())
         return (day.replace(day=1) if self is TimeResolution.MONTH else day).timestamp()
 
     def find_next(self, begin: float) -> float:
-        """When the next one begins.
+        """Return the beginning of the next period.
 
         >>> TimeResolution.MONTH.find_next(0.0) / 86_400
         31.0
@@ -57,7 +57,7 @@ _LENGTHS = {
 
 
 class UsageSplit(StrEnum):
-    """By what each of them is told apart."""
+    """The attribute by which usage is split."""
 
     USER = "user"
     WORKFLOW = "workflow"
@@ -71,26 +71,26 @@ class UsageSplit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageFigures:
-    """What was done within a minute, hour, day, week or month, by all or by one user, workflow or task."""
+    """Usage within a minute, hour, day, week or month, in total or of one user, workflow or task."""
 
     begin: float
-    of: str | None = None  # None: all
+    of: str | None = None  # None: the total
     submissions: int = 0
     actions: int = 0
-    computed: int = 0  # actions that a run of theirs made
-    hits: int = 0  # actions whose result was there, was being made, or was not even needed
+    computed: int = 0  # actions that were run
+    hits: int = 0  # actions whose result existed, was being computed, or was not needed
     refreshes: int = 0  # of single tables: a run of two tasks counts twice
-    failed: int = 0  # of either
-    seconds: float = 0.0  # of computing
-    saved: float = 0.0  # seconds that need not be computed
-    bytes: int = 0  # made
+    failed: int = 0  # actions and refreshes
+    seconds: float = 0.0  # of computation
+    saved: float = 0.0  # seconds of computation that were saved
+    bytes: int = 0  # written
 
     @property
     def hit_rate(self) -> float:
         return self.hits / self.actions if self.actions else 0.0
 
     def __add__(self, other: UsageFigures) -> UsageFigures:
-        """Both together, with the beginning and the name of the first."""
+        """Return the sum, with the beginning and the name of the first."""
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
 
 
@@ -99,7 +99,7 @@ COUNTED = tuple(field.name for field in fields(UsageFigures))[2:]
 
 @dataclass(frozen=True, slots=True)
 class UsageTally:
-    """What is still known of an hour that was forgotten: of one user, workflow and task. No task: of submissions."""
+    """The totals of an expired hour for one user, workflow and task. No task: of submissions."""
 
     user: str | None
     workflow: str
@@ -115,65 +115,69 @@ _LOST = (RunState.FAILED, RunState.KILLED)
 def compute_figures(
     past: Iterable[UsageRecord], tallies: Iterable[UsageTally], by: TimeResolution, per: UsageSplit | None = None
 ) -> list[UsageFigures]:
-    """One entry for each period in which something was done, the oldest first; and for each of those apart."""
-    parts: dict[_Key, list[UsageRecord]] = defaultdict(list)
-    for one in past:
-        parts[by.find_begin(one.at), None if per is None else per.extract_key(one)].append(one)
-    found = {key: _sum_usage(*key, some) for key, some in parts.items()}
+    """Return one entry for each period with usage, the oldest first, and for each value of the split."""
+    groups: dict[_Key, list[UsageRecord]] = defaultdict(list)
+    for record in past:
+        groups[by.find_begin(record.at), None if per is None else per.extract_key(record)].append(record)
+    figures = {key: _sum_usage(*key, records) for key, records in groups.items()}
     for tally in tallies:
         if per is not UsageSplit.TASK or tally.task is not None:
             key = by.find_begin(tally.figures.begin), None if per is None else per.extract_key(tally)
-            found[key] = found.get(key, UsageFigures(*key)) + tally.figures
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or ""))]
+            figures[key] = figures.get(key, UsageFigures(*key)) + tally.figures
+    return [figures[key] for key in sorted(figures, key=lambda key: (key[0], key[1] or ""))]
 
 
 def tally_usage(past: Sequence[UsageRecord]) -> list[UsageTally]:
-    """What to remember of the past when the rest is forgotten: figures by the hour."""
+    """Return the hourly totals to keep when the records expire."""
     return [
-        *_tally_by(past, lambda p: p.task),
-        *_tally_by([p for p in past if p.submission is not None], lambda _: None),
+        *_tally_by(past, lambda record: record.task),
+        *_tally_by([record for record in past if record.submission is not None], lambda _: None),
     ]
 
 
-def _tally_by(past: Iterable[UsageRecord], task: Callable[[UsageRecord], str | None]) -> Iterator[UsageTally]:
-    """By task without submissions, since one has several; or submissions alone."""
-    parts: dict[tuple[float, str | None, str, str | None], list[UsageRecord]] = defaultdict(list)
-    for one in past:
-        parts[TimeResolution.HOUR.find_begin(one.at), one.user, one.workflow, task(one)].append(one)
-    for (begin, user, workflow, named), some in parts.items():
-        found = _sum_usage(begin, None, some)
-        kept = UsageFigures(begin, submissions=found.submissions) if named is None else replace(found, submissions=0)
-        yield UsageTally(user, workflow, named, kept)
+def _tally_by(records: Iterable[UsageRecord], task: Callable[[UsageRecord], str | None]) -> Iterator[UsageTally]:
+    """Yield totals by task without submissions, because one has several tasks; or of submissions alone."""
+    groups: dict[tuple[float, str | None, str, str | None], list[UsageRecord]] = defaultdict(list)
+    for record in records:
+        groups[TimeResolution.HOUR.find_begin(record.at), record.user, record.workflow, task(record)].append(record)
+    for (begin, user, workflow, task_name), members in groups.items():
+        figures = _sum_usage(begin, None, members)
+        tally = (
+            UsageFigures(begin, submissions=figures.submissions)
+            if task_name is None
+            else replace(figures, submissions=0)
+        )
+        yield UsageTally(user, workflow, task_name, tally)
 
 
-def _sum_usage(begin: float, of: str | None, past: list[UsageRecord]) -> UsageFigures:
-    """A run that several actions share is counted with the submission that asked for it, and once."""
-    asked, refreshed = [p for p in past if p.submission is not None], [p for p in past if p.submission is None]
-    own = list({p.run: p for p in asked if p.run is not None and p.verdict not in _HITS}.values())
-    done = [p for p in (*own, *refreshed) if p.state is RunState.FINISHED]
+def _sum_usage(begin: float, of: str | None, records: list[UsageRecord]) -> UsageFigures:
+    """Sum records. A run that several actions share counts once, with the submission that requested it."""
+    actions, refreshed = [p for p in records if p.submission is not None], [p for p in records if p.submission is None]
+    runs = list({p.run: p for p in actions if p.run is not None and p.verdict not in _HITS}.values())
+    finished = [p for p in (*runs, *refreshed) if p.state is RunState.FINISHED]
     return UsageFigures(
         begin=begin,
         of=of,
-        submissions=len({p.submission for p in asked}),
-        actions=len(asked),
-        computed=sum(p.state is RunState.FINISHED for p in own),
-        hits=sum(p.verdict in _HITS for p in asked),
+        submissions=len({p.submission for p in actions}),
+        actions=len(actions),
+        computed=sum(p.state is RunState.FINISHED for p in runs),
+        hits=sum(p.verdict in _HITS for p in actions),
         refreshes=sum(p.state is RunState.FINISHED for p in refreshed),
-        failed=sum(p.state in _LOST for p in (*own, *refreshed)),
-        seconds=sum(p.seconds for p in done),
-        saved=sum(p.saved for p in asked),
-        bytes=sum(p.bytes for p in done),
+        failed=sum(p.state in _LOST for p in (*runs, *refreshed)),
+        seconds=sum(p.seconds for p in finished),
+        saved=sum(p.saved for p in actions),
+        bytes=sum(p.bytes for p in finished),
     )
 
 
 def fill_gaps(found: Iterable[UsageFigures], by: TimeResolution, most: int) -> list[UsageFigures]:
-    """The newest periods, at most so many, those included in which nothing was done."""
-    known = {f.begin: f for f in found}
-    return [known.get(begin, UsageFigures(begin)) for begin in _list_periods(known, by)][-most:]
+    """Return the newest periods, at most `most`, including those without usage."""
+    by_begin = {f.begin: f for f in found}
+    return [by_begin.get(begin, UsageFigures(begin)) for begin in _list_periods(by_begin, by)][-most:]
 
 
-def _list_periods(known: Iterable[float], by: TimeResolution) -> Iterator[float]:
-    at, last = min(known, default=1.0), max(known, default=0.0)
-    while at <= last:
-        yield at
-        at = by.find_next(at)
+def _list_periods(begins: Iterable[float], by: TimeResolution) -> Iterator[float]:
+    begin, last = min(begins, default=1.0), max(begins, default=0.0)
+    while begin <= last:
+        yield begin
+        begin = by.find_next(begin)

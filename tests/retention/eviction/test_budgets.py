@@ -53,7 +53,7 @@ def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, ca
         freed = sum(case.store.bytes[n] for n in made.going if case.of[whose][n])
         possible = case.movable(whose) >= amount
         assert freed >= min(amount, case.movable(whose))
-        assert possible != any(p.startswith(f"{whose}: ") and "may go" in p for p in made.problems)
+        assert possible != any(p.startswith(f"{whose}: ") and "evictable" in p for p in made.problems)
 
 
 @given(case=cases())

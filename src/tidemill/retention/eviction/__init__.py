@@ -1,4 +1,4 @@
-"""What to delete when space is short: one question, several ways to answer it."""
+"""Eviction algorithms: choose the datasets to delete when space is short."""
 
 from tidemill.retention.eviction.baselines import (
     GreedyDual,

@@ -1,4 +1,4 @@
-"""The algorithms that two-sided eviction is compared with: random, LRU, LFU, GreedyDual and rematerialisation."""
+"""Baselines for two-sided eviction: random, LRU, LFU, GreedyDual and rematerialisation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class RandomEviction:
 
 
 class LeastRecentlyUsed:
-    """Evicts the dataset that was made or read the longest time ago."""
+    """Evicts the dataset that was written or read the longest time ago."""
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         return take_lowest(to_figures(history.used_at)[store.movable], store, amount)
 
 
 class LeastFrequentlyUsed:
-    """Evicts the dataset that was made or read the fewest times; of equals, the one used the longest time ago."""
+    """Evicts the dataset that was written or read the fewest times; of equals, the one used the longest time ago."""
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         recent = to_figures(history.used_at) / (history.now + 1)  # below one, so that it only breaks ties
@@ -37,7 +37,7 @@ class LeastFrequentlyUsed:
 class GreedyDual:
     """GreedyDual-Size-Frequency: uses times cost per byte, on top of a level that rises with each eviction.
 
-    A used dataset gets the level of that moment, so datasets that have not been used for long sink below newcomers.
+    A used dataset gets the level at that time, so datasets that have not been used for long sink below new ones.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class GreedyDual:
         return chosen
 
     def _compute_scores(self, history: SubmissionHistory, store: DatasetStore) -> Figures:
-        """The level is that of the last use, as it was before the decisions of that very moment."""
-        at = np.searchsorted(self._moments, to_figures(history.used_at)) - 1
-        levels: Figures = to_figures(self._levels)[at]
+        """Compute scores with the level at the last use, before the decisions of the same submission."""
+        positions = np.searchsorted(self._moments, to_figures(history.used_at)) - 1
+        levels: Figures = to_figures(self._levels)[positions]
         return levels + to_figures(history.uses) * store.seconds / store.bytes
 
 
@@ -64,12 +64,12 @@ class Rematerialisation:
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         greedy = GreedySelection(store)
-        stale = history.now - to_figures(history.used_at) + 1
-        seconds, weight = store.seconds.tolist(), (store.bytes * stale).tolist()
+        age = history.now - to_figures(history.used_at) + 1
+        seconds, weight = store.seconds.tolist(), (store.bytes * age).tolist()
 
         def score_dataset(number: int) -> float:
             around = sum(greedy.sum_missing(number, links, seconds) for links in (history.parents, history.children))
             return float((seconds[number] + around) / weight[number])
 
-        least = (store.seconds / (store.bytes * stale))[store.movable]
-        return greedy.choose_lowest(least, score_dataset, amount)
+        lower_bounds = (store.seconds / (store.bytes * age))[store.movable]
+        return greedy.choose_lowest(lower_bounds, score_dataset, amount)

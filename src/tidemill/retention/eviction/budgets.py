@@ -1,7 +1,7 @@
-"""Several budgets at once: what goes so that each is kept, the narrower ones first.
+"""Evicts for several budgets at once, the narrower ones first.
 
-What goes for the budget of a workflow counts for that of the whole store. A budget that cannot be kept takes all that
-may go, and what is missing is a problem; the others are kept all the same.
+Evictions for the budget of a workflow count for that of the whole store. If a budget cannot be met, all its evictable
+datasets are chosen, and the shortage is a problem; the other budgets are met regardless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, F
 
 @dataclass(frozen=True, slots=True)
 class SpaceRequest:
-    """So many bytes are to be freed, among these datasets; `whose` says who wants it."""
+    """A request to free bytes among these datasets; `whose` names the budget."""
 
     amount: float
     among: Flags
@@ -26,7 +26,7 @@ class SpaceRequest:
 
 @dataclass(slots=True)
 class EvictionChoice:
-    """What goes, in its order, and which wants cannot be met."""
+    """The datasets to evict, in order, and the requests that cannot be met."""
 
     going: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -35,23 +35,23 @@ class EvictionChoice:
 def choose_evictions(
     algorithm: EvictionAlgorithm, history: SubmissionHistory, store: DatasetStore, wants: Iterable[SpaceRequest]
 ) -> EvictionChoice:
-    """What to delete so that every want is met as far as it can be, each on top of those before it."""
-    made = EvictionChoice()
-    for want in wants:
-        left = want.amount - sum(float(store.bytes[n]) for n in made.going if want.among[n])
-        if left <= 0:
+    """Choose datasets so that every request is met as far as possible, each in addition to those before it."""
+    choice = EvictionChoice()
+    for request in wants:
+        remaining = request.amount - sum(float(store.bytes[n]) for n in choice.going if request.among[n])
+        if remaining <= 0:
             continue
-        candidates = _select_candidates(store, want, made.going)
-        made.going += algorithm.choose_datasets(history, candidates, min(left, candidates.movable_bytes))
-        shortage = candidates.describe_shortage(left)
+        candidates = _select_candidates(store, request, choice.going)
+        choice.going += algorithm.choose_datasets(history, candidates, min(remaining, candidates.movable_bytes))
+        shortage = candidates.describe_shortage(remaining)
         if shortage is not None:
-            made.problems.append(f"{want.whose}: {shortage}")
-    return made
+            choice.problems.append(f"{request.whose}: {shortage}")
+    return choice
 
 
-def _select_candidates(store: DatasetStore, want: SpaceRequest, gone: Sequence[int]) -> DatasetStore:
-    """What is there once those are gone, and may go for this want."""
+def _select_candidates(store: DatasetStore, request: SpaceRequest, evicted: Sequence[int]) -> DatasetStore:
+    """Return the store after earlier evictions, restricted to the datasets of this request."""
     stored = store.stored.copy()
-    stored[list(gone)] = False
-    movable = store.movable[want.among[store.movable]]
-    return replace(store, stored=stored, movable=np.setdiff1d(movable, gone))
+    stored[list(evicted)] = False
+    movable = store.movable[request.among[store.movable]]
+    return replace(store, stored=stored, movable=np.setdiff1d(movable, evicted))

@@ -1,7 +1,7 @@
-"""Delete what has the lowest score, again and again, when each deletion can raise the scores of others.
+"""Greedy selection of the lowest scores, where each deletion can raise other scores.
 
-Scores only ever rise. So whatever is lowest by an outdated score and still is when its score is computed anew is the
-lowest of all, and few scores have to be computed at all.
+Scores never decrease. So a dataset that is lowest by an outdated score and still is after its score is recomputed is
+the lowest of all, and few scores have to be computed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ import numpy as np
 from tidemill.retention.eviction.store import DatasetStore, Figures
 
 SLACK = 0.15
-"""So much more than is needed is chosen at first, and what is worth most is given back."""
+"""Share of surplus that is chosen at first; the most valuable datasets of it are returned."""
 
 Score = Callable[[int], float]
 Links = Sequence[Sequence[int]]
 
 
 class GreedySelection:
-    """One decision. `gone` tells what is not there, that which was chosen so far included."""
+    """One decision. `gone` marks missing datasets, including those chosen so far."""
 
     def __init__(self, store: DatasetStore) -> None:
         self._store = store
         self.gone = bytearray((~store.stored).tobytes())
 
     def choose_lowest(self, least: Figures, score: Score, amount: float) -> list[int]:
-        """`least` has a lower bound on the score of each movable dataset; `score` computes it as things are."""
+        """Choose datasets by score. `least` has a lower bound for each movable dataset; `score` computes the
+        current one.
+        """
         self._store.check_amount(amount)
         chosen: list[tuple[float, int]] = []
         freed, size = 0.0, self._store.bytes
@@ -40,41 +42,45 @@ class GreedySelection:
             self.gone[number] = True
         return self._return_surplus(chosen, freed - amount)
 
-    def _iterate_lowest(self, least: Figures, score: Score) -> Iterator[tuple[float, int]]:
-        """Movable datasets in the order of their scores. What is yielded counts as gone from then on."""
-        order = np.argsort(least, kind="stable")
-        bounds, numbers = least[order].tolist(), self._store.movable[order].tolist()
-        again: list[tuple[float, int]] = []  # scores that were computed, and are outdated once something else goes
-        at = 0
-        while again or at < len(numbers):
-            if at < len(numbers) and (not again or bounds[at] <= again[0][0]):
-                number, at = numbers[at], at + 1
+    def _iterate_lowest(self, lower_bounds: Figures, score: Score) -> Iterator[tuple[float, int]]:
+        """Yield movable datasets in the order of their scores. A yielded dataset counts as missing from then
+        on.
+        """
+        order = np.argsort(lower_bounds, kind="stable")
+        bounds, numbers = lower_bounds[order].tolist(), self._store.movable[order].tolist()
+        computed: list[tuple[float, int]] = []  # computed scores, outdated once another dataset is chosen
+        position = 0
+        while computed or position < len(numbers):
+            if position < len(numbers) and (not computed or bounds[position] <= computed[0][0]):
+                number, position = numbers[position], position + 1
             else:
-                number = heappop(again)[1]
+                number = heappop(computed)[1]
             value = score(number)
-            following = min(bounds[at] if at < len(numbers) else value, again[0][0] if again else value)
+            following = min(
+                bounds[position] if position < len(numbers) else value, computed[0][0] if computed else value
+            )
             if value <= following:
                 yield value, number
             else:
-                heappush(again, (value, number))
+                heappush(computed, (value, number))
 
-    def _return_surplus(self, chosen: list[tuple[float, int]], spare: float) -> list[int]:
-        kept = []
+    def _return_surplus(self, chosen: list[tuple[float, int]], surplus: float) -> list[int]:
+        needed = []
         for _, number in sorted(chosen, reverse=True):
             size = float(self._store.bytes[number])
-            if size <= spare:
-                spare -= size
+            if size <= surplus:
+                surplus -= size
             else:
-                kept.append(number)
-        return kept[::-1]
+                needed.append(number)
+        return needed[::-1]
 
     def sum_missing(self, start: int, links: Links, weights: Sequence[float]) -> float:
-        """The weight of all that is gone and can be reached from a dataset over what is gone, each counted once."""
-        total, seen, ahead = 0.0, {start}, [start]
-        while ahead:
-            for number in links[ahead.pop()]:
+        """Sum the weights of all missing datasets that are reachable over missing ones, each counted once."""
+        total, seen, pending = 0.0, {start}, [start]
+        while pending:
+            for number in links[pending.pop()]:
                 if self.gone[number] and number not in seen:
                     seen.add(number)
                     total += weights[number]
-                    ahead.append(number)
+                    pending.append(number)
         return total

@@ -1,7 +1,7 @@
-"""What has been submitted so far: which datasets there have been, what they were made from, and who asked for them.
+"""The history of submissions: all datasets, their derivations, and the demands for them.
 
-Time is counted in submissions. A dataset is *demanded* by a submission that holds something which was never computed
-before and is made from it: then it must be there, or be made again. It is no demand if it was new itself.
+Time is counted in submissions. A dataset is *demanded* by a submission that contains a new dataset derived from it:
+then it must exist, or be recomputed. A dataset that is new itself is not demanded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HALF_LIFE = 150
 
 @dataclass(frozen=True, slots=True)
 class ProducedDataset:
-    """A dataset of a submitted graph: what it is made from, by which kind of task, in which time and at which size."""
+    """A dataset of a submitted graph: its parents, the kind of its task, its cost and its size."""
 
     identity: Identity
     parents: tuple[Identity, ...]
@@ -32,13 +32,13 @@ class ProducedDataset:
 
 @dataclass(slots=True)
 class TaskKinds:
-    """What is known of the datasets that one kind of task makes, one entry a kind."""
+    """Statistics of the datasets that each kind of task produces, one entry per kind."""
 
     names: dict[str, int] = field(default_factory=dict)
     births: array[float] = field(default_factory=lambda: array("d"))
     demands: array[float] = field(default_factory=lambda: array("d"))
-    departures: list[array[float]] = field(default_factory=list)  # from the latest graphs, to each standing
-    returns: list[array[float]] = field(default_factory=list)  # to them, from each standing
+    departures: list[array[float]] = field(default_factory=list)  # from the latest graphs, to each recency class
+    returns: list[array[float]] = field(default_factory=list)  # to them, from each recency class
 
     def get_number(self, name: str) -> int:
         if name not in self.names:
@@ -51,7 +51,7 @@ class TaskKinds:
 
 
 class SubmissionHistory:
-    """Every dataset ever submitted has a number; all that is known of it stands in flat arrays under that number."""
+    """All datasets ever submitted. Each has a number, by which flat arrays hold its data."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -63,14 +63,14 @@ class SubmissionHistory:
         self.kind = array("i")
         self.seconds = array("d")
         self.bytes = array("d")
-        self.demands = array("d")  # as of the last one, with those before it decayed
+        self.demands = array("d")  # as of the last one, with decay
         self.demanded_at = array("d")  # the last one, or the birth
-        self.uses = array("d")  # how often it was made or read
+        self.uses = array("d")  # number of writes and reads
         self.used_at = array("d")
         self.standings = RecencyIndex(self.parents, self.children)
-        self.mood = array("i")  # in which it waits for the next demand
+        self.mood = array("i")  # popularity class in which it waits for the next demand
         self.since = array("d")  # when it began to wait, in submissions of its homes
-        self.before = array("d")  # how long it had waited when it got into that mood
+        self.before = array("d")  # how long it had waited when it entered that class
         self.series = SubmissionSeries()
         self.waits = WaitStatistics()
 
@@ -78,41 +78,43 @@ class SubmissionHistory:
         return len(self.identities)
 
     def record_submission(self, series: str, graph: Iterable[ProducedDataset]) -> None:
-        """A graph was submitted, parents before their children. `series` says which earlier ones it comes after."""
+        """Record a submitted graph, parents before their children. `series` names the series that it
+        continues.
+        """
         self.now += 1
         home = self.series.record_submission(series)
-        known = len(self)
+        known_count = len(self)
         members, demanded = set(), set()
-        for made in graph:
-            is_new = made.identity not in self.numbers
-            number = self._add_dataset(made) if is_new else self.numbers[made.identity]
+        for dataset in graph:
+            is_new = dataset.identity not in self.numbers
+            number = self._add_dataset(dataset) if is_new else self.numbers[dataset.identity]
             members.add(number)
             self.since[number] += self.series.add_member(number, home)
             if is_new:
-                demanded |= {p for p in self.parents[number] if p < known}
+                demanded |= {p for p in self.parents[number] if p < known_count}
         for number in demanded:
             self._record_demand(number)
-        self._update_recency(series, frozenset(members), known)
+        self._update_recency(series, frozenset(members), known_count)
 
-    def _add_dataset(self, made: ProducedDataset) -> int:
-        number = self.numbers[made.identity] = len(self)
-        self.identities.append(made.identity)
-        self.parents.append(tuple(dict.fromkeys(self.numbers[p] for p in made.parents)))
+    def _add_dataset(self, dataset: ProducedDataset) -> int:
+        number = self.numbers[dataset.identity] = len(self)
+        self.identities.append(dataset.identity)
+        self.parents.append(tuple(dict.fromkeys(self.numbers[p] for p in dataset.parents)))
         self.children.append([])
         for parent in self.parents[number]:
             self.children[parent].append(number)
         self.standings.add_dataset(number)
-        if made.kind not in self.kinds.names:
+        if dataset.kind not in self.kinds.names:
             self.waits.add_kind()
-        kind = self.kinds.get_number(made.kind)
+        kind = self.kinds.get_number(dataset.kind)
         self.kinds.births[kind] += 1
         self.kind.append(kind)
-        self.seconds.append(made.seconds)
-        self.bytes.append(made.bytes)
-        for zero in (self.demands, self.uses, self.mood, self.since, self.before):
-            zero.append(0)
-        for moment in (self.demanded_at, self.used_at):
-            moment.append(self.now)
+        self.seconds.append(dataset.seconds)
+        self.bytes.append(dataset.bytes)
+        for counter in (self.demands, self.uses, self.mood, self.since, self.before):
+            counter.append(0)
+        for timestamps in (self.demanded_at, self.used_at):
+            timestamps.append(self.now)
         return number
 
     def _record_demand(self, number: int) -> None:
@@ -122,27 +124,29 @@ class SubmissionHistory:
         self._change_popularity(number, demanded=True)
         self.kinds.demands[self.kind[number]] += 1
 
-    def _update_recency(self, series: str, members: frozenset[int], known: int) -> None:
-        """The latest graph of the series is another one now."""
+    def _update_recency(self, series: str, members: frozenset[int], known_count: int) -> None:
+        """Set the latest graph of the series, and update the recency classes."""
         for number, before in self.standings.replace_graph(series, members).items():
             kind, now = self.kind[number], self.standings.of[number]
             if now == RecencyClass.LATEST:
-                self.kinds.returns[kind][before] += number < known
+                self.kinds.returns[kind][before] += number < known_count
             else:
                 self.kinds.departures[kind][now] += 1
             self._change_popularity(number)
 
     def _change_popularity(self, number: int, *, demanded: bool = False) -> None:
-        """It is in another mood from now on, and goes on waiting in that; after a demand it begins to wait anew."""
-        passed = self.series.count_submissions(number)
-        waited = max(passed - self.since[number], float(demanded))
+        """Move a dataset to its current popularity class, where its wait continues; a demand starts a new
+        wait.
+        """
+        submissions = self.series.count_submissions(number)
+        waited = max(submissions - self.since[number], float(demanded))
         self.waits.record_wait(self.kind[number], self.mood[number], self.before[number], waited, demanded=demanded)
         if demanded:
-            self.since[number] = passed
-        self.before[number] = passed - self.since[number]
+            self.since[number] = submissions
+        self.before[number] = submissions - self.since[number]
         self.mood[number] = find_popularity_class(self.demands[number], self.standings.of[number])
 
     def record_use(self, number: int) -> None:
-        """It was made, or read by something that ran."""
+        """Record that a dataset was written, or read by a run."""
         self.uses[number] += 1
         self.used_at[number] = self.now

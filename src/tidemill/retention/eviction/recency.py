@@ -1,8 +1,8 @@
-"""How near a dataset is to what is worked with now.
+"""Recency classes: how close a dataset is to the current graphs.
 
-The latest graph of each series is what its people work with. A dataset that is in none of them may still be made from
-nothing but what is: then it is an alternative, one choice away. Otherwise what it was made from has been replaced, by
-newer data or newer code, and whoever wants it would have to go back.
+The latest graph of each series is the one in use. A dataset that is in none of them may still be derived only from
+datasets that are: then it is an alternative, one choice away. Otherwise its inputs have been replaced by newer data or
+code, and a demand for it would return to an old version.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ Links = Sequence[Sequence[int]]
 
 class RecencyClass(IntEnum):
     REPLACED = 0
-    BESIDE = 1  # all that it is made from is in the latest graphs, or beside them
+    BESIDE = 1  # all its inputs are in the latest graphs, or beside them
     LATEST = 2  # in the latest graph of a series
 
 
 class RecencyIndex:
-    """Of every dataset, by its number; `parents` and `children` grow as datasets are added."""
+    """The recency class of every dataset, by number; `parents` and `children` grow as datasets are added."""
 
     def __init__(self, parents: Links, children: Links) -> None:
         self.of = array("i")
         self._parents = parents
         self._children = children
-        self._graphs = array("i")  # of how many series it is in the latest graph
-        self._lost = array("i")  # how many of those that it is made from are replaced
+        self._graphs = array("i")  # number of series in whose latest graph it is
+        self._lost = array("i")  # number of its inputs that are replaced
         self._latest: dict[str, frozenset[int]] = {}
 
     def add_dataset(self, number: int) -> None:
-        """A dataset is new, and in no graph that was followed yet."""
+        """Add a new dataset, which is in no latest graph yet."""
         self._graphs.append(0)
         self._lost.append(sum(self.of[p] == RecencyClass.REPLACED for p in self._parents[number]))
         self.of.append(self._classify_dataset(number))
 
     def replace_graph(self, series: str, members: frozenset[int]) -> dict[int, int]:
-        """The latest graph of a series is another one now; returns whose standing changed, and what it was."""
+        """Set the latest graph of a series; return the datasets whose class changed, with the previous class."""
         before = self._latest.get(series, frozenset())
         self._latest[series] = members
         for number in members - before:
@@ -48,20 +48,20 @@ class RecencyIndex:
         return self._reclassify_datasets(members ^ before)
 
     def _reclassify_datasets(self, touched: Iterable[int]) -> dict[int, int]:
-        """Judge these anew, and what is made from those that are replaced now or no longer."""
-        was: dict[int, int] = {}
-        ahead = list(touched)
-        while ahead:
-            number = ahead.pop()
+        """Reclassify these datasets, and the descendants of those that became or ceased to be replaced."""
+        previous: dict[int, int] = {}
+        pending = list(touched)
+        while pending:
+            number = pending.pop()
             old, new = self.of[number], self._classify_dataset(number)
             if old != new:
-                was.setdefault(number, old)
+                previous.setdefault(number, old)
                 self.of[number] = new
             if (old == RecencyClass.REPLACED) != (new == RecencyClass.REPLACED):
-                ahead += self._children[number]
+                pending += self._children[number]
                 for child in self._children[number]:
                     self._lost[child] += 1 if new == RecencyClass.REPLACED else -1
-        return {number: old for number, old in was.items() if self.of[number] != old}
+        return {number: old for number, old in previous.items() if self.of[number] != old}
 
     def _classify_dataset(self, number: int) -> RecencyClass:
         if self._graphs[number]:

@@ -1,8 +1,8 @@
-"""How often each series of workflows is submitted, and how often those that a dataset was part of were.
+"""Submission rates of each series of workflows, and of the series of each dataset.
 
-Whoever asks for a dataset again is mostly one of those who asked before. So its waiting is counted in submissions of
-its *homes*, the series whose graphs it was in, and not of everybody: what is seldom asked for because its series rests
-is told from what its series has left behind.
+Most demands for a dataset come from the series that demanded it before. So its waiting time is counted in submissions
+of its *homes*, the series whose graphs contained it, and not of all series: this distinguishes a dataset whose series
+is idle from one that its series has abandoned.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tidemill.retention.eviction.recency import RecencyClass
 from tidemill.retention.eviction.waits import Figures, WaitStatistics, find_popularity_class
 
 HALF_LIFE = 150
-"""Submissions, of all, after which one counts half."""
+"""Submissions, of all series, after which one counts half."""
 
 
 class SubmissionSeries:
-    """Every series has a number, and so have datasets; which was part of which stands in two arrays, side by side."""
+    """All series. Each has a number, and so do datasets; two parallel arrays hold their memberships."""
 
     def __init__(self) -> None:
         self.now = 0
         self._numbers: dict[str, int] = {}
-        self._submitted = array("d")  # how often
-        self._popular = array("d")  # the same, as of the last time, with those before it decayed
-        self._at = array("d")  # the last time
+        self._submitted = array("d")  # number of submissions
+        self._popular = array("d")  # the same as of the last one, with decay
+        self._at = array("d")  # the last one
         self._mood = array("i")
         self._waits = WaitStatistics()
         self._waits.add_kind()
@@ -40,9 +40,9 @@ class SubmissionSeries:
         if number == len(self._submitted):
             self._add_series()
         else:
-            gone = self.now - self._at[number]
-            self._waits.record_wait(0, self._mood[number], 0.0, gone, demanded=True)
-            self._popular[number] = self._popular[number] * 0.5 ** (gone / HALF_LIFE) + 1
+            elapsed = self.now - self._at[number]
+            self._waits.record_wait(0, self._mood[number], 0.0, elapsed, demanded=True)
+            self._popular[number] = self._popular[number] * 0.5 ** (elapsed / HALF_LIFE) + 1
         self._submitted[number] += 1
         self._at[number] = self.now
         self._mood[number] = find_popularity_class(self._popular[number], RecencyClass.LATEST)
@@ -54,7 +54,9 @@ class SubmissionSeries:
         self._mood.append(0)
 
     def add_member(self, dataset: int, series: int) -> float:
-        """A dataset is in a graph of a series; returns by how much that adds to the submissions of its homes."""
+        """Record that a series' graph contains a dataset; return the submissions that this adds to those of
+        its homes.
+        """
         while dataset >= len(self._homes):
             self._homes.append([])
         if series in self._homes[dataset]:
@@ -65,20 +67,20 @@ class SubmissionSeries:
         return self._submitted[series]
 
     def count_submissions(self, dataset: int) -> float:
-        """How often the homes of a dataset were submitted."""
+        """Return the number of submissions of a dataset's homes."""
         return sum(self._submitted[home] for home in self._homes[dataset])
 
     def count_all_submissions(self, datasets: int) -> Figures:
         return self._sum_by_dataset(np.array(self._submitted), datasets)
 
     def estimate_rates(self, datasets: int) -> Figures:
-        """Submissions to be expected, at each submission of anybody, of the homes of each dataset."""
+        """Estimate the submissions of each dataset's homes per submission of any series."""
         waited = self.now - np.array(self._at)
         kind, before = np.zeros(len(waited), dtype=np.int32), np.zeros(len(waited))
-        own = self._waits.estimate_rates(
+        rates = self._waits.estimate_rates(
             kind, np.array(self._mood), before, waited, np.ones(len(waited), dtype=np.bool_)
         )
-        return self._sum_by_dataset(own, datasets)
+        return self._sum_by_dataset(rates, datasets)
 
     def _sum_by_dataset(self, figures: Figures, datasets: int) -> Figures:
         summed = np.bincount(np.array(self._dataset), figures[np.array(self._home)], minlength=datasets)

@@ -1,6 +1,6 @@
-"""Two-sided eviction: the cost of bringing a dataset back times the rate of its demand, per byte.
+"""Two-sided eviction: the cost of recomputing a dataset times the rate of its demand, per byte.
 
-Both factors are unions over missing datasets: bringing one back includes its missing ancestors, and while its
+Both factors are unions over missing datasets: recomputing one includes its missing ancestors, and while its
 descendants are missing, a demand for one of them is a demand for it.
 """
 
@@ -19,51 +19,53 @@ from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
 
 
 def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Sequence[int]) -> list[float]:
-    """For each dataset that goes, the seconds to make it and what is missing on the way to it, once all are gone."""
-    after = GreedySelection(store)
+    """Estimate, for each evicted dataset, the seconds to recompute it and its missing ancestors after the whole
+    eviction.
+    """
+    selection = GreedySelection(store)
     for number in going:
-        after.gone[number] = True
+        selection.gone[number] = True
     seconds = store.seconds.tolist()
-    return [seconds[n] + after.sum_missing(n, history.parents, seconds) for n in going]
+    return [seconds[n] + selection.sum_missing(n, history.parents, seconds) for n in going]
 
 
 def sum_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Iterable[int]) -> float:
-    """The seconds to bring all of them back: what several of them need is made once."""
-    gone, seconds = {*going}, store.seconds.tolist()
-    needed, ahead = set(gone), list(gone)
-    while ahead:
-        for parent in history.parents[ahead.pop()]:
-            if parent not in needed and (parent in gone or not store.stored[parent]):
+    """Sum the seconds to recompute all of them: shared ancestors count once."""
+    evicted, seconds = {*going}, store.seconds.tolist()
+    needed, pending = set(evicted), list(evicted)
+    while pending:
+        for parent in history.parents[pending.pop()]:
+            if parent not in needed and (parent in evicted or not store.stored[parent]):
                 needed.add(parent)
-                ahead.append(parent)
+                pending.append(parent)
     return float(sum(seconds[n] for n in needed))
 
 
 PRIOR = 3.0
-"""How many observations what is known of all kinds is worth against those of one kind; and how fast age tells."""
+"""Weight of the average over all kinds, in observations of one kind; and the age at which a rate is halved."""
 
 
 def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
-    """Expected demands a submission, up to a factor that is the same for all, learnt from the history.
+    """Estimate the demands per submission, up to a common factor, from the history.
 
-    A dataset that was demanded often and lately will be demanded again. A new one has the rate of its kind: of the
-    datasets that such tasks made. One that is no longer in the latest graph of its series has the share of its kind,
-    in the same recency class, that came back.
+    A dataset that was demanded often and recently will be demanded again. A new one has the rate of its kind. One
+    that is no longer in the latest graph of its series has the share of its kind, in the same recency class, that
+    returned.
     """
     kind = np.array(history.kind)
     age = history.now - to_figures(history.demanded_at)
     demands = to_figures(history.demands) * 0.5 ** (age / HALF_LIFE)
     rates: Figures = (demands + _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]) / (PRIOR + age)
-    standing = np.array(history.standings.of)
-    returning = _shrink_ratios(history.kinds.returns, history.kinds.departures)[kind, standing]
-    return np.where(standing == RecencyClass.LATEST, rates, rates * returning)
+    recency = np.array(history.standings.of)
+    returning = _shrink_ratios(history.kinds.returns, history.kinds.departures)[kind, recency]
+    return np.where(recency == RecencyClass.LATEST, rates, rates * returning)
 
 
 def _shrink_ratios(events: object, chances: object) -> Figures:
-    """The ratio of each kind, drawn towards that of all; never nothing, however little has been seen."""
-    many, of = to_figures(events), to_figures(chances)
-    overall = (many.sum(axis=0) + 1) / (of.sum(axis=0) + 1)
-    ratio: Figures = (many + PRIOR * overall) / (of + PRIOR)
+    """Return the ratio of each kind, shrunk towards that of all kinds; always positive."""
+    event_counts, chance_counts = to_figures(events), to_figures(chances)
+    overall = (event_counts.sum(axis=0) + 1) / (chance_counts.sum(axis=0) + 1)
+    ratio: Figures = (event_counts + PRIOR * overall) / (chance_counts + PRIOR)
     return ratio
 
 
@@ -75,20 +77,20 @@ class TwoSidedEviction:
 
 
 def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: float, rates: Figures) -> list[int]:
-    """What costs least to lose if each dataset is demanded at its rate."""
+    """Choose the datasets that are cheapest to lose if each is demanded at its rate."""
     greedy = GreedySelection(store)
     rate, seconds, size = rates.tolist(), store.seconds.tolist(), store.bytes.tolist()
 
     def score_dataset(number: int) -> float:
-        back = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
-        wanted = rate[number] + greedy.sum_missing(number, history.children, rate)
-        return float(back * wanted / size[number])
+        recompute_seconds = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
+        demand_rate = rate[number] + greedy.sum_missing(number, history.children, rate)
+        return float(recompute_seconds * demand_rate / size[number])
 
     return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
 
 
 class ChainAwareEviction:
-    """Two-sided, with a dataset valued by the demands for itself alone."""
+    """Two-sided, but counts only the demands for the dataset itself."""
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         rates = estimate_reuse_rates(history)
@@ -96,8 +98,8 @@ class ChainAwareEviction:
         rate, seconds, size = rates.tolist(), store.seconds.tolist(), store.bytes.tolist()
 
         def score_dataset(number: int) -> float:
-            back = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
-            return float(back * rate[number] / size[number])
+            recompute_seconds = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
+            return float(recompute_seconds * rate[number] / size[number])
 
         return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
 
@@ -105,10 +107,11 @@ class ChainAwareEviction:
 class HitDensityEviction:
     """Two-sided, with demand rates predicted from the waits of equally popular datasets of the same kind.
 
-    A wait is counted in submissions of the series that asked before (`series.py`), which are expected as often as they
-    came. A dataset is worth the demands that it will meet for the time for which it holds space until then: the idea of
-    LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018). Waits are coarse
-    where few were seen, so the score is the geometric mean with the plain rate; neither alone was better.
+    A wait is counted in submissions of the series that demanded the dataset before (`series.py`), which are
+    expected at their past rate. The value of a dataset is the demands that it will serve per time for which it
+    uses space until then: the idea of LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit
+    Density", NSDI 2018). Wait statistics are coarse where few waits were observed, so the score is the geometric
+    mean with the plain rate; neither alone was better.
     """
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
@@ -116,17 +119,17 @@ class HitDensityEviction:
 
 
 def predict_rates(history: SubmissionHistory) -> Figures:
-    """Only what something was made from is learnt from: leaves are never demanded."""
+    """Predict demand rates from waits. Only inner datasets are observations: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
     waited = history.series.count_all_submissions(len(history)) - to_figures(history.since)
-    kind, mood, before = np.array(history.kind), np.array(history.mood), to_figures(history.before)
-    own = history.waits.estimate_rates(kind, mood, before, waited, inner)
-    rates: Figures = own * history.series.estimate_rates(len(history))
+    kind, popularity, before = np.array(history.kind), np.array(history.mood), to_figures(history.before)
+    wait_rates = history.waits.estimate_rates(kind, popularity, before, waited, inner)
+    rates: Figures = wait_rates * history.series.estimate_rates(len(history))
     return rates
 
 
 class ClairvoyantEviction:
-    """Two-sided with the demands that will really come: a bound for measurements, not for use.
+    """Two-sided with the actual future demands: a bound for measurements, not for use.
 
     `demands` has, for each dataset, the submissions that will demand it, in order.
     """
@@ -141,6 +144,8 @@ class ClairvoyantEviction:
         return to_figures([self._compute_rate(i, history.now) for i in history.identities])
 
     def _compute_rate(self, identity: Identity, now: int) -> float:
-        """The sooner a demand comes, the more it counts: space that is bound for long could have served others."""
+        """Return the rate of a dataset's future demands: sooner ones count more, because they bind space for
+        less time.
+        """
         times = self._demands.get(identity, ())
         return sum(1 / (time - now) for time in times[bisect_right(times, now) :])
