@@ -78,7 +78,7 @@ def test_branches_come_together_whatever_is_lost_in_between(cuts: tuple[int, ...
 
 
 def test_a_row_without_a_tag_is_refused() -> None:
-    with pytest.raises(BadInput, match="a row has NULL"):
+    with pytest.raises(BadInput, match="found NULL"):
         WaveEndOperator().run(
             given(events=[InputBlock(pa.table({"wave": pa.array([None], pa.string())}), 0, 1)], results=[tagged()])
         )

@@ -160,7 +160,7 @@ def test_groups_by_columns_paths_and_functions() -> None:
 
 def test_an_event_without_its_time_is_refused() -> None:
     table = pa.table({"at": pa.array([1, None], pa.int64())})
-    with pytest.raises(BadInput, match="'at' holds the time of events, but a row has NULL"):
+    with pytest.raises(BadInput, match="expected the time of each event in column 'at', found NULL"):
         WindowedInput(Window.from_text("1s", "1s", time="at"), table.schema).run(EventBatch(table, 0, at([0, 0])), 0)
 
 

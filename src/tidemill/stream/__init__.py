@@ -1,4 +1,4 @@
-"""Event streams: state that is looked up by key, windows and waves, vectorised once per partition and without Spark."""
+"""Event streams: keyed state, windows and waves, vectorised once per partition and without Spark."""
 
 from tidemill.stream.keyed import Columns, KeyedResult
 from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult, StatefulOperator
@@ -16,5 +16,5 @@ _RENAMED = {
 
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
-        raise ImportError(f"tidemill.stream.{name} is called {_RENAMED[name]} now")
+        raise ImportError(f"tidemill.stream.{name} was renamed to {_RENAMED[name]}")
     raise AttributeError(f"module 'tidemill.stream' has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""A copy of a partition's state in a file that all processes of a host can map, so that it need not be read again.
+"""A cached copy of a partition's state in a file that all processes of a host can map, to avoid reading it again.
 
-The copy is worth something at exactly one version: that of the last batch that left it. A task demands the version
-that was committed; if the copy is at another, was left in mid-batch, is held by somebody else or damaged, the task
-rebuilds the state from the base and its deltas. So nothing rests on the copy: it may be lost or wrong at any time.
+The copy is valid at exactly one version: that of the last batch that wrote it. A task requests the committed version;
+if the copy has another one, was abandoned in mid-batch, is locked by another process or damaged, the task rebuilds the
+state from the base and its deltas. So correctness does not depend on the copy: it may be lost or wrong at any time.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Rebuild = Callable[[], StateTable]
 
 @dataclass(frozen=True, slots=True)
 class _FileHeader:
-    """What stands at the beginning of the file."""
+    """The header of the file."""
 
     layout: bytes
-    version: bytes  # UNSET: a batch is under way, or died
+    version: bytes  # UNSET: a batch is running, or died
     count: int
     room: int
     cells: int
@@ -61,7 +61,7 @@ class _FileHeader:
 
 
 class StateLease:
-    """The state of one partition, held by one task for one batch."""
+    """The state of one partition, leased by one task for one batch."""
 
     def __init__(self, table: StateTable, file: _MappedFile | None, path: Path | None) -> None:
         self.table = table
@@ -69,7 +69,7 @@ class StateLease:
         self._path = path
 
     def save_version(self, version: str) -> None:
-        """Leave the state behind as that of a version; who has no right to the file leaves nothing."""
+        """Save the state as that of a version; without the lock, nothing is saved."""
         if self._path is None:
             return
         if self._file is not None and self._file.has_table(self.table):
@@ -86,12 +86,12 @@ class StateCache:
 
     @contextmanager
     def acquire_state(self, name: str, layout: RowLayout, version: str, rebuild: Rebuild) -> Iterator[StateLease]:
-        """The state at exactly this version. Until it is left behind as another, the file counts for nothing."""
+        """Lease the state at exactly this version. Until it is saved as another version, the file is invalid."""
         path = self._directory / name
-        with _try_lock(self._directory / f"{name}.lock") as mine:
-            file = _MappedFile.open_version(path, layout, _hash_version(version)) if mine else None
+        with _try_lock(self._directory / f"{name}.lock") as is_locked:
+            file = _MappedFile.open_version(path, layout, _hash_version(version)) if is_locked else None
             if file is None:
-                yield StateLease(rebuild(), None, path if mine else None)
+                yield StateLease(rebuild(), None, path if is_locked else None)
                 return
             file.write_version(UNSET, file.head.count)
             yield StateLease(file.build_table(layout), file, path)
@@ -102,18 +102,18 @@ class StateCache:
 
 @dataclass(frozen=True, slots=True)
 class StatePartition:
-    """Which state a batch runs against, and what it is called afterwards."""
+    """The state that a batch starts from, and its version afterwards."""
 
     name: str
     layout: RowLayout
     version: str  # the committed one, which the batch starts from
-    following: str  # no other attempt may ever use it: an attempt that fails has left its own
+    following: str  # unique to this attempt: a failed attempt leaves its own version
 
 
 def run_cached(
     cache: StateCache, part: StatePartition, rebuild: Rebuild, events: Columns, function: Function
 ) -> BatchOutcome:
-    """Run a batch on the cached state if it is the right one and sound, else on the state rebuilt."""
+    """Run a batch on the cached state if it is valid and has the right version, else on the rebuilt state."""
     try:
         return _run_batch(cache, part, rebuild, events, function)
     except StateDamaged:
@@ -124,14 +124,14 @@ def run_cached(
 def _run_batch(
     cache: StateCache, part: StatePartition, rebuild: Rebuild, events: Columns, function: Function
 ) -> BatchOutcome:
-    with cache.acquire_state(part.name, part.layout, part.version, rebuild) as held:
-        outcome = run_batch(held.table, events, function)
-        held.save_version(part.following)
+    with cache.acquire_state(part.name, part.layout, part.version, rebuild) as lease:
+        outcome = run_batch(lease.table, events, function)
+        lease.save_version(part.following)
         return outcome
 
 
 class _MappedFile:
-    """A mapped file."""
+    """A memory-mapped file of cached state."""
 
     def __init__(self, memory: mmap.mmap, head: _FileHeader) -> None:
         self._memory = memory
@@ -139,24 +139,24 @@ class _MappedFile:
 
     @classmethod
     def open_version(cls, path: Path, layout: RowLayout, version: bytes) -> _MappedFile | None:
-        """The file, if it is whole and of this version."""
+        """Open the file if it is complete and has this version."""
         try:
             with path.open("r+b") as file:
                 head = _FileHeader.from_bytes(file.read(PAGE))
                 if head is None or (head.layout, head.version) != (layout.digest, version):
                     return None
-                whole = os.fstat(file.fileno()).st_size == head.compute_file_size(layout)
-                return cls(mmap.mmap(file.fileno(), 0), head) if whole else None
+                is_complete = os.fstat(file.fileno()).st_size == head.compute_file_size(layout)
+                return cls(mmap.mmap(file.fileno(), 0), head) if is_complete else None
         except FileNotFoundError:
             return None
 
     def build_table(self, layout: RowLayout) -> StateTable:
-        every = np.frombuffer(self._memory, np.uint64, offset=PAGE)
+        words = np.frombuffer(self._memory, np.uint64, offset=PAGE)
         split = self.head.room * layout.word_count
-        return StateTable(layout, every[:split].reshape(-1, layout.word_count), every[split:], self.head.count)
+        return StateTable(layout, words[:split].reshape(-1, layout.word_count), words[split:], self.head.count)
 
     def has_table(self, table: StateTable) -> bool:
-        """Is the table still in the file? One that has grown is not."""
+        """Tell whether the table is still in the file. A table that has grown is not."""
         return len(table.words) == self.head.room and len(table.cells) == self.head.cells
 
     def write_version(self, version: bytes, count: int) -> None:
@@ -165,14 +165,14 @@ class _MappedFile:
 
 
 def _write_file(path: Path, table: StateTable, version: bytes) -> None:
-    """Write a file beside and put it in place; whoever has the old one mapped keeps that."""
+    """Write a temporary file and rename it; a process that has the old file mapped keeps it."""
     head = _FileHeader(table.layout.digest, version, table.count, len(table.words), len(table.cells))
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("wb") as file:
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("wb") as file:
         file.write(head.to_bytes().ljust(PAGE, b"\0"))
         _write_words(file, table.words)
         _write_words(file, table.cells)
-    beside.replace(path)
+    temporary.replace(path)
 
 
 def _write_words(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
@@ -181,7 +181,9 @@ def _write_words(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
 
 @contextmanager
 def _try_lock(path: Path) -> Iterator[bool]:
-    """False if somebody else has it: nobody waits for a process that may be dead to its task but not to its host."""
+    """Try to lock without waiting: the holder may be alive on the host although its task is dead. False if it is
+    locked.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:

@@ -1,7 +1,7 @@
-"""Check words: whoever reads state from a file that others write finds out whether it is what was written.
+"""Check words: detect damaged state in a file that several processes write.
 
-Each row and each cell of the index is checked when it is read, so that checking costs as little as reading, however
-large the state. The place of a row or cell is part of its check; zeros never pass.
+Each row and each cell of the index is checked when it is read, so that the cost is proportional to the reads, not to
+the size of the state. The position of a row or cell is part of its check; zeros never pass.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
 _THIRD = np.uint64(0x165667B19E3779F9)
 _HALF = np.uint64(32)
-_PIECE = 2**15
+_PIECE_CELLS = 2**15
 
 
 class StateDamaged(StorageError):
-    """Cached state is not what was written; it is rebuilt from the base and its deltas."""
+    """Cached state is damaged; it is rebuilt from the base and its deltas."""
 
 
 def compute_row_checks(words: Words, slots: Slots) -> Words:
-    """A sum of all words but the last, each times an odd number of its own: no change of one word goes unseen."""
+    """Sum all words but the last, each times a different odd number: every change of a single word is detected."""
     factors = _ODD * (np.arange(1, words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
     checks: Words = words[:, :-1] @ factors + _OTHER * (slots.astype(np.uint64) + np.uint64(1))
     return checks
 
 
 def encode_cells(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
-    """Cells of the index: an entry, 0 if there is none, and the check of entry and place below it."""
+    """Encode cells of the index: an entry, 0 if there is none, and the check of entry and position below it."""
     entry = entries.astype(np.uint64)
     check = (places.astype(np.uint64) * _ODD ^ entry * _OTHER) + _THIRD
     check = (check ^ (check >> _HALF)) * _OTHER
@@ -39,11 +39,11 @@ def encode_cells(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) 
 
 
 def build_empty_cells(count: int) -> Words:
-    """Cells without entries, made piece by piece: what is at hand is not fetched from memory again."""
+    """Build cells without entries, in pieces that fit the processor's cache."""
     cells = np.empty(count, np.uint64)
-    for first in range(0, count, _PIECE):
-        places = np.arange(first, min(first + _PIECE, count))
-        cells[first : first + _PIECE] = encode_cells(places, np.zeros_like(places))
+    for first in range(0, count, _PIECE_CELLS):
+        positions = np.arange(first, min(first + _PIECE_CELLS, count))
+        cells[first : first + _PIECE_CELLS] = encode_cells(positions, np.zeros_like(positions))
     return cells
 
 
@@ -55,7 +55,7 @@ def decode_entries(cells: Words, places: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 
 def hash_keys(keys: Keys) -> Words:
-    """Keys that differ little lie far apart.
+    """Hash keys so that similar keys get distant values.
 
     >>> len(set((hash_keys((np.arange(1000),)) % np.uint64(4096)).tolist())) > 800
     True

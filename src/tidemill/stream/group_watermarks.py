@@ -1,4 +1,4 @@
-"""Marks: how far time has come in each group, seen from each event of a batch."""
+"""Watermarks of groups: the progress of time in each group, at each event of a batch."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ Numbers = npt.NDArray[np.int64]
 
 
 def compute_watermarks_before(groups: Numbers, time: Numbers, marks: Numbers) -> Numbers:
-    """The latest time in its group before each event, in the order of arrival; `marks` has what was before the batch.
+    """Return the latest time in its group before each event, in order of arrival; `marks` has those before the
+    batch.
 
     >>> compute_watermarks_before(np.array([0, 1, 0, 0]), np.array([5, 9, 3, 7]), np.array([4, 2])).tolist()
     [4, 2, 5, 5]
     """
-    own = marks[groups]
+    group_marks = marks[groups]
     if not len(time):
-        return own
+        return group_marks
     order = np.argsort(groups, kind="stable")
     ranks = np.argsort(np.argsort(time[order], kind="stable"), kind="stable")
-    new = np.r_[True, np.diff(groups[order]) != 0]
-    block = np.cumsum(new) * (len(time) + 1)
+    is_first = np.r_[True, np.diff(groups[order]) != 0]
+    block = np.cumsum(is_first) * (len(time) + 1)
     highest = np.maximum.accumulate(block + ranks)
     by_rank = np.sort(time)
     latest = by_rank[highest - block]
     before = np.empty_like(time)
-    before[order] = np.where(new, own[order], np.maximum(own[order], np.r_[latest[:1], latest[:-1]]))
+    before[order] = np.where(
+        is_first, group_marks[order], np.maximum(group_marks[order], np.r_[latest[:1], latest[:-1]])
+    )
     return before
 
 
 def build_place_lookup(groups: Numbers, times: Numbers) -> Callable[[Numbers, Numbers], Numbers]:
-    """Where a time has its place among the times of a group; both arrays are sorted by group, then time.
+    """Return a function that finds the position of a time in a group; both arrays are sorted by group, then time.
 
     >>> find_places = build_place_lookup(np.array([0, 0, 2]), np.array([10, 20, 10]))
     >>> find_places(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()

@@ -1,7 +1,7 @@
-"""How a row of state is laid out: its key, its fields, and a check word, in whole words of 64 bits.
+"""The layout of a row of state: its key, its fields, and a check word, in words of 64 bits.
 
-Rows are kept as words, so that many of them are fetched, stored and checked by few operations; functions see them as
-structured arrays. No byte is left to chance: what would be padding is a field, or a copy could change the check.
+Rows are stored as words, so that few operations fetch, store and check many of them; functions see them as structured
+arrays. No byte is undefined: padding is a field, because a copy could otherwise change the check.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILL = "_fill"
 
 @dataclass(frozen=True)
 class RowLayout:
-    """A key of whole numbers and fields of fixed width. A key that is new starts with zeros in all fields.
+    """A key of integers and fields of fixed width. All fields of a new key are zero.
 
     >>> layout = RowLayout(("vehicle",), {"balance": "i8", "lane": "i1"})
     >>> layout.word_count, layout.names
@@ -46,11 +46,13 @@ class RowLayout:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Wide fields first, so that every field is aligned and only the end has to be filled up."""
+        """The structured type: wide fields first, so that every field is aligned and only the end needs
+        padding.
+        """
         wide_first = sorted(self.fields.items(), key=lambda f: -np.dtype(f[1]).itemsize)
         parts: list[tuple[Any, ...]] = [(k, "i8") for k in self.key] + wide_first
-        missing = -sum(np.dtype(p[1]).itemsize for p in parts) % WORD
-        fill = [(FILL, "u1", (missing,))] if missing else []
+        padding = -sum(np.dtype(p[1]).itemsize for p in parts) % WORD
+        fill = [(FILL, "u1", (padding,))] if padding else []
         return np.dtype([*parts, *fill, (CHECK, "u8")])
 
     @property
@@ -59,11 +61,11 @@ class RowLayout:
 
     @cached_property
     def digest(self) -> bytes:
-        """Which layout this is, for those who find a file."""
+        """Identifies the layout of a file."""
         return blake2b(repr((self.key, self.dtype.descr)).encode(), digest_size=16).digest()
 
     def view_rows(self, words: Words) -> Rows:
-        """Words as rows, without copying."""
+        """View words as rows, without copying."""
         rows: Rows = words.view(self.dtype)
         return rows[:, 0]
 

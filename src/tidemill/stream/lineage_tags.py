@@ -1,4 +1,4 @@
-"""Where waves start, where events end, and where branches come together: steps that know tags and nothing else."""
+"""Operators on lineage tags: the start of waves, the end of events, and the barrier where branches join."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ WHAT, ROOT = "what", "root"
 def read_tags(rows: pa.Table) -> list[str]:
     tags: list[str] = rows[WAVE].to_pylist()
     if None in tags:
-        raise BadInput(f"a wave is known by the tag of each event in the column {WAVE!r}, but a row has NULL")
+        raise BadInput(f"expected the lineage tag of each event in the column {WAVE!r}, found NULL")
     return tags
 
 
 class WaveStartOperator:
-    """Gives each event a root of its own: when it arrived, or the next that is free."""
+    """Gives each event a unique root: its arrival time, or the next free one."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._roots = RootGenerator()
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
-        given = [root for block in blocks[WaveStartSpec.LAST] for root in block[ROOT].to_pylist()]
-        self._roots = RootGenerator(given[-1]) if given else RootGenerator()
+        roots = [root for block in blocks[WaveStartSpec.LAST] for root in block[ROOT].to_pylist()]
+        self._roots = RootGenerator(roots[-1]) if roots else RootGenerator()
 
     def run(self, batch: OperatorBatch) -> OperatorResult:
         pieces = batch.new[WaveStartSpec.ARGUMENT]
@@ -48,20 +48,20 @@ class WaveStartOperator:
 
 
 class WaveEndOperator:
-    """Passes on that events ended: of which nothing was made, or which had ended before."""
+    """Passes on the tags of ended events: those without results, and those that ended before."""
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
-        """All that counts is in the batch: what is made of an event is made in one run."""
+        """Do nothing: the results of an event are written in the same run."""
 
     def run(self, batch: OperatorBatch) -> OperatorResult:
-        went_on = {tag.rpartition(".")[0] for tag in read_tags(batch.concat_rows(WaveEndSpec.RESULTS))}
-        fruitless = [tag for tag in read_tags(batch.concat_rows(WaveEndSpec.EVENTS)) if tag not in went_on]
+        continued = {tag.rpartition(".")[0] for tag in read_tags(batch.concat_rows(WaveEndSpec.RESULTS))}
+        ended = [tag for tag in read_tags(batch.concat_rows(WaveEndSpec.EVENTS)) if tag not in continued]
         before = read_tags(batch.concat_rows(WaveEndSpec.BEFORE)) if WaveEndSpec.BEFORE in batch.new else []
-        return OperatorResult({WaveEndSpec.ENDED: pa.table({WAVE: pa.array([*before, *fruitless], pa.string())})}, {})
+        return OperatorResult({WaveEndSpec.ENDED: pa.table({WAVE: pa.array([*before, *ended], pa.string())})}, {})
 
 
 class WaveBarrierOperator:
-    """Tells of a wave when it is complete on all branches. Its state is the tags of those that are not."""
+    """Emits a wave when it is complete on all branches. Its state is the tags of incomplete waves."""
 
     def __init__(self, code: WaveBarrierSpec) -> None:
         self._branches = code.branches
@@ -83,13 +83,13 @@ class WaveBarrierOperator:
         )
 
     def _iterate_new_tags(self, batch: OperatorBatch) -> Iterator[tuple[str, str]]:
-        """Branch and tag of what is new, as it arrived."""
+        """Yield branch and tag of new events, in order of arrival."""
         pieces = [(piece, branch) for name, branch in self._branches.items() for piece in batch.new[name]]
         for piece, branch in sorted(pieces, key=_get_arrival):
             yield from ((branch, tag) for tag in read_tags(piece.rows))
 
     def _add_tag(self, branch: str, text: str) -> int | None:
-        """The wave that is complete with this, if it is."""
+        """Add a tag; return its wave if that completes it."""
         tag = LineageTag.from_text(text)
         self._came.setdefault(tag.root, []).append((branch, text))
         if not self._synch.add_tag(branch, tag):
@@ -98,7 +98,7 @@ class WaveBarrierOperator:
         return tag.root
 
     def _list_waiting(self) -> dict[tuple[str, str], None]:
-        return dict.fromkeys(came for tags in self._came.values() for came in tags)
+        return dict.fromkeys(pair for tags in self._came.values() for pair in tags)
 
 
 def _get_arrival(pair: tuple[InputBlock, str]) -> int:
@@ -106,8 +106,8 @@ def _get_arrival(pair: tuple[InputBlock, str]) -> int:
 
 
 def _build_delta(before: Mapping[tuple[str, str], None], now: Mapping[tuple[str, str], None]) -> pa.Table:
-    came, gone = [c for c in now if c not in before], [c for c in before if c not in now]
-    every = [*came, *gone]
-    deleted = pa.array([None] * len(came) + [True] * len(gone), pa.bool_())
-    columns = {BRANCH: [branch for branch, _ in every], TAG: [tag for _, tag in every]}
+    added, removed = [c for c in now if c not in before], [c for c in before if c not in now]
+    pairs = [*added, *removed]
+    deleted = pa.array([None] * len(added) + [True] * len(removed), pa.bool_())
+    columns = {BRANCH: [branch for branch, _ in pairs], TAG: [tag for _, tag in pairs]}
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()} | {DELETED: deleted})

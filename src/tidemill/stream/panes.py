@@ -1,9 +1,9 @@
-"""Aggregates over windows of time, incremental and for all groups at once.
+"""Aggregates over time windows, incremental and for all groups at once.
 
-Time is cut into panes, so wide that every window begins and ends with one. An event is added to its pane; what a window
-holds is what came in up to its end less what had left before its start, both running sums over panes. The windows are
-those of `windows.time_by_time` without deletion: a window is formed in its group once an event behind its end has come,
-or by the clock after its timeout. Sums are of whole numbers, so that taking out is exact.
+Time is divided into panes, so that every window begins and ends at a pane boundary. An event is added to its pane; the
+sum of a window is the running sum over panes up to its end minus that up to its start. The windows are those of
+`windows.time_by_time` without deletion: a window closes in its group once an event after its end has arrived, or by
+the clock after its timeout. Sums are integers, so that subtraction is exact.
 """
 
 from __future__ import annotations
@@ -28,52 +28,54 @@ PANE, EVENTS, START, END = "pane", "events", "start", "end"
 
 @dataclass(frozen=True, slots=True)
 class PaneResult:
-    """What a batch came to."""
+    """The result of a batch."""
 
     windows: Columns  # the group's columns, start, end, events and the sums
-    late: npt.NDArray[np.bool_]  # which events of the batch came after their time
-    groups: Rows  # the delta of the state: marks of groups,
+    late: npt.NDArray[np.bool_]  # which events of the batch are late
+    groups: Rows  # the delta of the state: watermarks of groups,
     panes: Rows  # and panes
 
 
 class PaneAggregator:
-    """Sums over windows of time for the groups of a partition."""
+    """Sums over time windows for the groups of a partition."""
 
     def __init__(self, window: Window, group: Sequence[str], sums: Sequence[str]) -> None:
         assert window.unit_pair == (Unit.TIME, Unit.TIME), "panes are of time"
         assert isinstance(window.size, Extent)
-        assert not window.delete_used, "what is deleted once used is in one window only; sums are not kept of it"
+        assert not window.delete_used, "a window that deletes used events has each event once; panes do not support it"
         self._window = window
         self.size, self.step = window.size.amount, window.step.amount
         self.width = gcd(self.size, self.step)
         self._group, self._sums = tuple(group), (EVENTS, *sums)
         self.groups = StateTable.create_table(RowLayout(self._group, {"mark": "i8", "seen": "?"}))
         self.panes = StateTable.create_table(RowLayout((*self._group, PANE), dict.fromkeys(self._sums, "i8")))
-        self._clock = NEVER  # all windows that end at or before it are over
+        self._clock = NEVER  # all windows that end at or before it are closed
 
     def run(self, events: Columns, time: Numbers, arrived: Numbers, now: int) -> PaneResult:
-        """Add events, which have the group's columns and those to sum, in order of arrival; form what is over."""
+        """Add events, which have the group's columns and those to sum, in order of arrival; close the due
+        windows.
+        """
         groups, member = _group_keys(tuple(events[name].astype(np.int64, copy=False) for name in self._group))
-        known = self.groups.ensure_slots(groups)
-        slots, marks = known[member], self._read_watermarks()
+        group_slots = self.groups.ensure_slots(groups)
+        slots, marks = group_slots[member], self._read_watermarks()
         before = self._find_marks_before(slots, time, marks)
         if self._window.timeout_delay is not None:
             before = np.maximum(before, arrived - self._window.timeout_delay)
         late = time < self.find_window_start(before)
-        punctual, straggling = ~late & (time >= before), ~late & (time < before)
-        touched = self._add_events(events, groups, member, time, punctual)
+        in_order, out_of_order = ~late & (time >= before), ~late & (time < before)
+        touched = self._add_events(events, groups, member, time, in_order)
         reached = self._advance_marks(marks, slots, time, now)
-        extra = _LateEvents.from_events(
-            self, slots[straggling], time[straggling], before[straggling], self._list_values(events, straggling)
+        late_events = _LateEvents.from_events(
+            self, slots[out_of_order], time[out_of_order], before[out_of_order], self._list_values(events, out_of_order)
         )
-        windows = self._form_windows(marks, reached, extra)
-        touched = np.union1d(touched, self._add_events(events, groups, member, time, straggling))
-        delta = self._write_marks(known, reached), self.panes.read(touched)
+        windows = self._form_windows(marks, reached, late_events)
+        touched = np.union1d(touched, self._add_events(events, groups, member, time, out_of_order))
+        delta = self._write_marks(group_slots, reached), self.panes.read(touched)
         self._drop_passed_panes(self.find_window_start(marks), self.find_window_start(reached))
         return PaneResult(windows, late, *delta)
 
     def restore(self, groups: Rows, panes: Rows, clock: int) -> None:
-        """Go on from a state: the newest row of each group and pane, and when time last passed."""
+        """Restore a state: the newest row of each group and pane, and the last clock."""
         self.groups.write(self.groups.ensure_slots(_extract_keys(groups, self._group)), groups)
         self._clock = NEVER if self._window.timeout_delay is None else clock - self._window.timeout_delay
         owners = self.groups.find_slots(_extract_keys(panes, self._group))
@@ -81,19 +83,21 @@ class PaneAggregator:
         self.panes.write(self.panes.ensure_slots(_extract_keys(live, self.panes.layout.key)), live)
 
     def find_window_start(self, mark: Numbers) -> Numbers:
-        """Where the first window begins that ends behind the mark."""
+        """Return the start of the first window that ends after the watermark."""
         return ((mark - self.size) // self.step + 1) * self.step
 
     def _read_watermarks(self) -> Numbers:
-        """How far time has come in each group."""
+        """Return the watermark of each group."""
         rows = self.groups.read_all()
         return np.maximum(np.where(rows["seen"], rows["mark"], NEVER), self._clock)
 
     def _find_marks_before(self, slots: Slots, time: Numbers, marks: Numbers) -> Numbers:
-        """Where time never goes back and windows leave no gap, nobody is late, whatever came just before."""
-        own = marks[slots]
-        if self.step <= self.size and (np.diff(time) >= 0).all() and (time >= own).all():
-            return own
+        """Return the watermark before each event. If time never decreases and windows have no gaps, no event
+        is late.
+        """
+        group_marks = marks[slots]
+        if self.step <= self.size and (np.diff(time) >= 0).all() and (time >= group_marks).all():
+            return group_marks
         return compute_watermarks_before(slots, time, marks)
 
     def _list_values(self, events: Columns, which: npt.NDArray[np.bool_]) -> list[Numbers]:
@@ -108,18 +112,18 @@ class PaneAggregator:
             return np.empty(0, np.int64)
         pane = time[which] // self.width
         if which.all() and (pane == pane[0]).all():
-            group, pane, place = np.arange(len(groups[0])), np.repeat(pane[:1], len(groups[0])), member
+            group, pane, positions = np.arange(len(groups[0])), np.repeat(pane[:1], len(groups[0])), member
         else:
-            (group, pane), place = _group_keys((member[which], pane))
+            (group, pane), positions = _group_keys((member[which], pane))
         slots = self.panes.ensure_slots((*(k[group] for k in groups), pane * self.width))
         rows = self.panes.read(slots)
         for name, values in zip(self._sums, self._list_values(events, which), strict=True):
-            np.add.at(rows[name], place, values)
+            np.add.at(rows[name], positions, values)
         self.panes.write(slots, rows)
         return slots
 
     def _advance_marks(self, marks: Numbers, slots: Slots, time: Numbers, now: int) -> Numbers:
-        """The mark of every group after the batch."""
+        """Return the watermark of every group after the batch."""
         reached = marks.copy()
         np.maximum.at(reached, slots, time)
         if self._window.timeout_delay is not None:
@@ -127,23 +131,23 @@ class PaneAggregator:
             reached = np.maximum(reached, self._clock)
         return reached
 
-    def _form_windows(self, marks: Numbers, reached: Numbers, extra: _LateEvents) -> Columns:
-        """The windows that are over now and were not before."""
+    def _form_windows(self, marks: Numbers, reached: Numbers, late_events: _LateEvents) -> Columns:
+        """Return the windows that closed in this batch."""
         first, last = self.find_window_start(marks), self.find_window_start(reached)
-        over = np.flatnonzero(first < last)
-        if not over.size:
+        closing = np.flatnonzero(first < last)
+        if not closing.size:
             return self._build_columns(np.empty((0, 2), np.int64), [np.empty(0, np.int64)] * len(self._sums))
-        rows, owners = self._read_panes(over)
-        pairs = np.concatenate([self._list_windows(owners, rows[PANE]), extra.windows])
+        rows, owners = self._read_panes(closing)
+        pairs = np.concatenate([self._list_windows(owners, rows[PANE]), late_events.windows])
         begins, ends = first[pairs[:, 0]], last[pairs[:, 0]]
         pairs = np.unique(pairs[(pairs[:, 1] >= begins) & (pairs[:, 1] < ends)], axis=0)
         totals = [self._sum_within(owners, rows, name, pairs) for name in self._sums]
-        totals = [t + e for t, e in zip(totals, extra.sum_additions(pairs), strict=True)]
-        enough = totals[0] >= self._window.at_least
-        return self._build_columns(pairs[enough], [t[enough] for t in totals])
+        totals = [t + e for t, e in zip(totals, late_events.sum_additions(pairs), strict=True)]
+        is_large_enough = totals[0] >= self._window.at_least
+        return self._build_columns(pairs[is_large_enough], [t[is_large_enough] for t in totals])
 
     def _read_panes(self, groups: Slots) -> tuple[Rows, Slots]:
-        """The panes of some groups and whose each is, by group and time."""
+        """Return the panes of some groups and their owners, by group and time."""
         wanted = np.zeros(self.groups.count, bool)
         wanted[groups] = True
         rows = self.panes.read_all()
@@ -153,19 +157,19 @@ class PaneAggregator:
         return rows[order], owners[order]
 
     def _list_windows(self, owners: Slots, times: Numbers) -> Numbers:
-        """Every window of which these times are part: its group and its start."""
+        """Return every window that contains these times: its group and its start."""
         starts = self.find_window_start(times)
-        reach = np.arange(-(-self.size // self.step)) * self.step
-        every = starts[:, None] + reach
-        inside = every <= times[:, None]
-        return np.stack([np.broadcast_to(owners[:, None], every.shape)[inside], every[inside]], axis=1)
+        offsets = np.arange(-(-self.size // self.step)) * self.step
+        candidates = starts[:, None] + offsets
+        inside = candidates <= times[:, None]
+        return np.stack([np.broadcast_to(owners[:, None], candidates.shape)[inside], candidates[inside]], axis=1)
 
     def _sum_within(self, owners: Slots, rows: Rows, name: str, pairs: Numbers) -> Numbers:
-        """What came in up to the end of each window, less what had left before its start."""
+        """Return the sum up to the end of each window minus the sum up to its start."""
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows[name])])
-        place = build_place_lookup(owners, rows[PANE])
+        find_position = build_place_lookup(owners, rows[PANE])
         groups, starts = pairs[:, 0], pairs[:, 1]
-        within: Numbers = sums[place(groups, starts + self.size)] - sums[place(groups, starts)]
+        within: Numbers = sums[find_position(groups, starts + self.size)] - sums[find_position(groups, starts)]
         return within
 
     def _build_columns(self, pairs: Numbers, totals: Sequence[Numbers]) -> Columns:
@@ -182,7 +186,7 @@ class PaneAggregator:
         return rows
 
     def _drop_passed_panes(self, before: Numbers, floors: Numbers) -> None:
-        """Let go of panes that no window will have any more."""
+        """Drop panes that no open window contains."""
         if not (before < floors).any():
             return
         rows = self.panes.read_all()
@@ -195,7 +199,7 @@ class PaneAggregator:
 
 @dataclass(frozen=True, slots=True)
 class _LateEvents:
-    """Events that came so late that some windows of their panes were over: the windows that they are still part of."""
+    """Events that arrived after some of their windows closed, with the windows of theirs that are still open."""
 
     windows: Numbers  # group and start
     values: list[Numbers]
@@ -204,35 +208,38 @@ class _LateEvents:
     def from_events(
         cls, panes: PaneAggregator, slots: Slots, time: Numbers, before: Numbers, values: list[Numbers]
     ) -> _LateEvents:
-        which = np.arange(len(slots))
-        numbered = panes._list_windows(which, time)
-        event, start = numbered[:, 0], numbered[:, 1]
-        open_still = start + panes.size > before[event]
-        event, start = event[open_still], start[open_still]
+        numbers = np.arange(len(slots))
+        windows = panes._list_windows(numbers, time)
+        event, start = windows[:, 0], windows[:, 1]
+        is_open = start + panes.size > before[event]
+        event, start = event[is_open], start[is_open]
         return cls(np.stack([slots[event], start], axis=1), [v[event] for v in values])
 
     def sum_additions(self, pairs: Numbers) -> list[Numbers]:
-        """What they add to each of these windows."""
-        place = build_place_lookup(pairs[:, 0], pairs[:, 1])
-        begin, end = place(self.windows[:, 0], self.windows[:, 1]), place(self.windows[:, 0], self.windows[:, 1] + 1)
-        found = begin < end
+        """Return what these events add to each of the windows."""
+        find_position = build_place_lookup(pairs[:, 0], pairs[:, 1])
+        begin, end = (
+            find_position(self.windows[:, 0], self.windows[:, 1]),
+            find_position(self.windows[:, 0], self.windows[:, 1] + 1),
+        )
+        is_listed = begin < end
         totals = [np.zeros(len(pairs), np.int64) for _ in self.values]
         for total, value in zip(totals, self.values, strict=True):
-            np.add.at(total, begin[found], value[found])
+            np.add.at(total, begin[is_listed], value[is_listed])
         return totals
 
 
 def _group_keys(keys: Keys) -> tuple[Keys, Numbers]:
-    """The different keys, and which of them each event has."""
+    """Return the distinct keys, and the index of each event's key."""
     varying = [n for n, key in enumerate(keys) if len(key) and (key != key[0]).any()]
     if len(varying) > 1:
         order = np.lexsort(keys[::-1])
-        new = np.r_[True, np.logical_or.reduce([np.diff(k[order]) != 0 for k in keys])]
+        is_first = np.r_[True, np.logical_or.reduce([np.diff(k[order]) != 0 for k in keys])]
         member = np.empty(len(order), np.int64)
-        member[order] = np.cumsum(new) - 1
-        return tuple(k[order][new] for k in keys), member
-    one = keys[varying[0]] if varying else keys[0]
-    _, first, member = np.unique(one, return_index=True, return_inverse=True)
+        member[order] = np.cumsum(is_first) - 1
+        return tuple(k[order][is_first] for k in keys), member
+    column = keys[varying[0]] if varying else keys[0]
+    _, first, member = np.unique(column, return_index=True, return_inverse=True)
     return tuple(k[first] for k in keys), member
 
 

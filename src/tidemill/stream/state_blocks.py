@@ -1,4 +1,4 @@
-"""State as blocks: a base and deltas of rows by key, which any reader of tables can read."""
+"""State as blocks: a base and deltas of rows by key, readable as ordinary tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidemill.stream.table import SMALLEST, StateTable
 
 
 def to_arrow_table(rows: Rows, layout: RowLayout) -> pa.Table:
-    """Rows as a block has them: the key's columns and the fields."""
+    """Convert rows to a block: the key's columns and the fields."""
     return pa.table({name: np.ascontiguousarray(rows[name]) for name in layout.names})
 
 
 def rebuild_table(layout: RowLayout, blocks: Iterable[pa.Table]) -> StateTable:
-    """The table that a base and the deltas after it make; a later row of a key takes the place of an earlier one."""
+    """Rebuild the table from a base and the deltas after it; a later row of a key replaces an earlier one."""
     table = StateTable.create_table(layout, SMALLEST)
     for block in blocks:
         apply_block(table, block)
@@ -35,20 +35,20 @@ def apply_block(table: StateTable, block: pa.Table) -> None:
 
 
 def add_deletion_column(block: pa.Table) -> pa.Table:
-    """A block with its column for deletions. A base has none: nothing in it is deleted."""
+    """Return a block with its column for deletions. A base has none: it contains no deletions."""
     if DELETED in block.column_names:
         return block
     return block.append_column(DELETED, pa.nulls(block.num_rows, pa.bool_()))
 
 
 def list_live_keys(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The keys that a base and the deltas after it come to, in the order in which they came."""
-    known: dict[tuple[str, ...], None] = {}
+    """Return the keys of a base and the deltas after it, in order of arrival."""
+    live: dict[tuple[str, ...], None] = {}
     for block in blocks:
-        *keys, gone = add_deletion_column(block).select([*names, DELETED]).to_pydict().values()
-        for key, left in zip(zip(*keys, strict=True), gone, strict=True):
-            if left:
-                known.pop(key, None)
+        *keys, deleted = add_deletion_column(block).select([*names, DELETED]).to_pydict().values()
+        for key, is_deleted in zip(zip(*keys, strict=True), deleted, strict=True):
+            if is_deleted:
+                live.pop(key, None)
             else:
-                known[key] = None
-    return list(known)
+                live[key] = None
+    return list(live)

@@ -1,7 +1,7 @@
-"""A table of state: rows of fixed width, each in a slot that its key leads to.
+"""A table of state: rows of fixed width, each in a slot that its key maps to.
 
-The index is a hash table with open addressing in one array; thousands of keys are looked up in the few passes that the
-longest probe takes. A row never moves and is never removed, so a slot stands for a key as long as the table lives.
+The index is a hash table with open addressing in one array; thousands of keys are looked up in as many passes as the
+longest probe takes. A row never moves and is never removed, so a slot identifies a key for the lifetime of the table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tidemill.stream.checksums import (
 from tidemill.stream.layout import Keys, RowLayout, Rows, Slots, Words
 
 SMALLEST = 1024  # rows
-SPARE = 4  # cells of the index for each row, at least: the longest probe decides how many passes a look-up takes
+SPARE = 4  # minimum number of index cells per row: the longest probe decides how many passes a lookup takes
 
 
 class StateTable:
-    """Rows by key, in arrays of one's own or in those of a mapped file.
+    """Rows by key, in arrays in memory or in a mapped file.
 
-    `words` has room for more rows than there are; the index has a power of two of cells.
+    `words` has capacity for more rows than there are; the number of index cells is a power of two.
     """
 
     def __init__(self, layout: RowLayout, words: Words, cells: Words, count: int) -> None:
@@ -41,21 +41,23 @@ class StateTable:
         return cls(layout, np.zeros((room, layout.word_count), np.uint64), build_empty_cells(room * SPARE), 0)
 
     def find_slots(self, keys: Keys) -> Slots:
-        """The slot of each key, -1 where there is none; who meets another key goes on to the next cell."""
+        """Return the slot of each key, -1 if there is none; a probe that meets another key continues at the
+        next cell.
+        """
         slots = np.full(len(keys[0]), -1, np.int64)
-        asked, places, last = np.arange(len(slots)), self._hash_places(keys), len(self.cells) - 1
-        while asked.size:
-            found = decode_entries(self.cells[places], places) - 1
-            taken = found >= 0
-            asked, places, found = asked[taken], places[taken], found[taken]
-            same = self._match_keys(found, tuple(k[asked] for k in keys))
-            slots[asked[same]] = found[same]
-            self.read(found[~same])  # a damaged key must not pass for another one
-            asked, places = asked[~same], (places[~same] + 1) & last
+        pending, positions, last = np.arange(len(slots)), self._hash_places(keys), len(self.cells) - 1
+        while pending.size:
+            entries = decode_entries(self.cells[positions], positions) - 1
+            is_used = entries >= 0
+            pending, positions, entries = pending[is_used], positions[is_used], entries[is_used]
+            same = self._match_keys(entries, tuple(k[pending] for k in keys))
+            slots[pending[same]] = entries[same]
+            self.read(entries[~same])  # a damaged key must not pass for another one
+            pending, positions = pending[~same], (positions[~same] + 1) & last
         return slots
 
     def ensure_slots(self, keys: Keys) -> Slots:
-        """The slot of each key; those not there yet get one."""
+        """Return the slot of each key; new keys get one."""
         slots = self.find_slots(keys)
         missing = np.flatnonzero(slots < 0)
         if missing.size:
@@ -64,14 +66,14 @@ class StateTable:
         return slots
 
     def read(self, slots: Slots) -> Rows:
-        """Copies of rows."""
+        """Return copies of rows."""
         words = self.words[slots]
         if not (compute_row_checks(words, slots) == words[:, -1]).all():
             raise StateDamaged("rows of cached state are damaged")
         return self.layout.view_rows(words)
 
     def write(self, slots: Slots, rows: Rows) -> None:
-        """Set rows, whose keys are those of the slots; no slot may occur twice."""
+        """Write rows, whose keys are those of the slots; no slot may occur twice."""
         words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), self.layout.word_count)
         words[:, -1] = compute_row_checks(words, slots)
         self.words[slots] = words
@@ -81,17 +83,17 @@ class StateTable:
 
     def _match_keys(self, slots: Slots, keys: Keys) -> npt.NDArray[np.bool_]:
         if slots.size and slots.max() >= self.count:
-            raise StateDamaged("the index of cached state names rows that are not there")
+            raise StateDamaged("the index of cached state refers to rows that do not exist")
         columns = [self.words[slots, n].view(np.int64) == key for n, key in enumerate(keys)]
         same: npt.NDArray[np.bool_] = np.logical_and.reduce(columns)
         return same
 
     def _hash_places(self, keys: Keys) -> Slots:
-        """Where the search for each key begins."""
+        """Return the position at which the probe for each key begins."""
         return (hash_keys(keys) & np.uint64(len(self.cells) - 1)).view(np.int64)
 
     def _add_rows(self, keys: Keys) -> None:
-        """Make rows for keys that are not there and differ from each other."""
+        """Add rows for distinct new keys."""
         new = len(keys[0])
         self._make_room(new)
         slots = np.arange(self.count, self.count + new)
@@ -103,16 +105,16 @@ class StateTable:
         self._index_slots(slots, keys)
 
     def _index_slots(self, slots: Slots, keys: Keys) -> None:
-        """Where several want the same cell, one gets it and the others go on."""
-        places, last = self._hash_places(keys), len(self.cells) - 1
+        """Index slots. If several need the same cell, one gets it and the others probe on."""
+        positions, last = self._hash_places(keys), len(self.cells) - 1
         while slots.size:
-            free = decode_entries(self.cells[places], places) == 0
-            self.cells[places[free]] = encode_cells(places[free], slots[free] + 1)
-            waiting = decode_entries(self.cells[places], places) != slots + 1
-            slots, places = slots[waiting], (places[waiting] + 1) & last
+            free = decode_entries(self.cells[positions], positions) == 0
+            self.cells[positions[free]] = encode_cells(positions[free], slots[free] + 1)
+            is_pending = decode_entries(self.cells[positions], positions) != slots + 1
+            slots, positions = slots[is_pending], (positions[is_pending] + 1) & last
 
     def _make_room(self, new: int) -> None:
-        """Arrays of one's own, twice as large as needed at most; a mapped file is left as it is."""
+        """Grow into new arrays in memory, at most twice as large as needed; a mapped file is left as it is."""
         if self.count + new <= len(self.words):
             return
         larger = StateTable.create_table(self.layout, self.count + new)
@@ -129,8 +131,8 @@ def _drop_duplicates(keys: Keys) -> Keys:
     ordered = [k[order] for k in keys]
     first = np.ones(len(order), bool)
     first[1:] = np.logical_or.reduce([k[1:] != k[:-1] for k in ordered])
-    kept = np.sort(order[first])
-    return tuple(k[kept] for k in keys)
+    retained = np.sort(order[first])
+    return tuple(k[retained] for k in keys)
 
 
 def _round_up_power(number: int) -> int:

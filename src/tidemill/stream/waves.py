@@ -1,4 +1,4 @@
-"""Which events complete their waves: what the window operator must know, found from tags."""
+"""Finds the events that complete their waves, from lineage tags, for the window operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.model.wave import LineageTag, WaveProgress
 
 @dataclass(frozen=True, slots=True)
 class EndedEvent:
-    """That an event ended on the way: nothing was made of it."""
+    """An event that ended on the way: it had no results."""
 
     tag: LineageTag
     arrived: int  # microseconds
@@ -21,24 +21,24 @@ class EndedEvent:
 
 @dataclass(frozen=True, slots=True)
 class WaveEnd:
-    """A wave that is complete by a word, not by an event."""
+    """A wave that was completed by an ended event, not by an event of the batch."""
 
     wave: int
     arrived: int
-    before: int  # the place among the events of the batch of the next one
+    before: int  # position of the next event of the batch
 
 
 @dataclass(frozen=True, slots=True)
 class WaveCompletions:
-    """Of events, and of words among them."""
+    """Completed waves of events, and of ended events among them."""
 
     waves: npt.NDArray[np.int64]  # of each event
-    closes: npt.NDArray[np.bool_]  # is the wave complete with it?
+    closes: npt.NDArray[np.bool_]  # whether it completes the wave
     ends: list[WaveEnd]
 
 
 class WaveTracker:
-    """The waves of a channel that are not complete. Its state is the tags that came of them."""
+    """The incomplete waves of a channel. Its state is their tags."""
 
     def __init__(self, came: Iterable[LineageTag] = ()) -> None:
         self._progress: dict[int, WaveProgress] = {}
@@ -49,14 +49,16 @@ class WaveTracker:
     def track_tags(
         self, tags: Sequence[LineageTag], arrived: Sequence[int] = (), words: Sequence[EndedEvent] = ()
     ) -> WaveCompletions:
-        """Take in what came, events before words that arrived with them. Without words, moments do not matter."""
+        """Add tags, events before ended events that arrived with them. Without ended events, arrival times are
+        not needed.
+        """
         waves = np.array([tag.root for tag in tags], np.int64)
         closes, ends = np.zeros(len(tags), bool), []
-        for place, word in _merge_by_arrival(arrived or [0] * len(tags), words):
-            if word is None:
-                closes[place] = self._add_tag(tags[place])
-            elif self._add_tag(word.tag):
-                ends.append(WaveEnd(word.tag.root, word.arrived, place))
+        for position, ended in _merge_by_arrival(arrived or [0] * len(tags), words):
+            if ended is None:
+                closes[position] = self._add_tag(tags[position])
+            elif self._add_tag(ended.tag):
+                ends.append(WaveEnd(ended.tag.root, ended.arrived, position))
         return WaveCompletions(waves, closes, ends)
 
     def _add_tag(self, tag: LineageTag) -> bool:
@@ -71,12 +73,14 @@ class WaveTracker:
         return [tag for tags in self._came.values() for tag in tags]
 
 
-def _merge_by_arrival(arrived: Sequence[int], words: Sequence[EndedEvent]) -> Iterator[tuple[int, EndedEvent | None]]:
-    """The places of events as they arrived, and words with the place of the next event."""
-    said = 0
-    for place, moment in enumerate(arrived):
-        while said < len(words) and words[said].arrived < moment:
-            yield place, words[said]
-            said += 1
-        yield place, None
-    yield from ((len(arrived), word) for word in words[said:])
+def _merge_by_arrival(
+    arrived: Sequence[int], ended_events: Sequence[EndedEvent]
+) -> Iterator[tuple[int, EndedEvent | None]]:
+    """Yield the positions of events in order of arrival, and ended events with the position of the next event."""
+    next_ended = 0
+    for position, time in enumerate(arrived):
+        while next_ended < len(ended_events) and ended_events[next_ended].arrived < time:
+            yield position, ended_events[next_ended]
+            next_ended += 1
+        yield position, None
+    yield from ((len(arrived), ended) for ended in ended_events[next_ended:])

@@ -1,1 +1,1 @@
-"""Windows over queues of events: one way to form them for each combination of step and size."""
+"""Windows over queues of events: one window former for each combination of step and size."""

@@ -9,7 +9,7 @@ from tidemill.stream.windows.former import FormerOutput, QueueEntry, WindowForme
 
 
 class BetweenMarks(WindowFormer):
-    """What comes while no window is open is in none."""
+    """Windows between marker events; an event that arrives while no window is open is in none."""
 
     NUMBERS = ("formed", "opened")
 
@@ -33,8 +33,8 @@ class BetweenMarks(WindowFormer):
         if entry.closes:
             self._close_window(entry.arrived, out)
 
-    def _close_window(self, at: int, out: FormerOutput) -> None:
-        self.form_window(self._queue, None, at, out)
+    def _close_window(self, time: int, out: FormerOutput) -> None:
+        self.form_window(self._queue, None, time, out)
         expire_entries(self._queue, out)
         self._queue = []
         self.opened = int(self._marks.opens is None)

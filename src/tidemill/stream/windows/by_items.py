@@ -1,4 +1,4 @@
-"""Windows whose size is counted, in tokens or complete waves, and whose step is counted in the same or in time."""
+"""Windows whose size is counted, in tokens or complete waves, and whose step is counted likewise or in time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tidemill.stream.windows.items import Item, ItemSource
 
 class _ItemFormer(CountingFormer):
     def form_first_window(self, bounds: tuple[int, int] | None, at: int, out: FormerOutput) -> None:
-        """Form a window of the first items; those used up go."""
-        taken = self._items.list[: self.size]
-        if self.form_window(_flatten_items(taken), bounds, at, out):
+        """Form a window of the first items; used ones are removed if the window deletes them."""
+        items = self._items.list[: self.size]
+        if self.form_window(_flatten_items(items), bounds, at, out):
             del self._items.list[: self.size]
-            expire_entries(_flatten_items(taken), out)
+            expire_entries(_flatten_items(items), out)
 
 
 class CountByCount(_ItemFormer):
-    """Every x items, a window of y; where the step is larger than the size, what lies between is in no window."""
+    """Every x items, a window of y; where the step is larger than the size, the items between are in no window."""
 
     NUMBERS = ("formed", "ranked", "skip")
 
     def __init__(self, window: Window, source: ItemSource) -> None:
         super().__init__(window, source)
-        self.skip = 0  # items still to step over
+        self.skip = 0  # items still to skip
 
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         if self.skip:
@@ -43,9 +43,9 @@ class CountByCount(_ItemFormer):
 
 
 class TimeByCount(_ItemFormer):
-    """Every x seconds, a window of the first y items from there on, as soon as there are so many.
+    """Every x seconds, a window of the first y items from there on, as soon as there are that many.
 
-    Windows begin at multiples of the step, where something happened within the step. The time of a wave is that of its
+    Windows begin at multiples of the step, if an item falls within the step. The time of a wave is that of its
     latest event.
     """
 
@@ -54,8 +54,8 @@ class TimeByCount(_ItemFormer):
     def __init__(self, window: Window, source: ItemSource) -> None:
         super().__init__(window, source)
         self.floor = NEVER
-        patience = window.timeout_delay
-        self._timeout = None if patience is None else self.step + patience
+        delay = window.timeout_delay
+        self._timeout = None if delay is None else self.step + delay
 
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         if _find_item_time(item) < self.floor:

@@ -1,7 +1,7 @@
-"""Every x waves, the first y tokens or seconds from where they begin. A wave counts once it is complete.
+"""Every x waves, the first y tokens or seconds from their beginning. A wave counts once it is complete.
 
-The waves follow each other in the order in which they were completed, whole; what came of a wave that is not complete
-is not looked at. If the x waves do not fill the window, those after them are drawn in.
+Waves are ordered by completion, and never interleaved; events of an incomplete wave are ignored. If the x waves do not
+fill the window, the following ones are included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _WaveFormer(CountingFormer):
 
     @abstractmethod
     def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
-        """The events of the window that begins with these waves; None: it is not filled yet."""
+        """Return the events of the window that begins with these waves; None: it is not filled yet."""
 
 
 class WavesOverTokens(_WaveFormer):
@@ -38,7 +38,7 @@ class WavesOverTokens(_WaveFormer):
 
 
 class WavesOverTime(_WaveFormer):
-    """The time begins with the first wave's earliest event, and is over with an event behind its end."""
+    """The time begins with the first wave's earliest event, and is over with an event after its end."""
 
     def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
         start = min(e.time for e in waves[0])

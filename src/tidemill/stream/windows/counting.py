@@ -1,4 +1,4 @@
-"""What all formers have in common that count items: tokens, or waves once they are complete."""
+"""Base class of window formers that count items: tokens, or complete waves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CountingFormer(WindowFormer):
 
     @abstractmethod
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
-        """Another item, made at this moment: it is not in the list yet."""
+        """Add an item, completed at this time: it is not in the list yet."""
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         self._items.restore_entries(entries)

@@ -1,4 +1,4 @@
-"""What all ways to form windows have in common: a queue, and what comes out of it."""
+"""Base class of window formers: a queue of events, and its outputs."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ class QueueEntry:
 
     event: int  # its number, in order of arrival over all groups
     time: int  # microseconds
-    arrived: int  # microseconds; never goes back
+    arrived: int  # microseconds; never decreases
     wave: int = 0
-    closes: bool = False  # with it its wave is complete, or its window closed
+    closes: bool = False  # it completes its wave, or closes its window
     opens: bool = False
     used: bool = False  # it was part of a window
-    gone: bool = False  # it was deleted once used, and is kept only because its wave is
-    rank: int = -1  # of its wave among those complete; -1: it is not
+    gone: bool = False  # it was deleted after use, and is kept only because its wave is
+    rank: int = -1  # of its wave among the complete ones; -1: incomplete
 
 
 @dataclass(frozen=True, slots=True)
 class FormedWindow:
-    """A window."""
+    """A formed window."""
 
     number: int  # in its group, from 0
     start: int
     end: int
-    at: int  # when it was formed, on the clock of arrivals
+    at: int  # when it was formed, by arrival time
     events: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FormerOutput:
-    """What comes out of a queue. Every event ends in a window, here, or both, unless it still waits."""
+    """The outputs of a queue. Every event ends in a window, here, or both, unless it is still queued."""
 
     windows: list[FormedWindow] = field(default_factory=list)
-    expired: list[QueueEntry] = field(default_factory=list)  # stepped over; `used` says whether a window had them
-    late: list[QueueEntry] = field(default_factory=list)  # came after their time: part of no window
-    left: list[QueueEntry] = field(default_factory=list)  # no longer in the queue, for whatever reason
+    expired: list[QueueEntry] = field(default_factory=list)  # no longer needed; `used`: whether a window had them
+    late: list[QueueEntry] = field(default_factory=list)  # arrived too late: in no window
+    left: list[QueueEntry] = field(default_factory=list)  # removed from the queue, for any reason
     changed: list[QueueEntry] = field(default_factory=list)  # used, deleted or ranked
 
 
@@ -55,7 +55,7 @@ by_time = attrgetter("time", "event")
 
 
 class WindowFormer(ABC):
-    """Forms the windows of one group. Everything it knows is in its entries and numbers."""
+    """Forms the windows of one group. Its whole state is in its entries and numbers."""
 
     NUMBERS: ClassVar[tuple[str, ...]] = ("formed",)
 
@@ -68,30 +68,30 @@ class WindowFormer(ABC):
 
     @abstractmethod
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
-        """Take an event in; it came after all that were taken in before."""
+        """Add an event, which arrived after all earlier ones."""
 
     def is_waiting_for(self, wave: int) -> bool:
-        """Are there events of a wave that wait until it is complete?"""
+        """Tell whether events of a wave wait for its completion."""
         return False
 
     def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:  # noqa: B027
-        """A wave that it waits for is complete, though no event of it says so: the rest of it ended on the way."""
+        """Complete a wave whose remaining events ended on the way."""
 
     def pass_time(self, clock: int, out: FormerOutput) -> None:  # noqa: B027
-        """Form what is due by now although no event says so."""
+        """Form the windows that are due by the clock, without an event."""
 
     def find_due_time(self) -> int | None:
-        """When `pass_time` has something to form, if no event comes before; None: never."""
+        """Return when `pass_time` has a window to form, if no event arrives before; None: never."""
         return None
 
     @abstractmethod
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        """Put events back into the empty queue; they come in the order of their ranks, then of their arrival."""
+        """Restore events to the empty queue, ordered by rank, then by arrival."""
 
     def form_window(
         self, members: Sequence[QueueEntry], bounds: tuple[int, int] | None, at: int, out: FormerOutput
     ) -> bool:
-        """Form a window if there are enough events; were they used up?"""
+        """Form a window if there are enough events; True if they were deleted after use."""
         if len(members) < self.window.at_least:
             return False
         start, end = bounds or (min(e.time for e in members), max(e.time for e in members))
@@ -105,7 +105,7 @@ class WindowFormer(ABC):
 
 
 def expire_entries(entries: Iterable[QueueEntry], out: FormerOutput) -> None:
-    """Let events go that no window will have any more."""
+    """Remove events that no further window contains."""
     for entry in entries:
         out.left.append(entry)
         if not entry.gone:

@@ -1,4 +1,4 @@
-"""What windows count: tokens, each on its own, or waves, each once it is complete."""
+"""The items that windows count: tokens, each separately, or waves, each once it is complete."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Item = list[QueueEntry]
 
 
 class ItemSource(Protocol):
-    """Makes items of events."""
+    """Builds items from events."""
 
     def add_entry(self, entry: QueueEntry) -> Item | None: ...
     def is_waiting_for(self, wave: int) -> bool: ...
     def complete_wave(self, wave: int) -> Item: ...
     def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
-        """Let events wait again."""
+        """Restore waiting events."""
 
 
 class TokenSource:
@@ -34,7 +34,7 @@ class TokenSource:
         raise AssertionError("tokens never wait")
 
     def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
-        """Tokens never wait."""
+        """Do nothing: tokens never wait."""
 
 
 class WaveSource:
@@ -59,7 +59,7 @@ class WaveSource:
 
 
 class ItemQueue:
-    """Items in the order in which they were made, and the events that wait to become one."""
+    """Items in order of completion, and the events that wait to complete one."""
 
     def __init__(self, source: ItemSource) -> None:
         self._source = source
@@ -67,7 +67,7 @@ class ItemQueue:
         self.ranked = 0
 
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> Item | None:
-        """The item that is made by this event, if any; it is not in the list yet."""
+        """Return the item that this event completes, if any; it is not in the list yet."""
         item = self._source.add_entry(entry)
         return None if item is None else self._rank_item(item, out)
 
@@ -75,7 +75,7 @@ class ItemQueue:
         return self._source.is_waiting_for(wave)
 
     def complete_wave(self, wave: int, out: FormerOutput) -> Item:
-        """The item that a wave makes by the word that no more comes of it."""
+        """Return the item of a wave that is complete because no more events follow."""
         return self._rank_item(self._source.complete_wave(wave), out)
 
     def _rank_item(self, item: Item, out: FormerOutput) -> Item:
@@ -86,7 +86,9 @@ class ItemQueue:
         return item
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        """Entries come in the order of their ranks: the parts of an item side by side, those that wait first."""
+        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events come
+        first.
+        """
         self._source.restore_entries(e for e in entries if e.rank < 0)
         ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
         self.list = [list(item) for _, item in ranked]

@@ -27,13 +27,13 @@ class _LookBackFormer(WindowFormer):
         self.newest = NEVER
 
     def count_event(self) -> bool:
-        """Another event: is it one that a window ends with?"""
+        """Count an event; True if a window ends with it."""
         self.count = (self.count + 1) % self.step
         return self.count == 0
 
 
 class TokensOverTime(_LookBackFormer):
-    """`newest` is the latest time; the window is all that is less than its size older."""
+    """`newest` is the latest time; the window contains all events that are older by less than its size."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -45,9 +45,9 @@ class TokensOverTime(_LookBackFormer):
             return
         self.newest = max(self.newest, entry.time)
         insort(self._queue, entry, key=by_time)
-        behind = bisect_right(self._queue, self.newest - self.size, key=lambda e: e.time)
-        expire_entries(self._queue[:behind], out)
-        del self._queue[:behind]
+        expired_count = bisect_right(self._queue, self.newest - self.size, key=lambda e: e.time)
+        expire_entries(self._queue[:expired_count], out)
+        del self._queue[:expired_count]
         if self.count_event() and self.form_window(
             self._queue, (self.newest - self.size, self.newest), entry.arrived, out
         ):
@@ -59,10 +59,10 @@ class TokensOverTime(_LookBackFormer):
 
 
 class TokensOverWaves(_LookBackFormer):
-    """`newest` is the newest wave that has left; events of waves that are not newer and not here come too late.
+    """`newest` is the newest removed wave; events of waves that are neither newer nor queued are late.
 
-    Waves are in the order in which they began. A wave stays until so many have begun after it, though all of its
-    events may have been deleted.
+    Waves are ordered by their beginning. A wave stays until `size` waves have begun after it, even if all of its
+    events were deleted.
     """
 
     def __init__(self, window: Window) -> None:

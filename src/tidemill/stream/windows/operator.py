@@ -1,6 +1,6 @@
-"""The window operator: queues by group, fed with batches of events, giving windows and a delta of its state.
+"""The window operator: queues by group, which turn batches of events into windows and a delta of their state.
 
-The order of arrival decides everything, and so do the moments of arrival that events carry. So the same events give the
+The result depends only on the order of arrival and the arrival times that events carry. So the same events give the
 same windows whether they come in one batch or in a thousand.
 """
 
@@ -37,21 +37,21 @@ FORMS: Mapping[tuple[Unit, Unit] | None, Callable[[Window], WindowFormer]] = {
     (Unit.WAVES, Unit.WAVES): lambda window: CountByCount(window, WaveSource()),
     None: BetweenMarks,
 }
-"""By the units of step and size; None: by condition."""
+"""Window formers by the units of step and size; None: by condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowDelta:
-    """How a batch changed the state."""
+    """The change of the state by a batch."""
 
     numbers: Mapping[Group, tuple[int, ...]]  # of the groups that changed
     entries: Mapping[int, tuple[Group, QueueEntry]]  # by event: new in a queue, or changed
-    left: frozenset[int]  # events that are in no queue any more
+    left: frozenset[int]  # events that were removed from their queues
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """What a batch came to. The windows of a group are in order."""
+    """The result of a batch. The windows of a group are in order."""
 
     windows: list[tuple[Group, FormedWindow]] = field(default_factory=list)
     expired: list[tuple[Group, QueueEntry]] = field(default_factory=list)
@@ -59,7 +59,7 @@ class WindowResult:
 
 
 class WindowQueues:
-    """The queues of a partition: all groups of events that belong there."""
+    """The queues of a partition, one for each of its groups."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -70,13 +70,13 @@ class WindowQueues:
     def restore_queues(
         self, numbers: Mapping[Group, tuple[int, ...]], entries: Iterable[tuple[Group, QueueEntry]]
     ) -> None:
-        """Go on from a state: that of all deltas since the beginning, applied one after the other."""
+        """Restore a state: the result of all deltas, applied in order."""
         queues: dict[Group, list[QueueEntry]] = defaultdict(list)
         for group, entry in entries:
             queues[group].append(entry)
-        for group, known in numbers.items():
+        for group, values in numbers.items():
             former = self._get_former(group)
-            for name, number in zip(former.NUMBERS, known, strict=True):
+            for name, number in zip(former.NUMBERS, values, strict=True):
                 setattr(former, name, number)
             former.restore_entries(sorted(queues[group], key=lambda e: (e.rank, e.event)))
             self._schedule_group(group, former)
@@ -84,27 +84,29 @@ class WindowQueues:
     def run(
         self, events: Iterable[tuple[Group, QueueEntry]], now: int, ends: Sequence[WaveEnd] = ()
     ) -> tuple[WindowResult, WindowDelta]:
-        """Take events in, in their order of arrival, and form what is due at `now`, when all of them have arrived."""
+        """Add events, in order of arrival, and form the windows that are due at `now`, after all of them have
+        arrived.
+        """
         outs: dict[Group, FormerOutput] = defaultdict(FormerOutput)
         new: dict[int, tuple[Group, QueueEntry]] = {}
-        words = deque(ends)
-        for place, (group, entry) in enumerate(events):
-            self._complete_waves(words, place, outs)
+        pending_ends = deque(ends)
+        for position, (group, entry) in enumerate(events):
+            self._complete_waves(pending_ends, position, outs)
             self._get_former(group).add_entry(entry, outs[group])
             new[entry.event] = (group, entry)
-        self._complete_waves(words, len(new), outs)
+        self._complete_waves(pending_ends, len(new), outs)
         for group in outs:
             self._schedule_group(group, self._groups[group])
         self._pass_time(now, outs)
         return _build_result(outs), self._build_delta(outs, new)
 
-    def _complete_waves(self, words: deque[WaveEnd], place: int, outs: dict[Group, FormerOutput]) -> None:
-        """Complete the waves of which it is said before the event in this place."""
-        while words and words[0].before <= place:
-            word = words.popleft()
+    def _complete_waves(self, pending_ends: deque[WaveEnd], position: int, outs: dict[Group, FormerOutput]) -> None:
+        """Complete the waves that end before the event at this position."""
+        while pending_ends and pending_ends[0].before <= position:
+            end = pending_ends.popleft()
             for group, former in self._groups.items():
-                if former.is_waiting_for(word.wave):
-                    former.complete_wave(word.wave, word.arrived, outs[group])
+                if former.is_waiting_for(end.wave):
+                    former.complete_wave(end.wave, end.arrived, outs[group])
 
     def _pass_time(self, now: int, outs: dict[Group, FormerOutput]) -> None:
         while self._due and self._due[0][0] <= now:
@@ -114,7 +116,7 @@ class WindowQueues:
             self._schedule_group(group, former)
 
     def _schedule_group(self, group: Group, former: WindowFormer) -> None:
-        """Moments that have changed since are remembered as well: looking in vain does no harm."""
+        """Schedule the due time of a group. Outdated entries stay: an unnecessary check does no harm."""
         due = former.find_due_time()
         if due is not None:
             heappush(self._due, (due, next(self._order), group))
@@ -126,15 +128,15 @@ class WindowQueues:
         return former
 
     def _build_delta(self, outs: Mapping[Group, FormerOutput], new: dict[int, tuple[Group, QueueEntry]]) -> WindowDelta:
-        left = {e.event for out in outs.values() for e in out.left}
+        removed = {e.event for out in outs.values() for e in out.left}
         changed = {e.event: (group, e) for group, out in outs.items() for e in out.changed}
-        entries = {event: kept for event, kept in (new | changed).items() if event not in left}
+        entries = {event: entry for event, entry in (new | changed).items() if event not in removed}
         numbers = {g: tuple(getattr(self._groups[g], n) for n in self._groups[g].NUMBERS) for g in outs}
-        return WindowDelta(numbers, entries, frozenset(left - new.keys()))
+        return WindowDelta(numbers, entries, frozenset(removed - new.keys()))
 
 
 def _build_result(outs: Mapping[Group, FormerOutput]) -> WindowResult:
-    """Windows in the order in which they were formed, over all groups."""
+    """Collect the results of all groups; windows are ordered by their formation."""
     windows = [(group, w) for group, out in outs.items() for w in out.windows]
     windows.sort(key=lambda w: w[1].at)
     expired = [(group, e) for group, out in outs.items() for e in out.expired]

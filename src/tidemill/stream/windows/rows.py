@@ -1,7 +1,7 @@
-"""Windows of rows: what a task on a windowed input is given, and the state of its queues as blocks.
+"""Windows of rows: the input of a task on windows, and the state of its queues as blocks.
 
-The operator works on events without their content. Here the content of what waits in queues is kept beside it, in one
-Arrow table in order of arrival.
+The operator works on events without their content. This module keeps the content of queued events in one Arrow table,
+in order of arrival.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENTRY = {
     "time": pa.int64(), "arrived": pa.int64(), "wave": pa.int64(), "closes": pa.bool_(), "opens": pa.bool_(),
     "used": pa.bool_(), "gone": pa.bool_(), "rank": pa.int64(),
 }  # fmt: skip
-"""What is kept of an event besides its number, group and content."""
+"""Columns stored for an event besides its number, group and content."""
 
 _GROUPS = pa.schema({GROUP: pa.string(), NUMBERS: pa.list_(pa.int64())})
 
@@ -38,33 +38,33 @@ Marks = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events in order of arrival. Their numbers follow those of the batch before."""
+    """Events in order of arrival. Their numbers continue those of the previous batch."""
 
     content: pa.Table
-    first: int  # the number of the first
+    first: int  # number of the first event
     arrived: Numbers  # microseconds
     waves: Numbers | None = None
-    closes: Marks | None = None  # with it its wave is complete, or its window closed
+    closes: Marks | None = None  # whether it completes its wave, or closes its window
     opens: Marks | None = None
-    ends: Sequence[WaveEnd] = ()  # waves that are complete by a word, not by an event
+    ends: Sequence[WaveEnd] = ()  # waves that were completed by ended events
 
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
     """Blocks of a state, a base or a delta."""
 
-    groups: pa.Table  # by group, what its former knows besides the queue
+    groups: pa.Table  # by group, the numbers of its former
     queue: pa.Table  # by event, with its content
-    left: frozenset[int]  # events that are in no queue any more
+    left: frozenset[int]  # events that were removed from their queues
 
 
 @dataclass(frozen=True, slots=True)
 class WindowedRows:
-    """What a batch came to, as rows."""
+    """The result of a batch, as rows."""
 
-    windows: pa.Table  # the content of every event of a window, with the window's number, bounds and moment
-    expired: pa.Table  # stepped over; `_used`: after having been part of a window
-    late: pa.Table  # came after their time
+    windows: pa.Table  # the content of every event of a window, with the window's number, bounds and time
+    expired: pa.Table  # no longer needed; `_used`: after having been part of a window
+    late: pa.Table  # arrived too late
     state: WindowState
 
 
@@ -72,7 +72,7 @@ class WindowedInput:
     """A windowed input of a task, for the groups of one partition."""
 
     def __init__(self, window: Window, schema: pa.Schema, sums: Sequence[str] | None = None) -> None:
-        """`sums`: instead of rows, windows come summed up, with what these columns come to."""
+        """With `sums`, windows are aggregated to the sums of these columns instead of rows."""
         self._window = window
         self._windows = WindowQueues(window)
         self._content = schema.empty_table()
@@ -82,31 +82,31 @@ class WindowedInput:
 
     @property
     def empty_queue(self) -> pa.Table:
-        """An empty queue, as a block has it."""
+        """An empty queue, as a block."""
         return self._build_state(WindowDelta({}, {}, frozenset())).queue
 
     def restore_state(self, blocks: Iterable[WindowState]) -> None:
-        """Go on from the state that a base and the deltas after it make."""
-        known = list(blocks)
-        if not known:
+        """Restore the state of a base and the deltas after it."""
+        states = list(blocks)
+        if not states:
             return
-        groups = pa.concat_tables([block.groups for block in known]).to_pydict()
+        groups = pa.concat_tables([block.groups for block in states]).to_pydict()
         numbers = {group: tuple(n) for group, n in zip(groups[GROUP], groups[NUMBERS], strict=True)}
         queue = _find_newest_rows(
-            pa.concat_tables([b.queue for b in known]), frozenset().union(*(b.left for b in known))
+            pa.concat_tables([b.queue for b in states]), frozenset().union(*(b.left for b in states))
         )
         self._content = queue.select(self._content.column_names)
         self._events = queue[EVENT].to_numpy()
         self._windows.restore_queues(numbers, _read_entries(queue))
 
     def run(self, batch: EventBatch, now: int) -> WindowedRows:
-        """Take a batch in, and form what is due at `now` (microseconds)."""
-        new = np.arange(batch.first, batch.first + batch.content.num_rows)
-        events = zip(self._format_groups(batch.content), self._build_entries(batch, new), strict=True)
+        """Add a batch, and form the windows that are due at `now` (microseconds)."""
+        numbers = np.arange(batch.first, batch.first + batch.content.num_rows)
+        events = zip(self._format_groups(batch.content), self._build_entries(batch, numbers), strict=True)
         result, delta = self._windows.run(events, now, batch.ends)
         self._content = pa.concat_tables([self._content, batch.content])
-        self._events = np.concatenate([self._events, new])
-        made = WindowedRows(
+        self._events = np.concatenate([self._events, numbers])
+        rows = WindowedRows(
             windows=self._build_window_rows(result.windows)
             if self._sums is None
             else self._build_window_sums(result.windows, self._sums),
@@ -117,18 +117,18 @@ class WindowedInput:
             state=self._build_state(delta),
         )
         self._retain_events(delta, batch.first)
-        return made
+        return rows
 
     def _format_groups(self, content: pa.Table) -> list[str]:
-        """Groups by their text, which a block can hold, and which is as different as the values are."""
+        """Format groups as text, which a block can hold; different values have different texts."""
         columns = [[key.extract_value(v) for v in content[key.column_name].to_pylist()] for key in self._window.by]
         return [repr(values) for values in zip(*columns, strict=True)] if columns else ["()"] * content.num_rows
 
     def _build_entries(self, batch: EventBatch, numbers: Numbers) -> list[QueueEntry]:
-        none = np.zeros(len(numbers), np.int64)
-        marks = [none if m is None else m for m in (batch.waves, batch.closes, batch.opens)]
+        zeros = np.zeros(len(numbers), np.int64)
+        columns = [zeros if m is None else m for m in (batch.waves, batch.closes, batch.opens)]
         times = batch.arrived if self._window.time is None else _read_times(batch.content, self._window.time)
-        waves, closes, opens = marks[0].tolist(), marks[1].astype(bool).tolist(), marks[2].astype(bool).tolist()
+        waves, closes, opens = columns[0].tolist(), columns[1].astype(bool).tolist(), columns[2].astype(bool).tolist()
         return list(map(QueueEntry, numbers.tolist(), times.tolist(), batch.arrived.tolist(), waves, closes, opens))
 
     def _take_events(self, events: Sequence[int]) -> pa.Table:
@@ -141,16 +141,18 @@ class WindowedInput:
             GROUP, pa.array(np.repeat(np.array([g for g, _ in windows], object), sizes), pa.string())
         )
         rows = rows.append_column(WINDOW, pa.array(np.repeat([w.number for _, w in windows], sizes), pa.int64()))
-        for name, moments in {
+        for name, times in {
             START: [w.start for _, w in windows],
             END: [w.end for _, w in windows],
             FORMED: [w.at for _, w in windows],
         }.items():
-            rows = rows.append_column(name, pa.array(np.repeat(moments, sizes), pa.int64()).cast(MOMENT))
+            rows = rows.append_column(name, pa.array(np.repeat(times, sizes), pa.int64()).cast(MOMENT))
         return rows
 
     def _build_window_sums(self, windows: Sequence[tuple[Group, FormedWindow]], names: Sequence[str]) -> pa.Table:
-        """A row for each window: what entered since the one before is added, what left is taken out."""
+        """Build a row for each window: events that entered since the previous one are added, those that left
+        are subtracted.
+        """
         values = _EventValues(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
         sums = [self._totals.update_sums(group, window, values) for group, window in windows]
         columns = {
@@ -164,32 +166,34 @@ class WindowedInput:
 
     def _build_state(self, delta: WindowDelta) -> WindowState:
         groups = {GROUP: list(delta.numbers), NUMBERS: list(map(list, delta.numbers.values()))}
-        kept = sorted(delta.entries)
-        queue = self._take_events(kept).append_column(EVENT, pa.array(kept, pa.int64()))
-        queue = queue.append_column(GROUP, pa.array([delta.entries[n][0] for n in kept], pa.string()))
+        events = sorted(delta.entries)
+        queue = self._take_events(events).append_column(EVENT, pa.array(events, pa.int64()))
+        queue = queue.append_column(GROUP, pa.array([delta.entries[n][0] for n in events], pa.string()))
         for name, kind in _ENTRY.items():
-            queue = queue.append_column(f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in kept], kind))
+            queue = queue.append_column(
+                f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in events], kind)
+            )
         return WindowState(pa.table(groups, _GROUPS), queue, delta.left)
 
     def _retain_events(self, delta: WindowDelta, first: int) -> None:
-        """Of what came before, all that has not left; of the batch, what is in a queue."""
-        left = np.isin(self._events, np.fromiter(delta.left, np.int64, len(delta.left)))
-        queued = np.isin(self._events, np.fromiter(delta.entries, np.int64, len(delta.entries)))
-        stays = np.where(self._events < first, ~left, queued)
-        self._content = self._content.filter(pa.array(stays))
-        self._events = self._events[stays]
+        """Retain earlier events that were not removed, and the events of the batch that are queued."""
+        is_removed = np.isin(self._events, np.fromiter(delta.left, np.int64, len(delta.left)))
+        is_queued = np.isin(self._events, np.fromiter(delta.entries, np.int64, len(delta.entries)))
+        is_retained = np.where(self._events < first, ~is_removed, is_queued)
+        self._content = self._content.filter(pa.array(is_retained))
+        self._events = self._events[is_retained]
 
 
 class _EventValues(Mapping[int, Values]):
-    """What an event adds, by its number: one, and its columns."""
+    """The summands of an event, by its number: one, and its columns."""
 
     def __init__(self, events: Numbers, columns: Sequence[npt.NDArray[Any]]) -> None:
         self._events = events
         self._columns = columns
 
     def __getitem__(self, event: int) -> Values:
-        place = np.searchsorted(self._events, event)
-        return (1, *(int(column[place]) for column in self._columns))
+        position = np.searchsorted(self._events, event)
+        return (1, *(int(column[position]) for column in self._columns))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._events.tolist())
@@ -198,11 +202,11 @@ class _EventValues(Mapping[int, Values]):
         return len(self._events)
 
 
-def _find_newest_rows(queue: pa.Table, left: frozenset[int]) -> pa.Table:
-    """The last row of each event that has not left, by event; who has left never comes back."""
-    events, backwards = np.unique(queue[EVENT].to_numpy()[::-1], return_index=True)
-    stays = ~np.isin(events, np.fromiter(left, np.int64, len(left)))
-    return queue.take(pa.array(queue.num_rows - 1 - backwards[stays]))
+def _find_newest_rows(queue: pa.Table, removed: frozenset[int]) -> pa.Table:
+    """Return the last row of each event that was not removed, by event; a removed event never returns."""
+    events, reverse_positions = np.unique(queue[EVENT].to_numpy()[::-1], return_index=True)
+    is_retained = ~np.isin(events, np.fromiter(removed, np.int64, len(removed)))
+    return queue.take(pa.array(queue.num_rows - 1 - reverse_positions[is_retained]))
 
 
 def _read_entries(queue: pa.Table) -> list[tuple[Group, QueueEntry]]:
@@ -214,7 +218,7 @@ def _read_entries(queue: pa.Table) -> list[tuple[Group, QueueEntry]]:
 def _read_times(content: pa.Table, name: str) -> Numbers:
     column = content[name]
     if column.null_count:
-        raise BadInput(f"column {name!r} holds the time of events, but a row has NULL; give every event a time")
-    moments = column.cast(pa.timestamp("us", column.type.tz)) if pa.types.is_timestamp(column.type) else column
-    times: Numbers = moments.cast(pa.int64()).to_numpy()
+        raise BadInput(f"expected the time of each event in column {name!r}, found NULL; give every event a time")
+    timestamps = column.cast(pa.timestamp("us", column.type.tz)) if pa.types.is_timestamp(column.type) else column
+    times: Numbers = timestamps.cast(pa.int64()).to_numpy()
     return times

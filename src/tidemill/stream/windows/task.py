@@ -1,4 +1,4 @@
-"""Windows on a channel, as a step with state."""
+"""The stateful operator that forms the windows of a channel."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidemill.stream.windows.rows import EventBatch as Events
 from tidemill.stream.windows.rows import Marks, WindowedInput, WindowState
 
 Judge = Callable[[pa.Table, Sequence[str]], list[Marks]]
-"""For which rows each of several conditions in Spark SQL holds."""
+"""Evaluates several Spark SQL conditions on rows; returns the matching rows of each."""
 
 ROWS = 32
-"""Bits for the number of an event among those of its run; the number of its block is above them."""
+"""Bits for the number of an event within its run; the number of its block is above them."""
 
 
 class WindowOperator:
-    """Forms the windows of a channel, and keeps what waits in queues as state."""
+    """Forms the windows of a channel, with the queued events as its state."""
 
     def __init__(self, code: WindowTaskSpec, schema: pa.Schema, judge: Judge) -> None:
         self._code = code
@@ -40,9 +40,9 @@ class WindowOperator:
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         groups = [block.select([GROUP, NUMBERS]) for block in blocks[WindowTaskSpec.GROUPS]]
         if groups:
-            gone, waiting = _split_deleted([self._input.empty_queue, *blocks[WindowTaskSpec.QUEUE]])
-            left = frozenset(gone[EVENT].to_pylist())
-            self._input.restore_state([WindowState(pa.concat_tables(groups), waiting, left)])
+            removed_rows, queued = _split_deleted([self._input.empty_queue, *blocks[WindowTaskSpec.QUEUE]])
+            removed = frozenset(removed_rows[EVENT].to_pylist())
+            self._input.restore_state([WindowState(pa.concat_tables(groups), queued, removed)])
         self._waves = WaveTracker(
             LineageTag.from_text(tag) for (tag,) in list_live_keys(blocks.get(WindowTaskSpec.WAVES, ()), (TAG,))
         )
@@ -50,32 +50,42 @@ class WindowOperator:
     def run(self, batch: OperatorBatch) -> OperatorResult:
         events = self._number_events(batch.new[WindowTaskSpec.ARGUMENT])
         before = {str(tag) for tag in self._waves.waiting_tags}
-        passed = batch.now if self._code.fed else NEVER
-        words = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
-        arrived = [*events.arrived[-1:].tolist(), *(word.arrived for word in words[-1:])]
-        made = self._input.run(self._mark_events(events, words), max([passed, *arrived]))
+        clock = batch.now if self._code.fed else NEVER
+        ended = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
+        arrived = [*events.arrived[-1:].tolist(), *(word.arrived for word in ended[-1:])]
+        result = self._input.run(self._mark_events(events, ended), max([clock, *arrived]))
         outputs = {
-            WindowTaskSpec.WINDOWS: made.windows,
-            WindowTaskSpec.EXPIRED: made.expired,
-            WindowTaskSpec.LATE: made.late,
+            WindowTaskSpec.WINDOWS: result.windows,
+            WindowTaskSpec.EXPIRED: result.expired,
+            WindowTaskSpec.LATE: result.late,
         }
-        deltas = {WindowTaskSpec.QUEUE: _build_queue_delta(made.state), WindowTaskSpec.GROUPS: made.state.groups}
+        deltas = {WindowTaskSpec.QUEUE: _build_queue_delta(result.state), WindowTaskSpec.GROUPS: result.state.groups}
         return OperatorResult(outputs, deltas | self._build_tag_delta(before))
 
-    def _number_events(self, pieces: Sequence[InputBlock]) -> Events:
-        """Events are numbered in the order of their blocks."""
-        rows = pa.concat_tables([self._schema.empty_table(), *(p.rows.cast(self._schema) for p in pieces)])
-        first = pieces[0].number << ROWS if rows.num_rows else 1 << 62
-        arrived = np.repeat([p.arrived for p in pieces], [p.rows.num_rows for p in pieces]).astype(np.int64)
+    def _number_events(self, blocks: Sequence[InputBlock]) -> Events:
+        """Number events in the order of their blocks."""
+        rows = pa.concat_tables([self._schema.empty_table(), *(block.rows.cast(self._schema) for block in blocks)])
+        first = blocks[0].number << ROWS if rows.num_rows else 1 << 62
+        arrived = np.repeat([block.arrived for block in blocks], [block.rows.num_rows for block in blocks]).astype(
+            np.int64
+        )
         return Events(rows.combine_chunks(), first, arrived)
 
-    def _mark_events(self, events: Events, words: Sequence[EndedEvent]) -> Events:
-        """With what their tags or conditions say of them."""
+    def _mark_events(self, events: Events, ended: Sequence[EndedEvent]) -> Events:
+        """Return events with the results of their tags or conditions."""
         if self._code.is_by_waves:
-            found = self._waves.track_tags(
-                list(map(LineageTag.from_text, read_tags(events.content))), events.arrived.tolist(), words
+            completions = self._waves.track_tags(
+                list(map(LineageTag.from_text, read_tags(events.content))), events.arrived.tolist(), ended
             )
-            return Events(events.content, events.first, events.arrived, found.waves, found.closes, None, found.ends)
+            return Events(
+                events.content,
+                events.first,
+                events.arrived,
+                completions.waves,
+                completions.closes,
+                None,
+                completions.ends,
+            )
         size = self._code.window.size
         if not isinstance(size, Between):
             return events
@@ -83,30 +93,30 @@ class WindowOperator:
         return Events(events.content, events.first, events.arrived, None, closes, opens[0] if opens else None)
 
     def _build_tag_delta(self, before: set[str]) -> dict[str, pa.Table]:
-        """How the tags of waves that are not complete have changed."""
+        """Build the change of the tags of incomplete waves."""
         if not self._code.is_by_waves:
             return {}
-        now = {str(tag) for tag in self._waves.waiting_tags}
-        came, gone = sorted(now - before), sorted(before - now)
-        deleted = pa.array([None] * len(came) + [True] * len(gone), pa.bool_())
-        return {WindowTaskSpec.WAVES: pa.table({TAG: pa.array([*came, *gone], pa.string()), DELETED: deleted})}
+        after = {str(tag) for tag in self._waves.waiting_tags}
+        added, removed = sorted(after - before), sorted(before - after)
+        deleted = pa.array([None] * len(added) + [True] * len(removed), pa.bool_())
+        return {WindowTaskSpec.WAVES: pa.table({TAG: pa.array([*added, *removed], pa.string()), DELETED: deleted})}
 
 
-def _read_ended_events(pieces: Sequence[InputBlock]) -> list[EndedEvent]:
-    return [EndedEvent(LineageTag.from_text(tag), piece.arrived) for piece in pieces for tag in read_tags(piece.rows)]
+def _read_ended_events(blocks: Sequence[InputBlock]) -> list[EndedEvent]:
+    return [EndedEvent(LineageTag.from_text(tag), block.arrived) for block in blocks for tag in read_tags(block.rows)]
 
 
 def _build_queue_delta(state: WindowState) -> pa.Table:
-    """What is in queues, and the numbers of what is no longer."""
-    kept = state.queue.append_column(DELETED, pa.nulls(state.queue.num_rows, pa.bool_()))
-    gone = {EVENT: pa.array(sorted(state.left), pa.int64()), DELETED: pa.array([True] * len(state.left), pa.bool_())}
-    missing = (kept.schema.field(n) for n in kept.column_names if n not in gone)
-    columns = gone | {f.name: pa.nulls(len(state.left), f.type) for f in missing}
-    return pa.concat_tables([kept, pa.table({n: columns[n] for n in kept.column_names}, schema=kept.schema)])
+    """Build the delta of the queues: queued events, and the numbers of removed ones."""
+    queued = state.queue.append_column(DELETED, pa.nulls(state.queue.num_rows, pa.bool_()))
+    removed = {EVENT: pa.array(sorted(state.left), pa.int64()), DELETED: pa.array([True] * len(state.left), pa.bool_())}
+    missing = (queued.schema.field(n) for n in queued.column_names if n not in removed)
+    columns = removed | {f.name: pa.nulls(len(state.left), f.type) for f in missing}
+    return pa.concat_tables([queued, pa.table({n: columns[n] for n in queued.column_names}, schema=queued.schema)])
 
 
 def _split_deleted(queues: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
-    """Of a base and the deltas after it: what has left, and the rows in order."""
-    every = pa.concat_tables([add_deletion_column(q) for q in queues])
-    gone = pc.fill_null(every[DELETED], False)
-    return every.filter(gone), every.filter(pc.invert(gone)).drop_columns([DELETED])
+    """Split a base and the deltas after it: removed events, and the queued rows in order."""
+    rows = pa.concat_tables([add_deletion_column(q) for q in queues])
+    is_deleted = pc.fill_null(rows[DELETED], False)
+    return rows.filter(is_deleted), rows.filter(pc.invert(is_deleted)).drop_columns([DELETED])

@@ -18,13 +18,13 @@ from tidemill.stream.windows.former import (
 
 
 class TimeByTime(WindowFormer):
-    """A window is over once an event has come that is behind its end, or its timeout has passed."""
+    """A window closes once an event after its end has arrived, or its timeout has passed."""
 
     NUMBERS = ("formed", "floor")
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self.floor = NEVER  # where the first window begins that is not over
+        self.floor = NEVER  # start of the first open window
         self._queue: list[QueueEntry] = []  # by time
 
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
@@ -39,38 +39,38 @@ class TimeByTime(WindowFormer):
         if self.window.timeout_delay is not None:
             self._close_windows(clock - self.window.timeout_delay, None, out)
 
-    def _close_windows(self, mark: int, at: int | None, out: FormerOutput) -> None:
-        """End all windows that end at or before the mark. `at` None: it is the clock that ends them."""
-        while self._queue and (start := self._find_first_start()) + self.size <= mark:
+    def _close_windows(self, watermark: int, time: int | None, out: FormerOutput) -> None:
+        """Close all windows that end at or before the watermark. `at` None: the clock closes them."""
+        while self._queue and (start := self._find_first_start()) + self.size <= watermark:
             end = start + self.size
-            at_once = end + (self.window.timeout_delay or 0) if at is None else at
+            formed_at = end + (self.window.timeout_delay or 0) if time is None else time
             members = self._queue[self._find_place(start) : self._find_place(end)]
-            if self.form_window(members, (start, end), at_once, out):
+            if self.form_window(members, (start, end), formed_at, out):
                 del self._queue[self._find_place(start) : self._find_place(end)]
                 out.left.extend(members)
             self._advance_floor(start + self.step, out)
-        self._advance_floor(self._find_window_start(mark), out)
+        self._advance_floor(self._find_window_start(watermark), out)
 
     def _find_first_start(self) -> int:
-        """Where the first window begins that has an event and is not over."""
+        """Return the start of the first open window that has an event."""
         return max(self.floor, self._find_window_start(self._queue[0].time))
 
-    def _find_window_start(self, mark: int) -> int:
-        """Where the first window begins that ends behind the mark."""
-        return ((mark - self.size) // self.step + 1) * self.step
+    def _find_window_start(self, watermark: int) -> int:
+        """Return the start of the first window that ends after the watermark."""
+        return ((watermark - self.size) // self.step + 1) * self.step
 
     def _find_place(self, time: int) -> int:
         return bisect_left(self._queue, (time, NEVER), key=by_time)
 
     def _advance_floor(self, floor: int, out: FormerOutput) -> None:
         self.floor = max(self.floor, floor)
-        behind = self._find_place(self.floor)
-        expire_entries(self._queue[:behind], out)
-        del self._queue[:behind]
+        expired_count = self._find_place(self.floor)
+        expire_entries(self._queue[:expired_count], out)
+        del self._queue[:expired_count]
 
     def find_due_time(self) -> int | None:
-        patience = self.window.timeout_delay
-        return self._find_first_start() + self.size + patience if self._queue and patience is not None else None
+        delay = self.window.timeout_delay
+        return self._find_first_start() + self.size + delay if self._queue and delay is not None else None
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         self._queue = sorted(entries, key=by_time)

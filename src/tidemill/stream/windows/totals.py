@@ -1,4 +1,4 @@
-"""Sums over windows that follow each other: what entered is added, what left is taken out."""
+"""Sums over consecutive windows: events that entered are added, those that left are subtracted."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from tidemill.stream.windows.former import FormedWindow
 from tidemill.stream.windows.operator import Group
 
 Values = tuple[int, ...]
-"""Whole numbers, so that taking out is exact."""
+"""Integers, so that subtraction is exact."""
 
 
 class WindowTotals:
     """Running sums of each group's newest window.
 
-    They are no state: whoever begins without them takes the whole of the first window in, and goes on from there.
+    They are not part of the state: without them, the first window is summed in full, and the next ones continue
+    from it.
     """
 
     def __init__(self) -> None:
         self._last: dict[Group, tuple[dict[int, Values], Values]] = {}
 
     def update_sums(self, group: Group, window: FormedWindow, values: Mapping[int, Values]) -> Values:
-        """The sums over a window that follows the last one of its group; `values` has those of its events at least."""
-        held, sums = self._last.get(group, ({}, ()))
+        """Return the sums over the next window of its group; `values` has at least those of its events."""
+        summed, sums = self._last.get(group, ({}, ()))
         events = frozenset(window.events)
-        entered, left = events.difference(held), held.keys() - events
+        entered, removed = events.difference(summed), summed.keys() - events
         added = [values[event] for event in entered]
-        taken = [held.pop(event) for event in left]
-        held.update(zip(entered, added, strict=True))
-        sums = _add_rows(_add_rows(sums, added, 1), taken, -1)
-        self._last[group] = (held, sums)
+        subtracted = [summed.pop(event) for event in removed]
+        summed.update(zip(entered, added, strict=True))
+        sums = _add_rows(_add_rows(sums, added, 1), subtracted, -1)
+        self._last[group] = (summed, sums)
         return sums
 
 
