@@ -1,1 +1,1 @@
-"""Workflows in virtual time, planned by the planner as it is."""
+"""Simulations in virtual time, with the production scheduler."""

@@ -1,4 +1,4 @@
-"""Line charts as SVG: enough to look at the curves of a simulation, and no dependency."""
+"""Line charts as SVG, without dependencies, for the curves of a simulation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 170, 44, 52
 COLOURS = ("#0a6c86", "#d1495b", "#edae49", "#2e8b57", "#6a4c93", "#555555", "#b5651d", "#1b998b", "#c71585")
 STEPS = 6
 DENSE = 60
-"""Points of a line from which on they are not marked."""
+"""Number of points from which on the points of a line are not marked."""
 
 Line = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class AxisScale:
-    """From values to pixels."""
+    """Maps values to pixels."""
 
     low: float
     high: float
@@ -32,14 +32,14 @@ class AxisScale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def list_ticks(self) -> list[float]:
-        """Round values, a few."""
+        """Return a few round values."""
         step = _round_step((self.high - self.low) / STEPS)
         first = floor(self.low / step + 1 - 1e-9)
         return list(takewhile(lambda v: v <= self.high + step / 1e6, (round((first + i) * step, 10) for i in count())))
 
 
 def render_line_chart(title: str, across: str, up: str, lines: Mapping[str, Line]) -> str:
-    """A document with a line for each name; lines need not have the same points."""
+    """Render a document with a line for each name; lines need not have the same points."""
     x = _build_scale([px for line in lines.values() for px, _ in line], LEFT, WIDTH - RIGHT)
     y = _build_scale([py for line in lines.values() for _, py in line], HEIGHT - BOTTOM, TOP)
     parts = [*_render_frame(title, across, up), *_render_grid(x, y)]
@@ -57,18 +57,18 @@ def _build_scale(values: Sequence[float], start: float, end: float) -> AxisScale
     return AxisScale(low, high, start, end)
 
 
-def _round_step(least: float) -> float:
-    """The next of 1, 2, 5, 10, 20, …, at any power of ten."""
-    power = 10.0 ** floor(log10(least))
-    return next(power * m for m in (1, 2, 5, 10) if power * m >= least * (1 - 1e-9))
+def _round_step(minimum: float) -> float:
+    """Return the next of 1, 2, 5, 10, 20, …, at any power of ten."""
+    power = 10.0 ** floor(log10(minimum))
+    return next(power * m for m in (1, 2, 5, 10) if power * m >= minimum * (1 - 1e-9))
 
 
-def _render_frame(title: str, across: str, up: str) -> Iterator[str]:
+def _render_frame(title: str, x_label: str, y_label: str) -> Iterator[str]:
     middle = (TOP + HEIGHT - BOTTOM) / 2
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     yield f'<text x="{LEFT}" y="20" font-size="15">{escape(title)}</text>'
-    yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(across)}</text>'
-    yield f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">{escape(up)}</text>'
+    yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>'
+    yield f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>'
 
 
 def _render_grid(x: AxisScale, y: AxisScale) -> Iterator[str]:
@@ -86,6 +86,6 @@ def _render_line(name: str, line: Line, colour: str, number: int, x: AxisScale, 
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
     if len(line) < DENSE:
         yield from (f'<circle cx="{x(px)}" cy="{y(py)}" r="2.5" fill="{colour}"/>' for px, py in line)
-    beside, down = WIDTH - RIGHT + 12, TOP + 14 + 18 * number
-    yield f'<path d="M{beside} {down - 4}h18" stroke="{colour}" stroke-width="3"/>'
-    yield f'<text x="{beside + 24}" y="{down}">{escape(name)}</text>'
+    legend_x, legend_y = WIDTH - RIGHT + 12, TOP + 14 + 18 * number
+    yield f'<path d="M{legend_x} {legend_y - 4}h18" stroke="{colour}" stroke-width="3"/>'
+    yield f'<text x="{legend_x + 24}" y="{legend_y}">{escape(name)}</text>'

@@ -1,1 +1,1 @@
-"""Staleness in virtual time: the dispatcher as it is, and tables that nobody has to have."""
+"""Simulates staleness in virtual time: the production dispatcher on simulated tables."""

@@ -1,8 +1,8 @@
-"""What other policies would have made of what really happened.
+"""Replays a recorded workload under other policies.
 
-Arrivals are replayed as they were recorded. How long a run would have taken is not known, because under another policy
-it loads something else: a cost is fitted to the recorded runs of each table, and the runs of a replay are off by the
-same factors, in the same order, as the recorded ones were.
+Arrivals are replayed as recorded. The duration of a run is not known, because under another policy it loads other
+data: a cost is fitted to the recorded runs of each table, and the runs of a replay deviate by the same factors, in the
+same order, as the recorded ones.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from tidemill.sim.staleness.run import Simulation, Took, align_derived_tables
 from tidemill.sim.staleness.workload import SimulationConfig
 
 LEAST = 1e-6
-"""A run takes some time, if only this."""
+"""Minimum duration of a run."""
 
 WAYS: Mapping[str, SimulationConfig] = {
     f"{policy}, {placement}": SimulationConfig(policy, placement)
     for policy in POLICIES
     for placement in ("single", "proportional")
 }
-"""What is worth comparing: every policy, on one queue and on proportional tracks."""
+"""Configurations to compare: every policy, on one queue and on proportional tracks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTable:
-    """What is known of a table: batches that arrived, none if it is derived; and for each run, the data time that it
-    loaded and the time that it took."""
+    """The record of a table: its batches, none if it is derived; and for each run, its data time and its duration."""
 
     batches: Sequence[Batch] = ()
     runs: Sequence[tuple[float, float]] = ()
@@ -43,7 +42,7 @@ class RecordedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How stale the tables would have been on average over time; in sum by priority, and each by itself."""
+    """The staleness of the tables on average over time; the sum weighted by priority, and each table separately."""
 
     name: str
     staleness: float
@@ -56,76 +55,78 @@ def replay_policies(
     ways: Mapping[str, SimulationConfig] = WAYS,
     window: tuple[float, float] | None = None,
 ) -> list[ReplayResult]:
-    """All ways over the same time, the best first: in a window, or from the first arrival until all is loaded."""
-    profiles = derive_periods([_build_profile(name, of) for name, of in recorded.items()])
-    begin = min(arrived for of in recorded.values() for arrived, _ in of.batches)
+    """Replay all configurations over the same time, the best first: in a window, or from the first arrival to the
+    last load.
+    """
+    profiles = derive_periods([_build_profile(name, record) for name, record in recorded.items()])
+    begin = min(arrived for record in recorded.values() for arrived, _ in record.batches)
     since, until = window or (begin, inf)
-    simulations = {name: _build_simulation(profiles, recorded, way, tracks, begin) for name, way in ways.items()}
+    simulations = {name: _build_simulation(profiles, recorded, config, tracks, begin) for name, config in ways.items()}
     before = {name: _run_until(simulation, since) for name, simulation in simulations.items()}
     for simulation in simulations.values():
         simulation.run(until=until)
     end = until if window else max(simulation.now for simulation in simulations.values())
-    own = {profile.name: profile.priority for profile in profiles}
-    found = [
-        _build_result(name, before[name], of.compute_staleness(end), end - since, own)
-        for name, of in simulations.items()
+    priorities = {profile.name: profile.priority for profile in profiles}
+    results = [
+        _build_result(name, before[name], record.compute_staleness(end), end - since, priorities)
+        for name, record in simulations.items()
     ]
-    return sorted(found, key=lambda replay: (replay.staleness, replay.name))
+    return sorted(results, key=lambda replay: (replay.staleness, replay.name))
 
 
 def fit_cost(runs: Sequence[tuple[float, float]]) -> UpdateCost:
-    """Least squares; neither term is negative."""
+    """Fit a cost by least squares; neither term is negative."""
     if not runs:
         return UpdateCost(LEAST, 0.0)
-    span, took = fmean(s for s, _ in runs), fmean(t for _, t in runs)
-    spread = sum((s - span) ** 2 for s, _ in runs)
-    rate = sum((s - span) * (t - took) for s, t in runs) / spread if spread else 0.0
+    mean_span, mean_seconds = fmean(s for s, _ in runs), fmean(t for _, t in runs)
+    spread = sum((s - mean_span) ** 2 for s, _ in runs)
+    rate = sum((s - mean_span) * (t - mean_seconds) for s, t in runs) / spread if spread else 0.0
     if rate <= 0:
-        return UpdateCost(max(took, LEAST), 0.0)
-    if took - rate * span >= LEAST:
-        return UpdateCost(took - rate * span, rate)
+        return UpdateCost(max(mean_seconds, LEAST), 0.0)
+    if mean_seconds - rate * mean_span >= LEAST:
+        return UpdateCost(mean_seconds - rate * mean_span, rate)
     return UpdateCost(LEAST, sum(s * t for s, t in runs) / sum(s * s for s, _ in runs))
 
 
-def _build_profile(name: str, of: RecordedTable) -> JobProfile:
-    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(of.batches)]
+def _build_profile(name: str, record: RecordedTable) -> JobProfile:
+    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(record.batches)]
     period = median(gaps) if gaps else 1.0
-    return JobProfile(name, max(period, LEAST), fit_cost(of.runs), of.priority, of.parents)
+    return JobProfile(name, max(period, LEAST), fit_cost(record.runs), record.priority, record.parents)
 
 
 def _build_simulation(
     profiles: Sequence[JobProfile],
     recorded: Mapping[str, RecordedTable],
-    way: SimulationConfig,
+    config: SimulationConfig,
     tracks: int,
     begin: float,
 ) -> Simulation:
-    jobs = build_jobs(profiles, way.inheritance)
+    jobs = build_jobs(profiles, config.inheritance)
     for job in jobs:
         job.since = begin
         if not job.profile.parents:
             job.fresh = recorded[job.name].batches[0][1] - job.profile.period
     align_derived_tables(jobs)
-    feeds = {name: iter(of.batches) for name, of in recorded.items()}
-    return Simulation(jobs, way.build_dispatcher(jobs, tracks), feeds, _build_run_times(jobs, recorded))
+    feeds = {name: iter(record.batches) for name, record in recorded.items()}
+    return Simulation(jobs, config.build_dispatcher(jobs, tracks), feeds, _build_run_times(jobs, recorded))
 
 
-def _run_until(simulation: Simulation, at: float) -> dict[str, float]:
-    simulation.run(until=at)
-    return simulation.compute_staleness(at)
+def _run_until(simulation: Simulation, time: float) -> dict[str, float]:
+    simulation.run(until=time)
+    return simulation.compute_staleness(time)
 
 
 def _build_run_times(jobs: Sequence[Job], recorded: Mapping[str, RecordedTable]) -> Took:
     factors = {job.name: _cycle_factors(job.profile.cost, recorded[job.name].runs) for job in jobs}
-    return lambda job, grain, _: next(factors[job.name]) * job.profile.cost(job.compute_span(grain))
+    return lambda job, batches, _: next(factors[job.name]) * job.profile.cost(job.compute_span(batches))
 
 
 def _cycle_factors(cost: UpdateCost, runs: Sequence[tuple[float, float]]) -> Iterator[float]:
-    return cycle([max(took, LEAST) / cost(span) for span, took in runs] or [1.0])
+    return cycle([max(seconds, LEAST) / cost(span) for span, seconds in runs] or [1.0])
 
 
 def _build_result(
-    name: str, before: Mapping[str, float], after: Mapping[str, float], lasted: float, own: Mapping[str, float]
+    name: str, before: Mapping[str, float], after: Mapping[str, float], duration: float, priorities: Mapping[str, float]
 ) -> ReplayResult:
-    tables = {table: (after[table] - before[table]) / lasted for table in after}
-    return ReplayResult(name, sum(own[table] * stale for table, stale in tables.items()), tables)
+    tables = {table: (after[table] - before[table]) / duration for table in after}
+    return ReplayResult(name, sum(priorities[table] * staleness for table, staleness in tables.items()), tables)

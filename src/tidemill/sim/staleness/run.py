@@ -1,4 +1,4 @@
-"""A warehouse in virtual time: batches arrive, the dispatcher is asked what to start, and runs take their time."""
+"""Simulates a warehouse in virtual time: batches arrive, the dispatcher starts jobs, and runs take their time."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from tidemill.scheduler.job import Batch, Job, index_by_name
 from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 Feed = Iterator[Batch]
-"""What arrives for a table, in order."""
+"""The batches of a table, in order of arrival."""
 
 Took = Callable[[Job, int, float], float]
-"""How long a run takes that loads the first so many batches of a job and begins now."""
+"""Returns the duration of a run that loads the first batches of a job and starts now."""
 
 
 @dataclass(slots=True, eq=False)
 class _SimulatedTable:
-    """A job with what the simulation keeps of it."""
+    """A job with the simulation's data on it."""
 
     number: int
     job: Job
     feed: Feed
-    coming: Batch | None = None  # what arrives next
+    coming: Batch | None = None  # the next arrival
     parents: Sequence[Job] = ()
     children: Sequence[_SimulatedTable] = ()
     runs: int = 0
 
 
 Event = tuple[float, int, _SimulatedTable, int, float]
-"""When; a number that no other event of that instant has; whose; batches that end being loaded, none if one arrives;
-and how long that took."""
+"""Time; a number that is unique within that instant; table; number of batches that end being loaded, 0 for an arrival;
+and the duration of the load."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOutcome:
-    """What came of a simulation."""
+    """The outcome of a simulation."""
 
     events: int
     elapsed: float
     staleness: float  # of all tables, weighted by priority, on average over time
-    tables: Mapping[str, float]  # the staleness of each on average, not weighted
+    tables: Mapping[str, float]  # average staleness of each table, not weighted
     runs: Mapping[str, int]
-    busy: float  # the share of the tracks' time in which something ran
+    busy: float  # share of the tracks' time in which they were busy
 
 
 class Simulation:
-    """A driver of the dispatcher whose clock is a list of events."""
+    """Drives the dispatcher by a queue of events."""
 
     def __init__(self, jobs: Sequence[Job], dispatcher: Dispatcher, feeds: Mapping[str, Feed], took: Took) -> None:
         self._dispatcher, self._took = dispatcher, took
@@ -65,43 +65,43 @@ class Simulation:
         self.now = 0.0
 
     def run(self, events: int | None = None, until: float = inf) -> int:
-        """Until so many events have happened, until that moment, or until nothing happens any more.
+        """Run until this many events have happened, until that time, or until no events are left.
 
-        Simulations spend their time here, so it is one loop that calls little.
+        Simulations spend their time here, so it is one loop with few calls.
         """
-        heap, dispatcher, tables, times = self._heap, self._dispatcher, self._tables, self._took
-        dispatch, done, arrive, pass_on = (
+        heap, dispatcher, tables, compute_duration = self._heap, self._dispatcher, self._tables, self._took
+        dispatch, done, arrive, notify = (
             dispatcher.dispatch_jobs,
             dispatcher.mark_finished,
             self._handle_arrival,
             self._notify_child,
         )
-        seen, limit, count = 0, inf if events is None else events, len(tables)
-        while heap and seen < limit and heap[0][0] <= until:
+        handled, limit, count = 0, inf if events is None else events, len(tables)
+        while heap and handled < limit and heap[0][0] <= until:
             now = heap[0][0]
             while heap and heap[0][0] == now:
-                _, _, table, grain, took = heap[0]
-                if grain:
+                _, _, table, batches, seconds = heap[0]
+                if batches:
                     heappop(heap)
                     job = table.job
-                    job.load_batches(grain, now)
-                    done(job, now, grain, took, job.profile.selectivity)
+                    job.load_batches(batches, now)
+                    done(job, now, batches, seconds, job.profile.selectivity)
                     for child in table.children:
-                        pass_on(child, now)
+                        notify(child, now)
                 else:
                     arrive(table, now)
-                seen += 1
-            for job, _, grain in dispatch(now):
-                took = times(job, grain, now)
+                handled += 1
+            for job, _, batches in dispatch(now):
+                seconds = compute_duration(job, batches, now)
                 table = tables[job.name]
                 table.runs += 1
-                self._busy += took
-                heappush(heap, (now + took, count + table.number, table, grain, took))
+                self._busy += seconds
+                heappush(heap, (now + seconds, count + table.number, table, batches, seconds))
             self.now = now
-        return seen
+        return handled
 
     def compute_staleness(self, at: float) -> dict[str, float]:
-        """The integral of each table's staleness until a moment that has come, and after which nothing has happened."""
+        """Return the integral of each table's staleness until a time that no event has passed."""
         return {name: table.job.compute_staleness(at) for name, table in self._tables.items()}
 
     def build_outcome(self, events: int, tracks: int) -> SimulationOutcome:
@@ -117,26 +117,26 @@ class Simulation:
 
     def _handle_arrival(self, table: _SimulatedTable, now: float) -> None:
         batch, job = table.coming, table.job
-        table.coming = later = next(table.feed, None)
-        if later is None:
+        table.coming = following = next(table.feed, None)
+        if following is None:
             heappop(self._heap)
         else:
-            heapreplace(self._heap, (later[0], table.number, table, 0, 0.0))
+            heapreplace(self._heap, (following[0], table.number, table, 0, 0.0))
         if batch is not None:
             job.add_batch(batch)
             self._dispatcher.mark_ready(job, now)
 
     def _notify_child(self, child: _SimulatedTable, now: float) -> None:
-        """A derived table can be brought up to where the least fresh of its parents is."""
+        """Add a batch to a derived table up to the freshness of its least fresh parent."""
         job = child.job
-        edge = min(parent.fresh for parent in child.parents)
-        if edge > (job.batches[-1][1] if job.batches else job.fresh):
-            job.add_batch((now, edge))
+        freshness = min(parent.fresh for parent in child.parents)
+        if freshness > (job.batches[-1][1] if job.batches else job.fresh):
+            job.add_batch((now, freshness))
             self._dispatcher.mark_ready(job, now)
 
 
 def simulate_workload(workload: Workload, way: SimulationConfig, events: int, seed: int = 1) -> SimulationOutcome:
-    """Tables whose batches come with their periods, from moments that are left to chance."""
+    """Simulate tables whose batches arrive with their periods, from random first arrivals."""
     phases, noise = Random(seed), Random(seed + 1)
     jobs = build_jobs(workload.tables, way.inheritance)
     feeds = {}
@@ -151,45 +151,45 @@ def simulate_workload(workload: Workload, way: SimulationConfig, events: int, se
 
 
 def simulate_uncontended(workload: Workload, events: int, seed: int = 1) -> SimulationOutcome:
-    """The same if there were a track for everybody: as good as it gets."""
+    """Simulate a track for every table: the lower bound of staleness."""
     return simulate_workload(
         replace(workload, tracks=len(workload.tables)), SimulationConfig(policy="first-come"), events, seed
     )
 
 
 def _generate_batches(first: float, period: float) -> Feed:
-    at = first
+    time = first
     while True:
-        yield at, at
-        at += period
+        yield time, time
+        time += period
 
 
 def _build_run_times(workload: Workload, random: Random) -> Took:
-    least, slowdown, chance = workload.noise, workload.slowdown, random.random
+    minimum, slowdown, chance = workload.noise, workload.slowdown, random.random
 
-    def compute_steady_time(job: Job, grain: int, _: float) -> float:
-        cost = job.profile.cost  # called for every run, so not by way of the methods
-        return (least + chance()) * (cost.start + cost.rate * (job.batches[grain - 1][1] - job.fresh))
+    def compute_steady_time(job: Job, batches: int, _: float) -> float:
+        cost = job.profile.cost  # inlined, because it is called for every run
+        return (minimum + chance()) * (cost.start + cost.rate * (job.batches[batches - 1][1] - job.fresh))
 
     if slowdown is None:
         return compute_steady_time
-    return lambda job, grain, now: (
-        slowdown.find_factor(now) / slowdown.mean_factor * compute_steady_time(job, grain, now)
+    return lambda job, batches, now: (
+        slowdown.find_factor(now) / slowdown.mean_factor * compute_steady_time(job, batches, now)
     )
 
 
 def _build_tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _SimulatedTable]:
-    made = {job.name: _SimulatedTable(number, job, feeds.get(job.name, iter(()))) for number, job in enumerate(jobs)}
-    below = index_children([job.profile for job in jobs])
-    for name, table in made.items():
-        table.parents = [made[p].job for p in table.job.profile.parents]
-        table.children = [made[c] for c in below[name]]
-    return made
+    tables = {job.name: _SimulatedTable(number, job, feeds.get(job.name, iter(()))) for number, job in enumerate(jobs)}
+    children = index_children([job.profile for job in jobs])
+    for name, table in tables.items():
+        table.parents = [tables[p].job for p in table.job.profile.parents]
+        table.children = [tables[c] for c in children[name]]
+    return tables
 
 
 def align_derived_tables(jobs: Sequence[Job]) -> None:
-    """In the beginning derived tables are as fresh as their parents."""
-    known = index_by_name(jobs)
+    """Set the initial freshness of derived tables to that of their parents."""
+    by_name = index_by_name(jobs)
     for job in jobs:
         if job.profile.parents:
-            job.fresh = min(known[parent].fresh for parent in job.profile.parents)
+            job.fresh = min(by_name[parent].fresh for parent in job.profile.parents)

@@ -1,4 +1,4 @@
-"""How stale a user's tables would be, and with how many tracks."""
+"""Estimates the staleness of a user's tables by the number of tracks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidemill.sim.staleness.workload_file import WorkloadFile
 
 @dataclass(frozen=True, slots=True)
 class TrackSizing:
-    """What would come of it, the best that could, and what would come of it on other numbers of tracks."""
+    """The simulated outcomes, the best possible ones, and the lateness by the number of tracks."""
 
     described: WorkloadFile
     found: Sequence[SimulationOutcome]  # one for each seed
     best: Sequence[SimulationOutcome]
-    lateness: Mapping[int, float]  # by tracks; none where the placement does not fit
+    lateness: Mapping[int, float]  # by tracks; missing where the placement is infeasible
 
     @property
     def busy_share(self) -> float:
@@ -45,25 +45,25 @@ class TrackSizing:
 
 def size_tracks(asked: WorkloadFile, events: int, seeds: Sequence[int] = (1,)) -> TrackSizing:
     best = [simulate_uncontended(asked.workload, events, seed) for seed in seeds]
-    found = _simulate_tracks(asked, asked.workload.tracks, events, seeds)
-    lateness = {asked.workload.tracks: _compute_lateness(found, best)}
+    outcomes = _simulate_tracks(asked, asked.workload.tracks, events, seeds)
+    lateness = {asked.workload.tracks: _compute_lateness(outcomes, best)}
     for tracks in _list_alternatives(asked.workload.tracks):
         try:
             lateness[tracks] = _compute_lateness(_simulate_tracks(asked, tracks, events, seeds), best)
         except Infeasible:
             continue
-    return TrackSizing(asked, found, best, dict(sorted(lateness.items())))
+    return TrackSizing(asked, outcomes, best, dict(sorted(lateness.items())))
 
 
-def _simulate_tracks(asked: WorkloadFile, tracks: int, events: int, seeds: Sequence[int]) -> list[SimulationOutcome]:
-    workload = replace(asked.workload, tracks=tracks)
-    return [simulate_workload(workload, asked.way, events, seed) for seed in seeds]
+def _simulate_tracks(request: WorkloadFile, tracks: int, events: int, seeds: Sequence[int]) -> list[SimulationOutcome]:
+    workload = replace(request.workload, tracks=tracks)
+    return [simulate_workload(workload, request.way, events, seed) for seed in seeds]
 
 
-def _compute_lateness(found: Sequence[SimulationOutcome], best: Sequence[SimulationOutcome]) -> float:
-    return fmean(one.staleness / other.staleness for one, other in zip(found, best, strict=True))
+def _compute_lateness(outcomes: Sequence[SimulationOutcome], best: Sequence[SimulationOutcome]) -> float:
+    return fmean(outcome.staleness / optimum.staleness for outcome, optimum in zip(outcomes, best, strict=True))
 
 
 def _list_alternatives(tracks: int) -> set[int]:
-    """Half, one less, one more and twice as many."""
+    """Return half, one less, one more and twice as many."""
     return {n for n in (tracks // 2, tracks - 1, tracks + 1, 2 * tracks) if n >= 1} - {tracks}

@@ -1,4 +1,4 @@
-"""What is simulated: tables, the tracks they share, and how steady the machines are."""
+"""Simulated workloads: tables, the tracks they share, and the variation of run times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidemill.scheduler.tracks import PLACEMENTS
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Normal and slow times take turns; in slow ones everything takes so many times as long.
+    """Normal and slow periods alternate; in slow ones everything takes `factor` times as long.
 
-    On average everything takes twice as long as in normal times: the slower slow times are, the longer are the normal
-    ones between them.
+    On average everything takes twice as long as in normal periods: the slower the slow periods are, the longer are
+    the normal ones between them.
     """
 
     factor: float = 3.0
-    length: float = 503.3  # of a slow time; with it cycles share no factor with any period
+    length: float = 503.3  # of a slow period; with it cycles share no factor with any period
 
     @property
     def mean_factor(self) -> float:
@@ -34,12 +34,12 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Costs of tables are averages over slow and normal times: what a dispatcher would have learnt."""
+    """Tables and tracks. Costs are averages over slow and normal periods, as a dispatcher would estimate them."""
 
     tables: tuple[JobProfile, ...]  # parents first
     tracks: int
     slowdown: Slowdown | None = None
-    noise: float = 0.5  # a run takes between this and one and this times what is estimated
+    noise: float = 0.5  # a run takes between this and one plus this times its estimate
 
     @property
     def load(self) -> float:
@@ -47,14 +47,14 @@ class Workload:
         return fsum(table.load for table in self.tables) / self.tracks
 
     def scale_to_load(self, load: float) -> Workload:
-        """The same with updates that take so much longer or shorter that the load is this."""
+        """Return the workload with update costs scaled to this load."""
         factor = load / self.load
         return replace(self, tables=tuple(_scale_cost(table, factor) for table in self.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationConfig:
-    """How jobs are dispatched, in words of settings. Without patience, as the papers know no guard."""
+    """The dispatcher's settings. By default without a starvation guard, as in the papers."""
 
     policy: str = "max-benefit"
     placement: str = "single"

@@ -1,4 +1,4 @@
-"""A user's own tables, described in a file, so that tracks can be sized before anything is deployed."""
+"""Reads a workload file that describes a user's tables, so that tracks can be sized before deployment."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ OF_A_COST = ("start", "rate")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFile:
-    """What a file says."""
+    """The content of a workload file."""
 
     workload: Workload
     way: SimulationConfig
 
 
 def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
-    """The tables of a file, and how they are dispatched; times are seconds, or words such as '5 minutes'."""
+    """Parse the tables of a file and the dispatcher's settings; times are in seconds, or texts such as '5
+    minutes'.
+    """
     _check_names("the workload", document, TOP)
     tables = document.get("tables")
     if not isinstance(tables, Mapping) or not tables:
         raise ConfigError("the workload: expected tables, found none; add [tables.NAME] with a period and a cost")
-    profiles = derive_periods([_parse_table(name, of) for name, of in tables.items()])
-    tracks = _parse_number("the workload: tracks", document.get("tracks", 2), least=1)
+    profiles = derive_periods([_parse_table(name, table) for name, table in tables.items()])
+    tracks = _parse_number("the workload: tracks", document.get("tracks", 2), minimum=1)
     return WorkloadFile(Workload(tuple(profiles), int(tracks)), _parse_config(document))
 
 
@@ -46,56 +48,60 @@ def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
         _parse_choice("policy", document.get("policy", "max-benefit"), {name: name for name in POLICIES}),
         _parse_choice("placement", document.get("placement", "proportional"), {name: name for name in PLACEMENTS}),
         _parse_choice(
-            "inheritance", document.get("inheritance", "max"), {how.value: how for how in PriorityInheritance}
+            "inheritance",
+            document.get("inheritance", "max"),
+            {inheritance.value: inheritance for inheritance in PriorityInheritance},
         ),
-        None if chop is None else _parse_number("the workload: chop", chop, least=1),
-        None if patience is None else _parse_number("the workload: patience", patience, least=0),
+        None if chop is None else _parse_number("the workload: chop", chop, minimum=1),
+        None if patience is None else _parse_number("the workload: patience", patience, minimum=0),
     )
 
 
-def _parse_table(name: str, of: object) -> JobProfile:
-    who = f"table {name}"
-    if not isinstance(of, Mapping):
-        raise ConfigError(f"{who}: expected a period and a cost, found {of!r}; write period = '1 minute', cost = '5 s'")
-    _check_names(who, of, OF_A_TABLE)
-    parents = tuple(of.get("parents", ()))
-    period = _parse_time(f"{who}: period", of.get("period", None if not parents else 1.0))
-    priority = _parse_number(f"{who}: priority", of.get("priority", 1.0), least=0)
-    return JobProfile(name, period, _parse_cost(who, of.get("cost")), priority, parents)
+def _parse_table(name: str, document: object) -> JobProfile:
+    subject = f"table {name}"
+    if not isinstance(document, Mapping):
+        raise ConfigError(
+            f"{subject}: expected a period and a cost, found {document!r}; write period = '1 minute', cost = '5 s'"
+        )
+    _check_names(subject, document, OF_A_TABLE)
+    parents = tuple(document.get("parents", ()))
+    period = _parse_time(f"{subject}: period", document.get("period", None if not parents else 1.0))
+    priority = _parse_number(f"{subject}: priority", document.get("priority", 1.0), minimum=0)
+    return JobProfile(name, period, _parse_cost(subject, document.get("cost")), priority, parents)
 
 
-def _parse_cost(who: str, of: object) -> UpdateCost:
-    """A table of start and rate; or one time, however much is loaded."""
-    if not isinstance(of, Mapping):
-        return UpdateCost(_parse_time(f"{who}: cost", of), 0.0)
-    _check_names(f"{who}: cost", of, OF_A_COST)
-    rate = _parse_number(f"{who}: cost.rate", of.get("rate", 0.0), least=0)
-    return UpdateCost(_parse_time(f"{who}: cost.start", of.get("start")), rate)
+def _parse_cost(subject: str, document: object) -> UpdateCost:
+    """Parse a table of start and rate; or one time, regardless of the data loaded."""
+    if not isinstance(document, Mapping):
+        return UpdateCost(_parse_time(f"{subject}: cost", document), 0.0)
+    _check_names(f"{subject}: cost", document, OF_A_COST)
+    rate = _parse_number(f"{subject}: cost.rate", document.get("rate", 0.0), minimum=0)
+    return UpdateCost(_parse_time(f"{subject}: cost.start", document.get("start")), rate)
 
 
 def _parse_time(where: str, value: object) -> float:
     try:
-        found = 0.0 if isinstance(value, bool) or not isinstance(value, str | int | float) else parse_duration(value)
+        seconds = 0.0 if isinstance(value, bool) or not isinstance(value, str | int | float) else parse_duration(value)
     except ValueError:
-        found = 0.0
-    if found <= 0:
+        seconds = 0.0
+    if seconds <= 0:
         raise ConfigError(f"{where}: expected a time above 0 in seconds, or such as '5 minutes', found {value!r}")
-    return found
+    return seconds
 
 
-def _parse_number(where: str, value: object, *, least: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
-        raise ConfigError(f"{where}: expected a number from {least:g} on, found {value!r}")
+def _parse_number(where: str, value: object, *, minimum: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < minimum:
+        raise ConfigError(f"{where}: expected a number of at least {minimum:g}, found {value!r}")
     return float(value)
 
 
-def _parse_choice(where: str, value: object, known: Mapping[str, T]) -> T:
-    if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"the workload: {where}: expected one of {', '.join(known)}, found {value!r}")
-    return known[value]
+def _parse_choice(where: str, value: object, choices: Mapping[str, T]) -> T:
+    if not isinstance(value, str) or value not in choices:
+        raise ConfigError(f"the workload: {where}: expected one of {', '.join(choices)}, found {value!r}")
+    return choices[value]
 
 
-def _check_names(who: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    strange = [name for name in found if name not in known]
-    if strange:
-        raise ConfigError(f"{who}: expected {', '.join(known)}, found {', '.join(map(str, strange))}; take it out")
+def _check_names(subject: str, found: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    unknown = [name for name in found if name not in allowed]
+    if unknown:
+        raise ConfigError(f"{subject}: expected {', '.join(allowed)}, found {', '.join(map(str, unknown))}; remove it")
