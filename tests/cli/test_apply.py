@@ -82,8 +82,8 @@ def test_apply_tells_what_plan_doubts(tidemill: Program, monkeypatch: pytest.Mon
     tidemill.well("init", tidemill.project)
     told = "tidemill.app.wiring.explain_infeasible_targets"
     monkeypatch.setattr(told, lambda _catalog, _workflow: iter(["it cannot be kept"]))
-    assert "doubtful: it cannot be kept" in tidemill.well("plan").out
-    assert "doubtful: it cannot be kept" in tidemill.well("apply", "--yes").out
+    assert "warning: it cannot be kept" in tidemill.well("plan").out
+    assert "warning: it cannot be kept" in tidemill.well("apply", "--yes").out
     assert tidemill.json("apply")["doubts"] == ["it cannot be kept"]
 
 

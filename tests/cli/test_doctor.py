@@ -25,12 +25,12 @@ def test_all_is_well(started: Program) -> None:
 def test_missing_files_are_named(started: Program) -> None:
     started.insert_sample()
     started.insert_sample()
-    assert "2 of 2 named files looked for, all there" in started.well("doctor", "--no-spark").out
+    assert "2 of 2 referenced files checked, all exist" in started.well("doctor", "--no-spark").out
     (gone, _) = sorted(started.project.glob(".tidemill/blocks/runs/*/*/*/*.parquet"))
     gone.unlink()
     found = problems(started("doctor", "--no-spark", "--json").document)
     assert list(found) == ["store"]
-    assert "2 of 2 named files looked for, 1 of them missing, such as runs/1/" in found["store"]
+    assert "2 of 2 referenced files checked, 1 of them missing, such as runs/1/" in found["store"]
 
 
 def test_runs_that_the_catalog_has_yet_to_begin_are_reported(started: Program) -> None:
@@ -46,10 +46,10 @@ def test_runs_that_the_catalog_has_yet_to_begin_are_reported(started: Program) -
 def test_servers_that_lost_spark_are_reported(started: Program) -> None:
     with Tidemill.open(started.project) as mill:
         mill.catalog.record_heartbeat(Server("well", "work", 1), lease=5.0)
-        assert "ok   servers     1 server at work" in started.well("doctor", "--no-spark").out
+        assert "ok   servers     1 server serving" in started.well("doctor", "--no-spark").out
         mill.catalog.record_heartbeat(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
         found = problems(started("doctor", "--no-spark", "--json").document)
-    assert found == {"servers": "ill lost Spark's session and is starting it again; the server's log says why"}
+    assert found == {"servers": "ill lost Spark's session and is restarting it; see the server's log"}
 
 
 def test_without_a_project_the_machine_is_checked(tidemill: Program) -> None:

@@ -64,7 +64,7 @@ def test_a_batch_only_table_says_why(shop: Program) -> None:
     out = shop.well("explain", "noise").out
     assert "runs now     batch: rand() gives another value each time" in out
     assert "impossible: rand() gives another value each time" in out
-    assert "widgets" not in out
+    assert "operators" not in out
 
 
 def test_a_programmed_task_shows_its_modes(shop: Program) -> None:

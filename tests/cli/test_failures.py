@@ -27,7 +27,7 @@ def test_wrong_usage(tidemill: Program, arguments: list[str]) -> None:
     ended = tidemill(*arguments)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: ")
-    assert ended.err.endswith("add --help to see what can be said\n")
+    assert ended.err.endswith("add --help to see the options\n")
 
 
 def test_wrong_usage_as_json(tidemill: Program) -> None:
@@ -53,4 +53,4 @@ def test_a_fault_of_ours_is_said_to_be_one(started: Program, monkeypatch: pytest
     monkeypatch.setattr("tidemill.app.wiring.Tidemill.kill", broken)
     ended = started("kill", 1)
     assert ended.code == 1
-    assert ended.err == "error: ZeroDivisionError: by zero; this is a fault in Tidemill, and --debug shows where\n"
+    assert ended.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"

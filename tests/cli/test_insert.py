@@ -57,6 +57,6 @@ def test_an_interrupted_insert_is_cancelled(started: Program, monkeypatch: pytes
     monkeypatch.setattr("tidemill.app.wiring.load_file", interrupted)
     ended = started("insert", "orders", started.project / "orders.csv")
     assert ended.code == 130
-    assert ended.err == "error: interrupted; nothing of it is visible\n"
+    assert ended.err == "error: interrupted; nothing became visible\n"
     assert [r["state"] for r in started.json("runs")["runs"]] == ["failed"]
     assert started.json("channels", "orders")["channel"]["reserved"] == 0

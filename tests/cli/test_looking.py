@@ -56,7 +56,7 @@ def test_status_for_people(busy: Program) -> None:
     out = busy.well("status").out
     assert "report/large_orders (new): 1 block behind" in out
     assert "orders > large_orders: " in out
-    assert "waits on orders" in out
+    assert "pending on orders" in out
     assert "active runs: none" in out
     assert "\x1b" not in out
 
@@ -70,7 +70,7 @@ def test_staleness_of_tables(busy: Program) -> None:
     assert document["total"]["points"][-1]["seconds"] == pytest.approx(weighted, abs=0.1)
     assert busy.json("staleness", "--measure", "age")["measure"] == "age"
     out = busy.well("staleness").out
-    assert "worst lately" in out
+    assert "recent worst" in out
     assert "city_totals" in out
 
 
@@ -124,7 +124,7 @@ def test_trace_follows_a_block_back_and_on(busy: Program) -> None:
     assert made["block"]["channel"] == "large_orders"
     assert [(s["channel"], s["since"], [b["id"] for b in s["blocks"]]) for s in made["sources"]] == [("orders", 0, [4])]
     assert [b["id"] for b in busy.json("trace", 4)["made"]] == [5]
-    assert "made from what is new in orders after 0 up to 1" in busy.well("trace", 5).out
+    assert "derived from changes of orders after 0 up to 1" in busy.well("trace", 5).out
 
 
 def test_a_pinned_block_stays_with_what_it_was_made_from(busy: Program) -> None:

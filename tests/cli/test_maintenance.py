@@ -7,7 +7,7 @@ def test_compact_wants_channels_or_all(started: Program) -> None:
     for arguments in ([], ["orders", "--all"]):
         ended = started("compact", *arguments)
         assert ended.code == 2
-        assert "name the channels to compact, or say --all" in ended.err
+        assert "name the channels to compact, or use --all" in ended.err
 
 
 def test_where_there_is_nothing_to_merge(started: Program) -> None:
@@ -22,7 +22,7 @@ def test_gc_deletes_what_nobody_needs(started: Program) -> None:
     document = started.json("gc")
     assert document["blocks"] > 0
     assert (document["marked"], document["files"]) == (1, 0)
-    assert started.well("gc").out == "collected 0 blocks, marked 0 files, removed 0\n"
+    assert started.well("gc").out == "garbage-collected 0 blocks, marked 0 files, removed 0\n"
     assert started.json("gc", "--grace", "0s")["files"] == 1
     kinds = [e["kind"] for e in started.json("events", "--limit", "1000")["events"]]
     assert kinds.count("block.purged") == kinds.count("files.removed") == 1
@@ -39,7 +39,7 @@ def test_gc_scans_the_store_when_asked(started: Program) -> None:
     assert (block / "left.parquet").exists(), "it was marked just now"
     out = started.well("gc", "--scan", "--grace", "0s").out
     assert out == (
-        "collected 0 blocks, marked 0 files, removed 1\nscanned 1 attempt, marked 0 files that nothing names\n"
+        "garbage-collected 0 blocks, marked 0 files, removed 1\nscanned 1 attempt, marked 0 files that nothing references\n"
     )
     assert sorted(p.name for p in block.iterdir()) == ["foreign.csv", "part-00000.parquet"]
     assert len(list(started.project.glob(".tidemill/blocks/**/foreign.csv"))) == 3
@@ -62,12 +62,12 @@ def test_upkeep_is_paused_and_resumed(started: Program) -> None:
     (orders,) = (c for c in document["channels"] if c["channel"] == "orders")
     assert orders["compaction"].startswith("not due: ")
     assert started.json("upkeep", "--pause")["paused"]
-    assert "upkeep is paused; go on with: tidemill upkeep --resume" in started.well("upkeep").out
+    assert "maintenance is paused; resume with: tidemill upkeep --resume" in started.well("upkeep").out
     assert started.json("dispatching")["wished"] == {}
     assert started.json("dispatching", "--reset")["wished"] == {}
     assert started.json("upkeep")["paused"]
     assert not started.json("upkeep", "--resume")["paused"]
-    assert started.well("upkeep").out.startswith("upkeep is automatic\n")
+    assert started.well("upkeep").out.startswith("maintenance is automatic\n")
     assert started("upkeep", "--pause", "--resume").code == 2
 
 

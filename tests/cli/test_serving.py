@@ -77,7 +77,7 @@ def test_a_token_is_shown_once(started: Program) -> None:
 def test_a_workflow_gets_owners(started: Program) -> None:
     started.well("access", "user", "ann", "operator")
     assert started.json("access", "own", "shop", "ann") == {"workflow": "shop", "owners": ["ann"]}
-    assert "belongs to nobody" in started.well("access", "own", "shop").out
+    assert "belongs to no user" in started.well("access", "own", "shop").out
 
 
 def test_access_refuses_what_it_does_not_know(started: Program) -> None:

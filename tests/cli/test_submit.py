@@ -140,7 +140,7 @@ def test_a_budget_of_one_workflow(started: Program) -> None:
 
 
 def test_figures_of_the_past(started: Program) -> None:
-    assert "nothing was done" in started.well("history").out
+    assert "no usage" in started.well("history").out
     for _ in range(2):
         started("submit", written(started, one_shot()), "--watch")
     (day,) = started.json("history", "--since", "2 days", "--by", "hour")["figures"]

@@ -1,4 +1,4 @@
-"""The command line: everything a project does, typed."""
+"""The command line: all operations on a project."""
 
 from tidemill.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`access`: who may call the API. It works on the catalog itself: whoever can open that needs no token."""
+"""`access`: who may call the API. It works on the catalog itself: a user who can open that needs no token."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ def _open_accounts(mill: Tidemill) -> AccountCatalog:
 def users(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the users and their tokens."""
     with opened(ctx) as mill:
-        known, tokens = _open_accounts(mill).list_users(), _open_accounts(mill).list_tokens()
+        user_list, tokens = _open_accounts(mill).list_users(), _open_accounts(mill).list_tokens()
         now = mill.catalog.read_time()
     document = {
-        "users": [{"name": u.name, "role": str(u.role)} for u in known],
+        "users": [{"name": u.name, "role": str(u.role)} for u in user_list],
         "tokens": [_serialize_token(t) for t in tokens],
     }
-    shown = build_table("users", ("user", "role"), ([u.name, u.role] for u in known))
+    user_table = build_table("users", ("user", "role"), ([u.name, u.role] for u in user_list))
     rows = ([t.id, t.user, t.label, format_age(t.created, now), _format_state(t, now)] for t in tokens)
-    show_answer(as_json, document, shown, build_table("tokens", ("token", "of", "for", "issued", ""), rows))
+    show_answer(as_json, document, user_table, build_table("tokens", ("token", "of", "for", "issued", ""), rows))
 
 
 def user(
     ctx: typer.Context,
     name: User,
-    role: Annotated[UserRole, typer.Argument(help="What they may do.")],
+    role: Annotated[UserRole, typer.Argument(help="Their permissions.")],
     as_json: AsJson = False,
 ) -> None:
-    """Add a user, or give them another role."""
+    """Add a user, or change their role."""
     with opened(ctx) as mill:
-        kept = _open_accounts(mill).save_user(name, role)
-    show_answer(as_json, {"name": kept.name, "role": str(kept.role)}, f"{kept.name} is {kept.role}")
+        saved = _open_accounts(mill).save_user(name, role)
+    show_answer(as_json, {"name": saved.name, "role": str(saved.role)}, f"{saved.name} is {saved.role}")
 
 
 def token(
     ctx: typer.Context,
     name: User,
-    label: Annotated[str, typer.Option("--for", help="What it is for.")] = "",
-    lasts: Annotated[str | None, typer.Option("--lasts", help="Such as '90 days'; else until it is revoked.")] = None,
+    label: Annotated[str, typer.Option("--for", help="Its purpose.")] = "",
+    lasts: Annotated[str | None, typer.Option("--lasts", help="Such as '90 days'; default: until revoked.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Issue a token. It is shown this once, and kept nowhere."""
+    """Issue a token. It is shown only once, and not stored."""
     try:
         duration = None if lasts is None else parse_duration(lasts)
     except ValueError as error:
@@ -78,26 +78,28 @@ def token(
 
 def revoke(
     ctx: typer.Context,
-    number: Annotated[str, typer.Argument(help="The token's number: what stands behind tdm_.")],
+    number: Annotated[str, typer.Argument(help="The token's number: the part after tdm_.")],
     as_json: AsJson = False,
 ) -> None:
-    """Refuse a token from now on."""
+    """Revoke a token."""
     with opened(ctx) as mill:
-        gone = _open_accounts(mill).revoke_token(number)
-    show_answer(as_json, _serialize_token(gone), f"token {gone.id} of {gone.user} is revoked")
+        revoked = _open_accounts(mill).revoke_token(number)
+    show_answer(as_json, _serialize_token(revoked), f"token {revoked.id} of {revoked.user} is revoked")
 
 
 def own(
     ctx: typer.Context,
     workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
-    owners: Annotated[list[str] | None, typer.Argument(help="Users; none: it is nobody's.")] = None,
+    owners: Annotated[list[str] | None, typer.Argument(help="Users; none: the workflow has no owner.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whose workflow it is: other operators may not change anything in it."""
+    """Set the owners of a workflow: other operators may not change anything in it."""
     with opened(ctx) as mill:
         _open_accounts(mill).set_owners(workflow, owners or [])
-        now = _open_accounts(mill).list_owners(workflow)
-    show_answer(as_json, {"workflow": workflow, "owners": now}, f"{workflow} belongs to {', '.join(now) or 'nobody'}")
+        current = _open_accounts(mill).list_owners(workflow)
+    show_answer(
+        as_json, {"workflow": workflow, "owners": current}, f"{workflow} belongs to {', '.join(current) or 'no user'}"
+    )
 
 
 def _serialize_token(token: Token) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""`plan` and `apply`: what the workflow files declare, against what is registered."""
+"""`plan` and `apply`: compare the workflow files with the registered workflows, and register them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.cli.output import show_answer
 from tidemill.model.registration import RegistrationChange
 
 CHANGES = 2
-"""Exit code of `plan --exit-code` if there is something to apply."""
+"""Exit code of `plan --exit-code` if there are changes to apply."""
 
 
 def register_commands(app: typer.Typer) -> None:
@@ -30,8 +30,8 @@ def plan(
 ) -> None:
     """Show what `apply` would change."""
     with opened(ctx) as mill:
-        steps, doubts = mill.plan(), mill.doubts()
-    show_answer(as_json, _build_document(steps, doubts), tables.render_steps(steps), *_format_warnings(doubts))
+        steps, warnings = mill.plan(), mill.doubts()
+    show_answer(as_json, _build_document(steps, warnings), tables.render_steps(steps), *_format_warnings(warnings))
     if exit_code and steps:
         raise typer.Exit(CHANGES)
 
@@ -41,27 +41,31 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Register what the workflow files declare. On a terminal it asks first, unless --yes or --json is given."""
+    """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is
+    given.
+    """
     with opened(ctx) as mill:
-        planned, doubts = mill.plan(), mill.doubts()
+        planned, warnings = mill.plan(), mill.doubts()
         if not as_json:
-            _announce_changes(planned, doubts, ask=not yes and sys.stdin.isatty())
+            _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())
         steps = mill.apply()
     show_answer(
-        as_json, _build_document(steps, doubts), *([f"applied {format_plural(len(steps), 'change')}"] if steps else [])
+        as_json,
+        _build_document(steps, warnings),
+        *([f"applied {format_plural(len(steps), 'change')}"] if steps else []),
     )
 
 
-def _announce_changes(steps: tuple[RegistrationChange, ...], doubts: tuple[str, ...], *, ask: bool) -> None:
-    """Show the changes with what is doubtful, and stop unless the user at the terminal wants them."""
-    show_answer(False, {}, tables.render_steps(steps), *_format_warnings(doubts))
+def _announce_changes(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...], *, ask: bool) -> None:
+    """Show the changes with warnings, and stop unless the user at the terminal confirms them."""
+    show_answer(False, {}, tables.render_steps(steps), *_format_warnings(warnings))
     if steps and ask:
         typer.confirm("Apply these changes?", abort=True)
 
 
-def _format_warnings(doubts: tuple[str, ...]) -> list[str]:
-    return [f"doubtful: {doubt}" for doubt in doubts]
+def _format_warnings(warnings: tuple[str, ...]) -> list[str]:
+    return [f"warning: {warning}" for warning in warnings]
 
 
-def _build_document(steps: tuple[RegistrationChange, ...], doubts: tuple[str, ...]) -> dict[str, object]:
-    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(doubts)}
+def _build_document(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...]) -> dict[str, object]:
+    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(warnings)}

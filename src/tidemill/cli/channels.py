@@ -1,4 +1,4 @@
-"""`channels`, `blocks`, `trace` and `lineage`: what is stored, and where it came from."""
+"""`channels`, `blocks`, `trace` and `lineage`: the stored data, and its origin."""
 
 from __future__ import annotations
 
@@ -37,43 +37,43 @@ def channels(
     every: Every = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the channels; or show one of them with its schema and its readers."""
+    """List the channels; or show one of them with its schema and its consumers."""
     with opened(ctx) as mill:
         if name is None:
-            known = read_status(mill.catalog)
-            found = (known if every else hide_state_channels(known)).channels
-            document = {"channels": [serialization.serialize_channel(c) for c in found]}
-            show_answer(as_json, document, tables.render_channels(found, mill.catalog.read_time()))
+            project = read_status(mill.catalog)
+            listed = (project if every else hide_state_channels(project)).channels
+            document = {"channels": [serialization.serialize_channel(c) for c in listed]}
+            show_answer(as_json, document, tables.render_channels(listed, mill.catalog.read_time()))
         else:
-            one = _find_channel_status(mill, name)
+            channel_status = _find_channel_status(mill, name)
             compaction = mill.compaction(name)
-            whole = {"channel": serialization.serialize_channel(one), "compaction": compaction}
-            show_answer(as_json, whole, _render_channel(one, compaction, mill.catalog.read_time()))
+            details = {"channel": serialization.serialize_channel(channel_status), "compaction": compaction}
+            show_answer(as_json, details, _render_channel(channel_status, compaction, mill.catalog.read_time()))
 
 
 def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
-    """A channel that is no longer declared can still be looked at; nobody reads it."""
+    """Return the status of a channel; one that is no longer declared has no consumers."""
     registered = mill.catalog.read_channel(name)
     declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
     return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))
 
 
 def _render_channel(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
-    known = value.registered
-    schema = known.channel.schema
+    registered = value.registered
+    schema = registered.channel.schema
     return build_fields(
         [
-            ("channel", known.channel.name),
-            ("workflow", known.workflow),
-            ("role", known.channel.role),
-            ("updates", tables.format_updates(known.channel.updates)),
-            ("schema", [str(f) for f in schema] if schema else "that of the first block"),
-            ("head", format_count(known.head.seq)),
+            ("channel", registered.channel.name),
+            ("workflow", registered.workflow),
+            ("role", registered.channel.role),
+            ("updates", tables.format_updates(registered.channel.updates)),
+            ("schema", [str(f) for f in schema] if schema else "from the first block"),
+            ("head", format_count(registered.head.seq)),
             ("rows", NONE if value.rows is None else format_count(value.rows)),
-            ("blocks", format_count(known.blocks)),
-            ("rows in blocks", format_count(known.rows)),
-            ("size", format_size(known.bytes)),
-            ("slots held now", format_count(known.reserved)),
+            ("blocks", format_count(registered.blocks)),
+            ("rows in blocks", format_count(registered.rows)),
+            ("size", format_size(registered.bytes)),
+            ("reserved", format_count(registered.reserved)),
             ("reflects", [tables.format_reflected_versions(r, now) for r in value.reflects]),
             ("consumers", [tables.format_consumer(c) for c in value.consumers]),
             ("compaction", compaction or "nothing was written yet"),
@@ -89,9 +89,9 @@ def blocks(
 ) -> None:
     """List blocks, the newest first."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
-    document = {"blocks": [serialization.serialize_block(b) for b in found]}
-    show_answer(as_json, document, tables.render_blocks("", found, now, empty="no blocks"))
+        block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
+    document = {"blocks": [serialization.serialize_block(b) for b in block_list]}
+    show_answer(as_json, document, tables.render_blocks("", block_list, now, empty="no blocks"))
 
 
 def trace(
@@ -99,21 +99,21 @@ def trace(
     block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what a block was made from, and what was made from it."""
+    """Show the sources of a block, and the blocks derived from it."""
     with opened(ctx) as mill:
         traced, now = mill.trace(block), mill.catalog.read_time()
-    sources = [tables.render_blocks(f"made from {_format_span(s)}", s.blocks, now) for s in traced.sources]
-    made = tables.render_blocks("made from it", traced.made, now)
-    show_answer(as_json, serialization.serialize_trace(traced), _render_block(traced.block, now), *sources, made)
+    sources = [tables.render_blocks(f"derived from {_format_span(s)}", s.blocks, now) for s in traced.sources]
+    derived = tables.render_blocks("blocks derived from it", traced.made, now)
+    show_answer(as_json, serialization.serialize_trace(traced), _render_block(traced.block, now), *sources, derived)
 
 
 def lineage(
     ctx: typer.Context,
     channel: Annotated[str, typer.Argument(help="The channel that has the event.")],
-    tag: Annotated[str, typer.Argument(help="Its tag, as in the column `wave`, such as '17.3!'.")],
+    tag: Annotated[str, typer.Argument(help="Its lineage tag, as in the column `wave`, such as '17.3!'.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what an event derives from, and what was made of it."""
+    """Show the ancestors and the descendants of an event."""
     with opened(ctx) as mill:
         document = serialization.serialize_lineage(mill.lineage(channel, tag))
     rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
@@ -121,10 +121,10 @@ def lineage(
 
 
 def _format_span(source: TraceSource) -> str:
-    gone = ", some of it forgotten" if source.forgotten else ""
+    suffix = ", some of it expired" if source.forgotten else ""
     if source.since is None:
-        return f"all of {source.channel} up to {source.upto}{gone}"
-    return f"what is new in {source.channel} after {source.since} up to {source.upto}{gone}"
+        return f"all of {source.channel} up to {source.upto}{suffix}"
+    return f"changes of {source.channel} after {source.since} up to {source.upto}{suffix}"
 
 
 def _render_block(value: Block, now: float) -> RenderableType:

@@ -1,4 +1,4 @@
-"""`storage`, `pin` and `unpin`: which datasets are kept and why, and what would go; and blocks that stay."""
+"""`storage`, `pin` and `unpin`: the retained datasets, evictions, and pinned blocks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def register_commands(app: typer.Typer) -> None:
 def storage(
     ctx: typer.Context,
     free: Annotated[
-        str | None, typer.Option("--free", metavar="BYTES", help="Evict so much now, e.g. '2 GB'.", show_default=False)
+        str | None,
+        typer.Option("--free", metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show the candidates.")] = False,
     drop: Annotated[
         str | None,
         typer.Option("--drop", metavar="DATASET", help="Delete a leaf.", show_default=False),
@@ -38,25 +39,29 @@ def storage(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show which datasets are kept and why, and what the next eviction would take and cost to bring back.
+    """Show which datasets are retained and why, and the next eviction with its cost of recomputation.
 
     The largest are shown first; with --json, all of them.
     """
     amount = None if free is None else _parse_bytes(free)
     with opened(ctx) as mill:
-        shop = mill.workshop
+        service = mill.workshop
         if drop is not None:
-            gone = shop.drop_dataset(drop)
-            show_answer(as_json, {"dropped": gone.identity}, f"{gone.workflow}/{gone.name} is dropped")
+            dropped = service.drop_dataset(drop)
+            show_answer(as_json, {"dropped": dropped.identity}, f"{dropped.workflow}/{dropped.name} is dropped")
             return
-        evict = amount is not None and not dry_run
-        found = shop.build_evictor().free_bytes(amount) if evict and amount is not None else shop.report_storage(amount)
-        if amount is not None and found.problems:
-            raise CannotFree(found.problems[0])
+        must_evict = amount is not None and not dry_run
+        report = (
+            service.build_evictor().free_bytes(amount)
+            if must_evict and amount is not None
+            else service.report_storage(amount)
+        )
+        if amount is not None and report.problems:
+            raise CannotFree(report.problems[0])
         now = mill.catalog.read_time()
-    shown = [] if evict else [_render_shares(found), *_render_retained(found, limit, now)]
-    said = (_render_candidates(found, evict), *found.problems, _format_summary(found, evict))
-    show_answer(as_json, serialization.serialize_storage(found, evicted=evict), *shown, *said)
+    shown = [] if must_evict else [_render_shares(report), *_render_retained(report, limit, now)]
+    details = (_render_candidates(report, must_evict), *report.problems, _format_summary(report, must_evict))
+    show_answer(as_json, serialization.serialize_storage(report, evicted=must_evict), *shown, *details)
 
 
 Wanted = Annotated[
@@ -70,31 +75,31 @@ OfBlock = Annotated[
 
 
 def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
-    """Keep a dataset from being evicted, or a block and all that it was made from from being collected."""
+    """Pin a dataset against eviction, or a block and all its sources against garbage collection."""
     _check_one_given(dataset, block)
     if block is None:
         _pin_dataset(ctx, dataset or "", as_json, pinned=True)
         return
     with opened(ctx) as mill:
-        held = pins.pin_block(mill.catalog, block)
-        found = mill.catalog.read_block(block)
-    said = f"{_format_block(found)} is pinned: it stays, with what it was made from ({len(held)} blocks in all)"
-    show_answer(as_json, {"block": serialization.serialize_block(found), "held": sorted(held)}, said)
+        retained = pins.pin_block(mill.catalog, block)
+        pinned_block = mill.catalog.read_block(block)
+    message = f"{_format_block(pinned_block)} is pinned: it is kept with its sources ({len(retained)} blocks in all)"
+    show_answer(as_json, {"block": serialization.serialize_block(pinned_block), "held": sorted(retained)}, message)
 
 
 def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
-    """Let a dataset that was pinned be evicted when space is short, or a block be collected when nobody needs it."""
+    """Allow a pinned dataset to be evicted, or a pinned block to be garbage-collected."""
     _check_one_given(dataset, block)
     if block is None:
         _pin_dataset(ctx, dataset or "", as_json, pinned=False)
         return
     with opened(ctx) as mill:
         mill.catalog.unpin_block(block)
-        found = mill.catalog.read_block(block)
+        unpinned_block = mill.catalog.read_block(block)
     show_answer(
         as_json,
-        {"block": serialization.serialize_block(found), "held": []},
-        f"{_format_block(found)} is no longer pinned",
+        {"block": serialization.serialize_block(unpinned_block), "held": []},
+        f"{_format_block(unpinned_block)} is no longer pinned",
     )
 
 
@@ -109,21 +114,21 @@ def _format_block(block: Block) -> str:
 
 def _pin_dataset(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:
     with opened(ctx) as mill:
-        found = mill.workshop.pin_dataset(dataset, pinned=pinned)
-    said = "pinned: it is not evicted" if pinned else "no longer pinned"
-    show_answer(as_json, serialization.serialize_dataset(found), f"{found.workflow}/{found.name} is {said}")
+        record = mill.workshop.pin_dataset(dataset, pinned=pinned)
+    state = "pinned: it is not evicted" if pinned else "no longer pinned"
+    show_answer(as_json, serialization.serialize_dataset(record), f"{record.workflow}/{record.name} is {state}")
 
 
-def _parse_bytes(said: str) -> int:
+def _parse_bytes(text: str) -> int:
     try:
-        return parse_size(said)
+        return parse_size(text)
     except ValueError as error:
         raise BadInput(str(error)) from error
 
 
-def _render_shares(found: StorageReport) -> RenderableType:
-    headings = ("datasets of", ">held", ">budget", ">evicts from")
-    return build_table("", headings, (_build_share_row(s) for s in (found.shares.store, *found.shares.workflows)))
+def _render_shares(report: StorageReport) -> RenderableType:
+    headings = ("datasets of", ">used", ">budget", ">evicts from")
+    return build_table("", headings, (_build_share_row(s) for s in (report.shares.store, *report.shares.workflows)))
 
 
 def _build_share_row(share: StorageShare) -> list[object]:
@@ -132,33 +137,39 @@ def _build_share_row(share: StorageShare) -> list[object]:
     return ["all" if share.workflow is None else share.workflow, format_size(share.held), *limits]
 
 
-def _render_retained(found: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:
-    headings = ("identity", "dataset", ">size", ">took", "used", "state", "why it is there")
-    largest = sorted(found.kept, key=lambda k: -k.dataset.bytes)
-    yield build_table("kept", headings, (_build_retained_row(k, now) for k in largest[:limit]), empty="nothing")
+def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:
+    headings = ("identity", "dataset", ">size", ">took", "used", "state", "retained because")
+    largest = sorted(report.kept, key=lambda k: -k.dataset.bytes)
+    yield build_table("retained", headings, (_build_retained_row(k, now) for k in largest[:limit]), empty="nothing")
     if rest := [k.dataset.bytes for k in largest[limit:]]:
         yield f"and {format_plural(len(rest), 'smaller one')} of {format_size(sum(rest))}; see them with --limit"
 
 
-def _build_retained_row(kept: RetainedDataset, now: float) -> list[object]:
-    it = kept.dataset
-    return [*_build_name_cells(it), format_duration(0.0, it.seconds), format_age(it.used, now), it.state, kept.why]
+def _build_retained_row(retained: RetainedDataset, now: float) -> list[object]:
+    dataset = retained.dataset
+    return [
+        *_build_name_cells(dataset),
+        format_duration(0.0, dataset.seconds),
+        format_age(dataset.used, now),
+        dataset.state,
+        retained.why,
+    ]
 
 
 def _build_name_cells(dataset: StoredDataset) -> list[object]:
     return [dataset.identity[:12], f"{dataset.workflow}/{dataset.name}", format_size(dataset.bytes)]
 
 
-def _render_candidates(found: StorageReport, evicted: bool) -> RenderableType:
-    rows = ([*_build_name_cells(g.dataset), format_duration(0.0, g.seconds)] for g in found.going)
-    title = "evicted" if evicted else "would go next"
-    return build_table(title, ("identity", "dataset", ">size", ">to bring back"), rows, empty=NONE)
+def _render_candidates(report: StorageReport, evicted: bool) -> RenderableType:
+    rows = ([*_build_name_cells(g.dataset), format_duration(0.0, g.seconds)] for g in report.going)
+    title = "evicted" if evicted else "next eviction"
+    return build_table(title, ("identity", "dataset", ">size", ">to recompute"), rows, empty=NONE)
 
 
-def _format_summary(found: StorageReport, evicted: bool) -> str:
-    if not found.going and found.shares.store.budget is None and not found.shares.workflows:
-        return "no budget is set: nothing is evicted unless --free says so"
+def _format_summary(report: StorageReport, evicted: bool) -> str:
+    if not report.going and report.shares.store.budget is None and not report.shares.workflows:
+        return "no budget is set: nothing is evicted without --free"
     verb = "were freed" if evicted else "would be freed"
     return (
-        f"{format_size(found.freed_bytes)} {verb}; to bring all of it back takes {format_duration(0.0, found.seconds)}"
+        f"{format_size(report.freed_bytes)} {verb}; recomputing all of it takes {format_duration(0.0, report.seconds)}"
     )

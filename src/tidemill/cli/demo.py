@@ -1,4 +1,4 @@
-"""`demo`: news de-duplication on embedded defaults, proved against recomputation."""
+"""`demo`: news de-duplication on embedded defaults, checked against recomputation."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ def register_commands(app: typer.Typer) -> None:
 def demo(
     batches: Annotated[int, typer.Option(min=1, help="How many batches of articles arrive.")] = 6,
     articles: Annotated[int, typer.Option(min=10, help="About how many articles a batch has.")] = 150,
-    directory: Annotated[Path | None, typer.Option(help="An empty directory to play it in, and to keep.")] = None,
+    directory: Annotated[Path | None, typer.Option(help="An empty directory for the demo, which is kept.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play the news de-duplication: articles arrive, flows run, and the result is proved."""
-    with _prepare_directory(directory) as stage:
-        print_message("Articles arrive in batches, and each story shall appear once. Starting Spark …")
-        report = asdict(run_demo(stage, batches=batches, size=articles, tell=print_message))
+    """Run the news de-duplication demo: articles arrive, flows run, and the result is checked against
+    recomputation.
+    """
+    with _prepare_directory(directory) as target:
+        print_message("Articles arrive in batches, and each story must appear once. Starting Spark …")
+        report = asdict(run_demo(target, batches=batches, size=articles, tell=print_message))
     if as_json:
         write_output(json.dumps(report) + "\n")
     else:
         verdict = "equal to recomputation" if report["equal_to_recompute"] else "DIFFERENT from recomputation"
-        took = [(what, f"{seconds:.1f} s") for what, seconds in report["seconds"].items()]
+        durations = [(step, f"{seconds:.1f} s") for step, seconds in report["seconds"].items()]
         show_answer(
             False,
             report,
-            build_table("", ("step", ">time"), took),
+            build_table("", ("step", ">time"), durations),
             f"{format_count(report['articles'])} articles in {batches} batches, {report['runs']} runs, "
             f"{report['template_versions']} versions of the templates used: "
             f"{format_count(report['unique'])} unique articles, {verdict}",
@@ -53,10 +55,10 @@ def demo(
 @contextmanager
 def _prepare_directory(directory: Path | None) -> Iterator[Path]:
     if directory is None:
-        with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as temporary:
+            yield Path(temporary)
         return
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
-        raise ConfigError(f"{directory} is not empty; the demonstration wants an empty directory")
+        raise ConfigError(f"{directory} is not empty; the demo needs an empty directory")
     yield directory

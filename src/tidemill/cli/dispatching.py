@@ -1,4 +1,4 @@
-"""`dispatching` and `statistics`: which of the runs that are due go first, and what that is decided by."""
+"""`dispatching` and `statistics`: the order of due runs, and the statistics that decide it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def register_commands(app: typer.Typer) -> None:
 
 def dispatching(
     ctx: typer.Context,
-    policy: Annotated[str | None, typer.Option(help="Who goes first: max-benefit, edf, first-come, …")] = None,
+    policy: Annotated[str | None, typer.Option(help="The scheduling policy: max-benefit, edf, first-come, …")] = None,
     placement: Annotated[str | None, typer.Option(help="On which tracks: proportional, partitioned, single, …")] = None,
-    inheritance: Annotated[str | None, typer.Option(help="What sources count for: none, sum, max, max-plus.")] = None,
-    tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Runs at the same time, on each server.")] = None,
+    inheritance: Annotated[str | None, typer.Option(help="Priority of sources: none, sum, max, max-plus.")] = None,
+    tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Concurrent runs, on each server.")] = None,
     backfill_tracks: Annotated[
-        int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Backfills besides, on each server.")
+        int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Concurrent backfills, on each server.")
     ] = None,
     chop: Annotated[
-        float | None, typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all that waits.")
+        float | None, typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all pending data.")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Go back to what each server's settings say.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how servers choose what runs first, or change it while they run; they heed it within seconds."""
-    given = {
+    """Show the order in which servers start runs, or change it while they run; it takes effect within seconds."""
+    options = {
         "policy": policy,
         "placement": placement,
         "inheritance": inheritance,
@@ -44,19 +44,21 @@ def dispatching(
         "chop": chop,
     }
     with opened(ctx) as mill:
-        wanted = {name: value for name, value in given.items() if value is not None}
-        wished = {} if reset else {**mill.way.select_overrides(mill.catalog.read_setting_overrides()), **wanted}
-        way = mill.way.apply_overrides(wished)
-        if reset or wanted:
-            mill.catalog.override_settings(dict.fromkeys(given) | wished)
-    document = asdict(way) | {"wished": wished}
+        changes = {name: value for name, value in options.items() if value is not None}
+        overrides = {} if reset else {**mill.way.select_overrides(mill.catalog.read_setting_overrides()), **changes}
+        config = mill.way.apply_overrides(overrides)
+        if reset or changes:
+            mill.catalog.override_settings(dict.fromkeys(options) | overrides)
+    document = asdict(config) | {"wished": overrides}
     show_answer(
-        as_json, document, build_fields([(name.replace("_", " "), str(value)) for name, value in asdict(way).items()])
+        as_json,
+        document,
+        build_fields([(name.replace("_", " "), str(value)) for name, value in asdict(config).items()]),
     )
 
 
 def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show for each task what a run costs, how much it makes of what it reads, its rates, and what waits for it."""
+    """Show for each task the cost of a run, its selectivity, its rates, and its pending blocks."""
     with opened(ctx) as mill:
-        found = found_of(mill.catalog, read_status(mill.catalog))
-    show_answer(as_json, {"tasks": [asdict(s) for s in found]}, tables.render_statistics(found))
+        task_statistics = found_of(mill.catalog, read_status(mill.catalog))
+    show_answer(as_json, {"tasks": [asdict(s) for s in task_statistics]}, tables.render_statistics(task_statistics))

@@ -1,4 +1,4 @@
-"""`doctor`: is everything there that Tidemill needs? And `prepare`, so that it starts quickly."""
+"""`doctor`: checks the requirements of Tidemill; and `prepare`, which makes Spark start faster."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def doctor(
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not start Spark.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that everything is there that Tidemill needs, and say what to do where it is not."""
-    found = list(run_checks(start_of(ctx), spark=not no_spark))
-    healthy = all(f.ok for f in found)
-    rows = ([_format_verdict(f), f.check, f.detail] for f in found)
+    """Check the requirements of Tidemill, and explain how to meet those that are not met."""
+    results = list(run_checks(start_of(ctx), spark=not no_spark))
+    healthy = all(f.ok for f in results)
+    rows = ([_format_verdict(f), f.check, f.detail] for f in results)
     show_answer(
-        as_json, {"ok": healthy, "checks": [asdict(f) for f in found]}, build_table("", ("", "check", "found"), rows)
+        as_json, {"ok": healthy, "checks": [asdict(f) for f in results]}, build_table("", ("", "check", "found"), rows)
     )
     if not healthy:
         raise typer.Exit(1)
 
 
 def prepare(as_json: AsJson = False) -> None:
-    """Let Spark start in half the time from now on: its Java classes are read and checked once and kept in a file.
+    """Halve the start time of Spark: its Java classes are loaded and verified once and kept in a file.
 
-    Worth doing after each installation, and again when Java or Spark was replaced; nothing goes wrong without it.
+    Useful after each installation, and when Java or Spark was replaced; everything works without it, too.
     """
-    print_message("starting Spark once, to keep what Java makes of its classes")
-    made = build_class_archive()
-    taken = made.stat().st_size
-    show_answer(as_json, {"file": str(made), "bytes": taken}, f"kept in {made}, {format_size(taken)}")
+    print_message("starting Spark once, to archive its Java classes")
+    archive = build_class_archive()
+    size = archive.stat().st_size
+    show_answer(as_json, {"file": str(archive), "bytes": size}, f"wrote {archive}, {format_size(size)}")
 
 
-def _format_verdict(finding: CheckResult) -> Text:
-    return Text("ok", style="green") if finding.ok else Text("problem", style="red")
+def _format_verdict(result: CheckResult) -> Text:
+    return Text("ok", style="green") if result.ok else Text("problem", style="red")

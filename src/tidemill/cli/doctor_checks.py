@@ -1,4 +1,4 @@
-"""What `doctor` checks: each check says what it found, or raises an error that says what to do."""
+"""The checks of `doctor`: each returns its finding, or raises an error that explains what to do."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 _PYTHON = (3, 11)
 _PYSPARK = "4.3"
-_SILENT = 60.0
-"""Seconds after which a server of which nothing was heard does not count."""
-_SPACE = 1_000_000_000
+_HEARTBEAT_TIMEOUT = 60.0
+"""Seconds after which a server without a heartbeat does not count."""
+_MIN_FREE_BYTES = 1_000_000_000
 """Bytes that should be free: Spark spills, and blocks grow."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found; of a problem, what to do about it."""
+    """The result of one check; for a problem, what to do about it."""
 
     check: str
     ok: bool
@@ -40,7 +40,7 @@ class CheckResult:
 
 
 def run_checks(start: Path, *, spark: bool) -> Iterator[CheckResult]:
-    """Everything that can be checked from a directory; without a project that opens, only the machine."""
+    """Run all checks that are possible from a directory; without a project that opens, only those of the machine."""
     yield from (_run_check(name, check, start) for name, check in _MACHINE)
     settings = _run_check("settings", _check_settings, start)
     yield settings
@@ -94,9 +94,9 @@ def _check_pyspark(_: Path) -> str:
 
 def _check_disk_space(start: Path) -> str:
     free = shutil.disk_usage(start).free
-    if free < _SPACE:
+    if free < _MIN_FREE_BYTES:
         raise StorageError(
-            f"{format_size(free)} free at {start.resolve()}; free some, {format_size(_SPACE)} is the least"
+            f"{format_size(free)} free at {start.resolve()}; {format_size(_MIN_FREE_BYTES)} or more is needed"
         )
     return f"{format_size(free)} free"
 
@@ -113,23 +113,23 @@ def _check_storage(mill: Tidemill) -> str:
 
 def _check_store(mill: Tidemill) -> str:
     check_not_rolled_back(mill.catalog, mill.store)
-    named, looked_for, missing = mill.find_missing_files()
-    found = f"{looked_for} of {format_plural(named, 'named file')} looked for"
+    referenced, checked, missing = mill.find_missing_files()
+    summary = f"{checked} of {format_plural(referenced, 'referenced file')} checked"
     if missing:
         raise BlockDamaged(
-            f"{found}, {len(missing)} of them missing, such as {missing[0]}. Restore them from a backup; without one, "
-            "insert the data again or re-run the tasks"
+            f"{summary}, {len(missing)} of them missing, such as {missing[0]}. Restore them from a backup; without "
+            "one, insert the data again or re-run the tasks"
         )
-    return f"belongs to this catalog; {found}, all there"
+    return f"belongs to this catalog; {summary}, all exist"
 
 
 def _check_servers(mill: Tidemill) -> str:
-    """What servers say of themselves; those not heard of for a while say nothing."""
-    heard = [s for s in mill.catalog.list_servers() if s.seen > mill.catalog.read_time() - _SILENT]
-    lost = [s.name for s in heard if s.state == RECOVERING]
-    if lost:
-        raise EngineError(f"{', '.join(lost)} lost Spark's session and is starting it again; the server's log says why")
-    return f"{format_plural(sum(s.state == SERVING for s in heard), 'server')} at work"
+    """Check the states that servers report; those without a recent heartbeat are ignored."""
+    alive = [s for s in mill.catalog.list_servers() if s.seen > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
+    recovering = [s.name for s in alive if s.state == RECOVERING]
+    if recovering:
+        raise EngineError(f"{', '.join(recovering)} lost Spark's session and is restarting it; see the server's log")
+    return f"{format_plural(sum(s.state == SERVING for s in alive), 'server')} serving"
 
 
 def _check_workflows(mill: Tidemill) -> str:

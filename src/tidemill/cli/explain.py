@@ -1,4 +1,4 @@
-"""`explain`: how a table is kept fresh, and why that way."""
+"""`explain`: how a table is refreshed, and why."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a table is kept fresh: its widgets, its state, its variants, and which would run now and why.
+    """Show how a table is refreshed: its operators, its state, its variants, and which would run now and why.
 
-    Of an action of a submission: why it was or was not reused.
+    For an action of a submission: why it was or was not reused.
     """
     with opened(ctx) as mill:
         if submission is not None:
             action = mill.workshop.find_action(submission, name)
             show_answer(as_json, serialization.serialize_submitted_action(action), action.why)
             return
-        found = mill.explain(name)
-    show_answer(as_json, asdict(found), *_render_explanation(found))
+        explanation = mill.explain(name)
+    show_answer(as_json, asdict(explanation), *_render_explanation(explanation))
 
 
-def _render_explanation(found: TableExplanation) -> Iterator[RenderableType]:
-    if found.plan is not None:
-        yield from _render_plan(found.plan)
-    for writer in found.writers:
-        yield _render_head(found, writer)
+def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableType]:
+    if explanation.plan is not None:
+        yield from _render_plan(explanation.plan)
+    for writer in explanation.writers:
+        yield _render_head(explanation, writer)
         if writer.widgets:
-            yield "\n".join(("widgets", *(f"  {line}" for line in writer.widgets)))
+            yield "\n".join(("operators", *(f"  {line}" for line in writer.widgets)))
             yield _render_states(writer)
         yield _render_variants(writer)
         if writer.program:
@@ -55,40 +55,40 @@ def _render_explanation(found: TableExplanation) -> Iterator[RenderableType]:
 
 
 def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:
-    title = "plan, now" if plan.now else f"plan, to reflect everything ({_format_due(plan)})"
+    title = "plan, now" if plan.now else f"plan, to reflect all data ({_format_due(plan)})"
     rows = ([s.task, s.variant, s.reads, f"{s.seconds:.2f}"] for s in plan.steps)
-    none = (
+    empty = (
         "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would meet every freshness target"
     )
-    yield build_table(title, ("task", "variant", "takes in", ">seconds"), rows, empty=none)
+    yield build_table(title, ("task", "variant", "reads", ">seconds"), rows, empty=empty)
     if plan.refused:
-        refused = (
+        rejected = (
             [r.task, r.variant, NONE if r.seconds is None else f"{r.seconds:.2f}", r.reason] for r in plan.refused
         )
-        yield build_table("not chosen", ("task", "variant", ">seconds", "because"), refused)
+        yield build_table("not chosen", ("task", "variant", ">seconds", "because"), rejected)
 
 
 def _format_due(plan: PlanExplanation) -> str:
-    return "nothing is due" if plan.due is None else f"a promise is due in {format_duration(0.0, plan.due)}"
+    return "nothing is due" if plan.due is None else f"a freshness target is due in {format_duration(0.0, plan.due)}"
 
 
-def _render_head(found: TableExplanation, writer: WriterExplanation) -> RenderableType:
+def _render_head(explanation: TableExplanation, writer: WriterExplanation) -> RenderableType:
     return build_fields(
         [
-            ("table", found.table),
+            ("table", explanation.table),
             ("written by", f"task {writer.task} of flow {writer.flow}"),
             ("declared in", writer.location),
             ("refresh", writer.refresh or "programmed"),
             ("runs now", f"{writer.way or 'unknown'}: {writer.why}"),
-            ("compaction", found.compaction or "nothing was written yet"),
-            *([] if found.together is None else [("together", found.together)]),
+            ("compaction", explanation.compaction or "nothing was written yet"),
+            *([] if explanation.together is None else [("group", explanation.together)]),
         ]
     )
 
 
 def _render_states(writer: WriterExplanation) -> RenderableType:
     rows = ([s.channel, _format_updates(s.updates, s.key), s.columns, s.widget] for s in writer.states)
-    return build_table("state channels", ("channel", "updates", "keeps", "of"), rows)
+    return build_table("state channels", ("channel", "updates", "columns", "of"), rows)
 
 
 def _format_updates(updates: str, key: tuple[str, ...]) -> str:
@@ -119,4 +119,4 @@ def _format_verdict(value: VariantExplanation, writer: WriterExplanation) -> str
 
 def _render_program(writer: WriterExplanation) -> RenderableType:
     rows = ([line.name, line.looks_at, line.operators[0]] for line in writer.program)
-    return build_table("incremental program", ("step", "looks at", "and computes"), rows)
+    return build_table("incremental program", ("step", "reads", "and computes"), rows)

@@ -1,4 +1,4 @@
-"""How a command ends: what went wrong in one message on standard error, and the exit code that says which kind."""
+"""Ends a command: one message on standard error, and the exit code of its kind of error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class FailureReporter:
-    """Turns whatever a command raises into a message and an exit code."""
+    """Turns an exception of a command into a message and an exit code."""
 
     as_json: bool
     debug: bool
@@ -28,15 +28,15 @@ class FailureReporter:
         except TidemillError as error:
             return self._report_error(error, str(error), error.exit_code)
         except typer.TyperException as error:
-            error.add_note("add --help to see what can be said")
+            error.add_note("add --help to see the options")
             return self._report_error(error, error.format_message(), error.exit_code)
         except typer.Abort as error:
             return self._report_error(error, "stopped; nothing was changed", 1)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}; this is a fault in Tidemill, and --debug shows where"
-            return self._report_error(error, said, 1)
+            message = f"{type(error).__name__}: {error}; this is a bug in Tidemill; --debug shows the traceback"
+            return self._report_error(error, message, 1)
         if code == INTERRUPTED:
-            return self._report_error(KeyboardInterrupt(), "interrupted; nothing of it is visible", INTERRUPTED)
+            return self._report_error(KeyboardInterrupt(), "interrupted; nothing became visible", INTERRUPTED)
         return code if isinstance(code, int) else 0
 
     def _report_error(self, error: BaseException, message: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""Single values as people read them: times, durations, sizes, counts. Time is an argument."""
+"""Formats single values for people: times, durations, sizes, counts. Time is an argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (
 
 
 def format_age(moment: float | None, now: float) -> str:
-    """How long ago something was; a date, if that says more.
+    """Format how long ago a time was; long ago, its date.
 
     >>> format_age(0, 0.5), format_age(0, 200), format_age(100, 40), format_age(0, 90 * 86400)
     ('just now', '3 min ago', 'in 1 min', '1970-01-01')
@@ -22,8 +22,8 @@ def format_age(moment: float | None, now: float) -> str:
     distance = abs(now - moment)
     if distance < 1:
         return "just now"
-    for below, unit, name in _STEPS:
-        if distance < below:
+    for limit, unit, name in _STEPS:
+        if distance < limit:
             span = f"{int(distance / unit)} {name}"
             return f"{span} ago" if moment < now else f"in {span}"
     return f"{dt.datetime.fromtimestamp(moment, dt.UTC):%Y-%m-%d}"
@@ -68,7 +68,7 @@ def format_plural(number: int, noun: str) -> str:
 
 
 def escape_controls(text: object) -> str:
-    """A value on one line, its control characters spelled out: data shall not steer the terminal.
+    """Return a value on one line with escaped control characters, so that data cannot control the terminal.
 
     >>> escape_controls("a\\tb")
     'a\\\\tb'

@@ -1,4 +1,4 @@
-"""`init`: a project to start from."""
+"""`init`: creates a project to start from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.cli.options import AsJson
 from tidemill.cli.output import show_answer
 from tidemill.errors import ConfigError
 
-# By the name that a file gets, that under which this package keeps it: git would obey a .gitignore here.
+# Maps each file's name in the project to its name in this package: git would apply a .gitignore here.
 STARTER: Mapping[str, str] = {
     FILE: FILE,
     "workflow.py": "workflow.py",
@@ -30,27 +30,27 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Where to make the project.")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="Where to create the project.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Make a project with a small workflow that runs as it is."""
+    """Create a project with a small workflow that runs without changes."""
     _check_files_absent(directory)
-    made = [_write_file(directory / name, kept) for name, kept in STARTER.items()]
+    created = [_write_file(directory / name, source) for name, source in STARTER.items()]
     commands = NEXT if directory.resolve() == Path.cwd() else (f"cd {directory}", *NEXT)
-    document = {"created": [str(p) for p in made], "next": list(commands)}
-    show_answer(as_json, document, *(f"made {path}" for path in made), "", "Next:", *(f"  {c}" for c in commands))
+    document = {"created": [str(p) for p in created], "next": list(commands)}
+    show_answer(as_json, document, *(f"created {path}" for path in created), "", "Next:", *(f"  {c}" for c in commands))
 
 
 def _check_files_absent(directory: Path) -> None:
-    """All files or none: a project half made is worse than none."""
-    there = [name for name in STARTER if (directory / name).exists()]
-    if there:
+    """Raise `ConfigError` if a file exists, so that all files are written or none."""
+    existing = [name for name in STARTER if (directory / name).exists()]
+    if existing:
         where = "this directory" if directory == Path() else str(directory)
-        raise ConfigError(f"{where} already has {', '.join(there)}; nothing was written. Choose another directory")
+        raise ConfigError(f"{where} already has {', '.join(existing)}; nothing was written. Choose another directory")
 
 
-def _write_file(path: Path, kept: str) -> Path:
-    text = files("tidemill.cli").joinpath("starter", kept).read_text(encoding="utf-8")
+def _write_file(path: Path, source: str) -> Path:
+    text = files("tidemill.cli").joinpath("starter", source).read_text(encoding="utf-8")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

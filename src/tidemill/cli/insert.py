@@ -1,4 +1,4 @@
-"""`insert`: data from a file into an input channel."""
+"""`insert`: inserts a file into an input channel."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def insert(
     ctx: typer.Context,
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     file: Annotated[Path, typer.Argument(help="CSV with a header, JSON lines or Parquet.")],
-    format: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet; else by the name.")] = None,
+    format: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet; default: by suffix.")] = None,
     kind: Annotated[
-        BlockKind, typer.Option("--kind", help="delta: a change to the content; base: all of it.")
+        BlockKind, typer.Option("--kind", help="delta: a change of the content; base: the full content.")
     ] = BlockKind.DELTA,
     base: Annotated[bool, typer.Option("--base", help="Short for --kind base.")] = False,
     key: Annotated[
-        str | None, typer.Option("--key", help="A name for this insert: repeated with the same key, it does nothing.")
+        str | None, typer.Option("--key", help="Idempotency key: an insert with a known key does nothing.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Insert a file into an input channel: all of its rows, or none."""
     with opened(ctx) as mill, ProgressBar(build_console(sys.stderr)) as bar:
-        done = mill.insert(channel, file, format=format, kind=BlockKind.BASE if base else kind, key=key, progress=bar)
-    document = {"block": serialization.serialize_block(done.block), "repeated": done.repeated}
-    show_answer(as_json, document, _format_result(done))
+        result = mill.insert(channel, file, format=format, kind=BlockKind.BASE if base else kind, key=key, progress=bar)
+    document = {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
+    show_answer(as_json, document, _format_result(result))
 
 
-def _format_result(done: InsertResult) -> str:
-    block = done.block
-    at = f"block {block.id} at {block.seq} of {block.channel}"
-    if done.repeated:
-        return f"an earlier insert with this key had made {at}; nothing was inserted"
-    return f"inserted {format_plural(block.rows, 'row')} as {at}"
+def _format_result(result: InsertResult) -> str:
+    block = result.block
+    location = f"block {block.id} at {block.seq} of {block.channel}"
+    if result.repeated:
+        return f"an earlier insert with this key wrote {location}; nothing was inserted"
+    return f"inserted {format_plural(block.rows, 'row')} as {location}"

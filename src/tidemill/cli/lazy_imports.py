@@ -1,7 +1,7 @@
-"""What takes about a second to import, imported when a command first needs it.
+"""Imports that take about a second, done when a command first needs them.
 
-`tidemill --version`, `--help` and `init` need neither SQLAlchemy nor Spark, and shall answer at once. Every
-function-level import of the command line stands here, so that there is one place to look and to undo.
+`tidemill --version`, `--help` and `init` need neither SQLAlchemy nor Spark, and answer at once. Every function-level
+import of the command line is in this module, so that there is one place to find and remove them.
 """
 
 from __future__ import annotations

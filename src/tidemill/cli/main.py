@@ -1,4 +1,4 @@
-"""The `tidemill` program: its commands, in one place and in the order in which help lists them."""
+"""The `tidemill` program: its commands, in the order in which help lists them."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def build_program() -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; ends the process with its exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    debug = "--debug" in given or os.environ.get("TIDEMILL_DEBUG") == "1"
-    failures = FailureReporter(as_json="--json" in given, debug=debug)
-    sys.exit(failures.run_command(lambda: _build_command()(given, prog_name="tidemill", standalone_mode=False)))
+    argv = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in argv or os.environ.get("TIDEMILL_DEBUG") == "1"
+    failures = FailureReporter(as_json="--json" in argv, debug=debug)
+    sys.exit(failures.run_command(lambda: _build_command()(argv, prog_name="tidemill", standalone_mode=False)))
 
 
 @cache
@@ -86,8 +86,8 @@ def _build_command() -> Callable[..., object]:
     return get_command(build_program())
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         write_output(f"tidemill {__version__}\n")
         raise typer.Exit
 

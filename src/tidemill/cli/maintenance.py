@@ -1,4 +1,4 @@
-"""`compact`, `gc` and `upkeep`: keeping storage small and reading cheap; `adopt-store`: whose the store is."""
+"""`compact`, `gc` and `upkeep`: maintenance of storage; `adopt-store`: the ownership of the store."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ def compact(
     everything: Annotated[bool, typer.Option("--all", help="Compact every channel.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge a channel's deltas into a base, so that reading it is cheap. What it holds stays the same."""
+    """Merge a channel's deltas into a base, so that reads are cheap. Its content does not change."""
     if bool(channels) == everything:
-        raise typer.BadParameter("name the channels to compact, or say --all")
+        raise typer.BadParameter("name the channels to compact, or use --all")
     with opened(ctx) as mill:
-        made = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
-    document = {"compacted": [{"channel": n, "block": b and serialization.serialize_block(b)} for n, b in made.items()]}
-    show_answer(as_json, document, *(f"{name}: {_format_compaction(block)}" for name, block in made.items()))
+        written = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
+    document = {
+        "compacted": [{"channel": n, "block": b and serialization.serialize_block(b)} for n, b in written.items()]
+    }
+    show_answer(as_json, document, *(f"{name}: {_format_compaction(block)}" for name, block in written.items()))
 
 
 def _list_written_channels(mill: Tidemill) -> list[str]:
-    """Every channel that has a schema: nothing was written yet to one without."""
+    """List every channel that has a schema: one without has no data yet."""
     return [c.channel.name for c in mill.catalog.list_channels() if c.channel.schema is not None]
 
 
@@ -61,36 +63,36 @@ def _format_compaction(block: Block | None) -> str:
 def gc(
     ctx: typer.Context,
     keep: Annotated[
-        str | None, typer.Option("--keep", help="How far back to stay readable, e.g. '7 days'; else only now.")
+        str | None, typer.Option("--keep", help="How long contents stay readable, e.g. '7 days'; default: only now.")
     ] = None,
     grace: Annotated[
         str | None,
-        typer.Option("--grace", help="How long ago files must have been marked, e.g. '0s'; else as in the settings."),
+        typer.Option("--grace", help="Minimum age of marks on files, e.g. '0s'; default: as in the settings."),
     ] = None,
     scan: Annotated[
-        bool, typer.Option("--scan", help="List the whole store, and mark what runs left in it and nothing names.")
+        bool, typer.Option("--scan", help="List the whole store, and mark unreferenced files that runs left.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Collect blocks that nobody can need any more, and remove files that were marked for it long enough ago."""
+    """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
     with opened(ctx) as mill:
-        found = mill.scan() if scan else None
-        gone = mill.collect(keep, grace)
+        scanned = mill.scan() if scan else None
+        collected = mill.collect(keep, grace)
     lines = [
-        f"collected {format_plural(gone.blocks, 'block')}, "
-        f"marked {format_plural(gone.marked, 'file')}, removed {gone.files}"
+        f"garbage-collected {format_plural(collected.blocks, 'block')}, "
+        f"marked {format_plural(collected.marked, 'file')}, removed {collected.files}"
     ]
-    if gone.reclaimed:
-        lines.append(f"gave up {format_plural(gone.reclaimed, 'run')} whose process had died")
-    if found is not None:
-        lines.append(_format_scan(found))
-    show_answer(as_json, asdict(gone) | {"scan": found and asdict(found)}, *lines)
+    if collected.reclaimed:
+        lines.append(f"reclaimed {format_plural(collected.reclaimed, 'run')} whose process had died")
+    if scanned is not None:
+        lines.append(_format_scan(scanned))
+    show_answer(as_json, asdict(collected) | {"scan": scanned and asdict(scanned)}, *lines)
 
 
-def _format_scan(found: ScanResult) -> str:
-    marked = format_plural(found.marked, "file")
-    looked = f"scanned {format_plural(found.attempts, 'attempt')}, marked {marked} that nothing names"
-    return looked + (f"; left {format_plural(found.unknown, 'unknown attempt')} alone" if found.unknown else "")
+def _format_scan(result: ScanResult) -> str:
+    marked = format_plural(result.marked, "file")
+    summary = f"scanned {format_plural(result.attempts, 'attempt')}, marked {marked} that nothing references"
+    return summary + (f"; ignored {format_plural(result.unknown, 'unknown attempt')}" if result.unknown else "")
 
 
 def adopt_store(
@@ -98,30 +100,31 @@ def adopt_store(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let the block store belong to this project's catalog, whatever it belonged to before. Nothing is deleted.
+    """Make this project's catalog the owner of the block store, regardless of its previous owner. Nothing is
+    deleted.
 
     On a terminal it asks first, unless --yes or --json is given. Needed after an older copy of the catalog was
-    restored for good, or when a store is handed over to another catalog.
+    restored permanently, or when a store is passed to another catalog.
     """
     if not (yes or as_json) and sys.stdin.isatty():
-        typer.confirm("Blocks that this project's catalog does not name can no longer be read. Adopt?", abort=True)
+        typer.confirm("Blocks that this project's catalog does not reference become unreadable. Adopt?", abort=True)
     before = load_tidemill_class().adopt_store(start_of(ctx))
-    belonged = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
-    show_answer(as_json, {"before": before and before.catalog}, f"the block store {belonged}; it is this catalog's now")
+    previous = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
+    show_answer(as_json, {"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
 
 
 def upkeep(
     ctx: typer.Context,
-    pause: Annotated[bool, typer.Option("--pause", help="Begin no compaction or collection, on any server.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on after a pause.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="Start no compaction or collection, on any server.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue after a pause.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show whether channels are compacted and collected unasked, what is under way and what is due; or stop it.
+    """Show whether maintenance is automatic, which compactions are running and which are due; or pause it.
 
-    What is in the middle of a step goes on to the end of it; `tidemill kill RUN` stops a compaction at once.
+    A step in progress continues to its end; `tidemill kill RUN` stops a compaction at once.
     """
     if pause and resume:
-        raise typer.BadParameter("say --pause or --resume, not both")
+        raise typer.BadParameter("use --pause or --resume, not both")
     with opened(ctx) as mill:
         if pause or resume:
             mill.catalog.override_settings({WISH: PAUSED if pause else None})
@@ -129,25 +132,25 @@ def upkeep(
         running = [
             r for state in UNDER_WAY for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
         ]
-        found = {name: mill.compaction(name) for name in _list_written_channels(mill)}
+        compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
         now = mill.catalog.read_time()
     document = {
         "automatic": automatic,
         "paused": paused,
         "under_way": [serialization.serialize_run(r) for r in running],
-        "channels": [{"channel": name, "compaction": said} for name, said in found.items()],
+        "channels": [{"channel": name, "compaction": decision} for name, decision in compactions.items()],
     }
-    due = build_table("channels", ("channel", "compaction"), found.items(), empty="nothing was written yet")
+    due = build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet")
     show_answer(
         as_json,
         document,
         _format_maintenance_state(automatic, paused),
-        tables.render_runs("under way", running, now),
+        tables.render_runs("running", running, now),
         due,
     )
 
 
 def _format_maintenance_state(automatic: bool, paused: bool) -> str:
     if not automatic:
-        return "upkeep is not automatic: the settings say so ([upkeep] automatic = false)"
-    return "upkeep is paused; go on with: tidemill upkeep --resume" if paused else "upkeep is automatic"
+        return "maintenance is not automatic: the settings say so ([upkeep] automatic = false)"
+    return "maintenance is paused; resume with: tidemill upkeep --resume" if paused else "maintenance is automatic"

@@ -1,4 +1,4 @@
-"""Commands of earlier versions that have moved: each says where to."""
+"""Commands of earlier versions that have moved: each names its replacement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def bench(ctx: typer.Context) -> None:
-    """Fail, and name the command that measures."""
+    """Fail, and name the benchmark command."""
     raise build_moved_error("tidemill bench", ctx.args[0] if ctx.args else "--help")
 
 
@@ -24,7 +24,7 @@ def workflows(ctx: typer.Context) -> None:
 
 
 def build_moved_error(before: str, after: str) -> ConfigError:
-    """The error for a command that is a benchmark now."""
+    """Return the error for a command that is a benchmark now."""
     return ConfigError(
         f"`{before}` is no longer part of the package; run `python -m benchmarks {after}` in a checkout of the project"
     )

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the options before the command say."""
+"""Options that several commands share, and the options before the command."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Every = Annotated[bool, typer.Option("--all", help="Show the state channels of declared tables too.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="How many to show at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number to show.")]
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """What was said before the command."""
+    """The options before the command."""
 
     project: Path
 
 
 def start_of(ctx: typer.Context) -> Path:
-    """Where the search for the project begins, upwards."""
-    said = ctx.find_object(GlobalOptions)
-    return said.project if said else Path()
+    """Return the directory from which the project is searched upwards."""
+    options = ctx.find_object(GlobalOptions)
+    return options.project if options else Path()
 
 
 def opened(ctx: typer.Context) -> Tidemill:
-    """The project that the command is about."""
+    """Open the project of the command."""
     return load_tidemill_class().open(start_of(ctx))

@@ -16,21 +16,21 @@ from rich.text import Text
 from tidemill.cli.formatting import NONE, escape_controls
 from tidemill.model.codec import Json
 
-_ENDLESS = 100_000
-"""Columns of what is no terminal: nothing is cut that a program may read."""
+_UNLIMITED_WIDTH = 100_000
+"""Width of output that is not a terminal: nothing is cut, because a program may read it."""
 
 Columns = Sequence[str]
-"""Headings of a table; a heading that starts with '>' is that of a column of numbers, aligned to the right."""
+"""Headings of a table; a heading that starts with '>' belongs to a column of numbers, aligned to the right."""
 
 
 def build_console(stream: IO[str]) -> Console:
-    """Texts are printed as they are: what users name and store is neither markup nor an emoji."""
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _ENDLESS
+    """Build a console that prints texts literally: users' names and data are neither markup nor emojis."""
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _UNLIMITED_WIDTH
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
 def show_answer(as_json: bool, document: Json, *parts: RenderableType) -> None:
-    """The answer of a command: the document, or what people read instead of it."""
+    """Print the answer of a command: the JSON document, or its readable parts."""
     if as_json:
         print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
         return
@@ -46,7 +46,7 @@ def write_output(text: str) -> None:
 
 
 def print_message(text: str, *, style: str = "") -> None:
-    """A message on standard error."""
+    """Print a message on standard error."""
     build_console(sys.stderr).print(Text(text, style=style), soft_wrap=True)
 
 
@@ -57,34 +57,34 @@ def print_json_message(document: Json) -> None:
 def build_table(
     title: str, columns: Columns, rows: Iterable[Sequence[object]], *, empty: str = "none"
 ) -> RenderableType:
-    """Rows under headings; `empty` if there are none."""
-    filled = list(rows)
-    if not filled:
+    """Build a table with headings; `empty` if there are no rows."""
+    row_list = list(rows)
+    if not row_list:
         return Text(f"{title}: {empty}" if title else empty)
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    made.show_edge = made.pad_edge = False
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.show_edge = table.pad_edge = False
     for heading in columns:
-        number = heading.startswith(">")
-        made.add_column(
-            heading.removeprefix(">"), justify="right" if number else "left", no_wrap=number, overflow="fold"
+        is_number = heading.startswith(">")
+        table.add_column(
+            heading.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
         )
-    for row in filled:
-        made.add_row(*map(_format_cell, row))
-    return made
+    for row in row_list:
+        table.add_row(*map(_format_cell, row))
+    return table
 
 
 def build_fields(pairs: Iterable[tuple[str, object]]) -> RenderableType:
-    """Names and values below each other."""
-    made = Table.grid(padding=(0, 2))
-    made.add_column(style="bold", no_wrap=True)
-    made.add_column()
+    """Build a list of names and values, one pair per line."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
     for name, value in pairs:
-        made.add_row(name, _format_cell(value))
-    return made
+        grid.add_row(name, _format_cell(value))
+    return grid
 
 
 def _format_cell(value: object) -> RenderableType:
-    """Text stays as it was styled; several lines are kept as lines, in a list."""
+    """Format a cell: styled text is kept, and each item of a list is a line."""
     match value:
         case Text():
             return value

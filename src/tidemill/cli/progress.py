@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on standard error, if that is a terminal and the work takes a while."""
+"""Progress of long work: a bar on standard error, if that is a terminal and the work takes a while."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 PATIENCE = 1.0
-"""Seconds that work may take before it is worth a bar."""
+"""Seconds after which the bar is shown."""
 
 
 class ProgressBar:
-    """Called with what is being done and the fraction done; shows itself once the work has taken a while.
+    """Called with a description and the fraction done; shows the bar once the work has taken a while.
 
     A timer shows it, and not the next call: a task that takes an hour reports only its beginning.
     """

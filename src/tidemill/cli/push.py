@@ -1,4 +1,4 @@
-"""`push` and `follow`: events into and out of channels of a server that is up."""
+"""`push` and `follow`: push events to a running server, and subscribe to a channel's changes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tidemill.cli.output import show_answer, write_output
 from tidemill.client import Client
 from tidemill.errors import BadInput
 
-Url = Annotated[str, typer.Option("--url", envvar="TIDEMILL_URL", help="Where the server is.")]
+Url = Annotated[str, typer.Option("--url", envvar="TIDEMILL_URL", help="The server's address.")]
 Token = Annotated[
-    str | None, typer.Option("--token", envvar="TIDEMILL_TOKEN", help="Who you are; better said in the environment.")
+    str | None, typer.Option("--token", envvar="TIDEMILL_TOKEN", help="Your token; better set in the environment.")
 ]
-_HERE = "http://127.0.0.1:8484"
+_DEFAULT_URL = "http://127.0.0.1:8484"
 
 
 def register_commands(app: typer.Typer) -> None:
@@ -30,19 +30,19 @@ def register_commands(app: typer.Typer) -> None:
 def push(
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     producer: Annotated[
-        str | None, typer.Option("--producer", help="A name: what it pushed under a number is never inserted again.")
+        str | None, typer.Option("--producer", help="A name: a number that it has pushed is never inserted again.")
     ] = None,
     first: Annotated[
         int | None,
-        typer.Option("--first", min=1, help="The number of the first line; else they follow those that were pushed."),
+        typer.Option("--first", min=1, help="The number of the first line; default: after the last pushed one."),
     ] = None,
-    url: Url = _HERE,
+    url: Url = _DEFAULT_URL,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push events from standard input, a JSON object a line, as they come; ends when all are durable."""
+    """Push events from standard input, one JSON object per line, as they arrive; ends when all are durable."""
     if first is not None and producer is None:
-        raise BadInput("--first numbers the lines of a producer; say which with --producer")
+        raise BadInput("--first numbers the lines of a producer; name it with --producer")
     with Client(url, token) as client:
         last = client.push(channel, _read_lines(), producer=producer, first=first)
     show_answer(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
@@ -51,24 +51,26 @@ def push(
 def follow(
     channel: Annotated[str, typer.Argument(help="The channel.")],
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="A block's sequence number; else from now on.")
+        int | None, typer.Option("--after", min=0, help="A block's sequence number; default: from now on.")
     ] = None,
-    columns: Annotated[str, typer.Option("--columns", help="Only these, with commas between.")] = "",
+    columns: Annotated[str, typer.Option("--columns", help="Only these columns, separated by commas.")] = "",
     where: Annotated[
-        list[str] | None, typer.Option("--where", help="Only rows for which it holds, such as 'price >= 10'.")
+        list[str] | None, typer.Option("--where", help="Only rows that meet this condition, such as 'price >= 10'.")
     ] = None,
     position: Annotated[
-        Path | None, typer.Option("--position", help="A file that keeps how far this came, and from where it goes on.")
+        Path | None, typer.Option("--position", help="A file that stores the position, to continue from it later.")
     ] = None,
-    blocks: Annotated[int | None, typer.Option("--blocks", min=1, help="End after so many blocks.")] = None,
-    url: Url = _HERE,
+    blocks: Annotated[int | None, typer.Option("--blocks", min=1, help="End after this many blocks.")] = None,
+    url: Url = _DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Print the rows of each new block of a channel, a JSON object a line, until it is ended."""
+    """Print the rows of each new block of a channel, one JSON object per line, until it is stopped."""
     start = after if after is not None else _read_position(position)
-    wanted = tuple(name for name in columns.split(",") if name)
+    column_names = tuple(name for name in columns.split(",") if name)
     with Client(url, token) as client:
-        for number, block in enumerate(client.follow(channel, after=start, columns=wanted, where=where or ()), start=1):
+        for number, block in enumerate(
+            client.follow(channel, after=start, columns=column_names, where=where or ()), start=1
+        ):
             write_output("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
             sys.stdout.flush()
             if position is not None:
@@ -86,5 +88,5 @@ def _read_position(position: Path | None) -> int | None:
         return None
     text = position.read_text().strip()
     if not text.isdecimal():
-        raise BadInput(f"{position} holds no position but {text[:40]!r}; delete it, or name another file")
+        raise BadInput(f"expected a position in {position}, found {text[:40]!r}; delete the file, or name another one")
     return int(text)

@@ -1,4 +1,4 @@
-"""`read`: the content of a channel, now or as it was."""
+"""`read`: the content of a channel, now or at an earlier position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.model.codec import Json
 from tidemill.model.schema import Field, Schema
 
 SCREENFUL = 20
-"""Rows that a table shows unless told otherwise."""
+"""Default number of rows that a table shows."""
 
 
 class OutputFormat(StrEnum):
@@ -50,20 +50,21 @@ def read(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=0, help=f"How many rows at most; else all, or {SCREENFUL} in a table."),
+        typer.Option("--limit", min=0, help=f"Maximum number of rows; default: all, or {SCREENFUL} in a table."),
     ] = None,
-    format: Annotated[OutputFormat, typer.Option("--format", help="How to print the rows.")] = OutputFormat.TABLE,
+    format: Annotated[OutputFormat, typer.Option("--format", help="The output format.")] = OutputFormat.TABLE,
     as_json: AsJson = False,
 ) -> None:
     """Print the content of a channel, now or as of a sequence number or a time. The rows are in no order."""
-    chosen = OutputFormat.JSON if as_json else format
-    shown = SCREENFUL if limit is None and chosen is OutputFormat.TABLE else limit
+    output_format = OutputFormat.JSON if as_json else format
+    row_limit = SCREENFUL if limit is None and output_format is OutputFormat.TABLE else limit
     with opened(ctx) as mill:
-        # One row more than wanted tells whether there are others.
-        rows = mill.rows(channel, as_of, None if shown is None else shown + 1)
+        # One row more than requested shows whether there are others.
+        rows = mill.rows(channel, as_of, None if row_limit is None else row_limit + 1)
         schema = mill.catalog.read_channel(channel).channel.schema or Schema(())
     _print_content(
-        ChannelContent(channel, schema.fields, rows[:shown], shown is not None and len(rows) > shown), chosen
+        ChannelContent(channel, schema.fields, rows[:row_limit], row_limit is not None and len(rows) > row_limit),
+        output_format,
     )
 
 

@@ -1,4 +1,4 @@
-"""`run` and `kill`: one execution of a bound flow, and its end."""
+"""`run` and `kill`: execute a bound flow once, and stop a run."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ def run(
     ] = None,
     backfill: Annotated[
         bool,
-        typer.Option("--backfill", help="Let a server compute its declared tables anew, on a track for backfills."),
+        typer.Option("--backfill", help="Let a server recompute its declared tables, on a track for backfills."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a bound flow once, to its end; its declared tables the cheapest way, unless --variant says which."""
+    """Run a bound flow once, to its end; its declared tables in the cheapest mode, unless --variant names one."""
     if backfill:
         _request_backfill(ctx, flow, variant, as_json)
         return
     choices: dict[str, RefreshChoice] = {}
     with opened(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
-        done, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
+        finished, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
     document = {
-        "run": serialization.serialize_run(done),
+        "run": serialization.serialize_run(finished),
         "blocks": [serialization.serialize_block(b) for b in blocks],
         "choices": {name: {"variant": c.way, "why": c.why} for name, c in choices.items()},
     }
-    ended = f"run {done.id} of {flow} {done.state} in {tables.format_run_duration(done)}"
-    show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), ended)
+    summary = f"run {finished.id} of {flow} {finished.state} in {tables.format_run_duration(finished)}"
+    show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
 
 
 def _request_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
     if variant is not None:
-        raise ConfigError("a backfill computes declared tables anew; expected --backfill or --variant, found both")
+        raise ConfigError("a backfill recomputes declared tables; expected --backfill or --variant, found both")
     with opened(ctx) as mill:
-        asked = request_flow_run(mill.catalog, flow, backfill=True)
+        requested = request_flow_run(mill.catalog, flow, backfill=True)
         serving = any(s.state == "serving" for s in mill.catalog.list_servers())
     hint = "" if serving else "; no server runs: start one with tidemill up"
-    said = f"run {asked.id} of {flow} is a backfill that waits for its track{hint}"
-    show_answer(as_json, {"run": serialization.serialize_run(asked)}, said)
+    message = f"run {requested.id} of {flow} is a backfill that waits for a track{hint}"
+    show_answer(as_json, {"run": serialization.serialize_run(requested)}, message)
 
 
 def _render_outputs(blocks: list[Block]) -> RenderableType:
@@ -86,14 +86,14 @@ def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
 
 @contextmanager
 def _add_log_hint(mill: Tidemill, flow: str) -> Iterator[None]:
-    """An error says where the log of the run that failed can be seen, if there was one."""
+    """Add the command that shows the failed run's log to an error, if there was a run."""
     try:
         yield
     except TidemillError as error:
         newest = mill.catalog.list_runs(subject=flow, limit=10)
-        mine = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
-        if mine:
-            error.add_note(f"see its log with: tidemill runs {mine[0].id} --log")
+        own_runs = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
+        if own_runs:
+            error.add_note(f"see its log with: tidemill runs {own_runs[0].id} --log")
         raise
 
 
@@ -102,7 +102,7 @@ def kill(
     run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")],
     as_json: AsJson = False,
 ) -> None:
-    """Stop a run. Nothing of it becomes visible."""
+    """Stop a run. None of its results become visible."""
     with opened(ctx) as mill:
         killed = mill.kill(run)
     show_answer(

@@ -1,4 +1,4 @@
-"""`runs` and `events`: what was executed, and what happened in which order."""
+"""`runs` and `events`: executed runs, and the log of events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs(
     run: Annotated[int | None, typer.Argument(help="Show this run with its log.")] = None,
     state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
     limit: Limit = 20,
-    log: Annotated[bool, typer.Option("--log", help="Print nothing but the run's log.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Print only the run's log.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest first; or show one of them."""
@@ -44,11 +44,11 @@ def runs(
         if run is not None:
             _show_run(mill, mill.catalog.read_run(run), only_log=log, as_json=as_json)
             return
-        found, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
+        run_list, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
     show_answer(
         as_json,
-        {"runs": [serialization.serialize_run(r) for r in found]},
-        tables.render_runs("", found, now, empty="no runs"),
+        {"runs": [serialization.serialize_run(r) for r in run_list]},
+        tables.render_runs("", run_list, now, empty="no runs"),
     )
 
 
@@ -110,27 +110,29 @@ def _render_reads(readings: list[ChannelRead]) -> RenderableType:
 def events(
     ctx: typer.Context,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="Go on after the event of this number; else the newest.")
+        int | None, typer.Option("--after", min=0, help="Continue after the event of this number; default: the newest.")
     ] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List what happened, in its order."""
+    """List events, in order."""
     with opened(ctx) as mill:
-        found = (
+        event_list = (
             _read_newest_events(mill.catalog, limit)
             if after is None
             else mill.catalog.list_events(after=after, limit=limit)
         )
         now = mill.catalog.read_time()
     show_answer(
-        as_json, {"events": [serialization.serialize_event(e) for e in found]}, tables.render_events(found, now)
+        as_json,
+        {"events": [serialization.serialize_event(e) for e in event_list]},
+        tables.render_events(event_list, now),
     )
 
 
 def _read_newest_events(catalog: CatalogReader, limit: int) -> list[Event]:
-    """The last events. The catalog gives them only from the front, so all are passed by."""
-    kept: deque[Event] = deque(maxlen=limit)
-    while page := catalog.list_events(after=kept[-1].id if kept else 0, limit=_PAGE):
-        kept.extend(page)
-    return list(kept)
+    """Return the last events. The catalog lists them only from the beginning, so all are read."""
+    newest: deque[Event] = deque(maxlen=limit)
+    while page := catalog.list_events(after=newest[-1].id if newest else 0, limit=_PAGE):
+        newest.extend(page)
+    return list(newest)

@@ -1,4 +1,4 @@
-"""`up` and `work`: servers; and what one asks of them: `servers`, `triggers`, `workflows`, `pause` and `resume`."""
+"""`up` and `work`: servers; and their administration: `servers`, `triggers`, `workflows`, `pause` and `resume`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidemill.server")
 
-Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Runs at the same time; else as the settings say.")]
+Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Concurrent runs; default: as in the settings.")]
 
 
 def register_commands(app: typer.Typer) -> None:
@@ -38,7 +38,9 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
-    """Apply the project's workflows and serve: fire triggers, execute runs, keep house. Ends on SIGTERM or Ctrl-C."""
+    """Apply the project's workflows and serve: fire triggers, execute runs, do maintenance. Ends on SIGTERM or
+    Ctrl-C.
+    """
     _configure_logging()
     with opened(ctx) as mill:
         mill.apply()
@@ -49,7 +51,7 @@ def up(ctx: typer.Context, tracks: Tracks = None) -> None:
 
 
 def work(ctx: typer.Context, tracks: Tracks = None) -> None:
-    """Serve as one more executor: no workflow is applied and nothing listens."""
+    """Serve as an additional executor: apply no workflow, and do not listen."""
     _configure_logging()
     with opened(ctx) as mill:
         loop = mill.loop("work", tracks)
@@ -65,56 +67,59 @@ def _run_server(mill: Tidemill, loop: ServerLoop) -> None:
 
 def _configure_logging() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for chatty in ("py4j", "uvicorn", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for name in ("py4j", "uvicorn", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @contextmanager
 def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
-    """The first signal drains; the second cancels what is under way, which goes back to be tried elsewhere."""
-    asked = False
+    """Drain on the first signal; on the second, cancel running work, which other servers then retry."""
+    is_draining = False
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal is_draining
+        if is_draining:
             mill.executor.abandon_runs()
-        asked = True
+        is_draining = True
         loop.drain()
 
-    before = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List the servers, and which of them leads."""
+    """List the servers, and which of them is the leader."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.list_servers(), mill.catalog.read_time()
-    rows = ([s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.seen, now)] for s in found)
+        server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
+    rows = (
+        [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.seen, now)] for s in server_list
+    )
     shown = build_table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
-    show_answer(as_json, {"servers": [serialization.serialize_server(s) for s in found]}, shown)
+    show_answer(as_json, {"servers": [serialization.serialize_server(s) for s in server_list]}, shown)
 
 
 def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List what makes flows run: each condition, when it is due, what waits for it; and the last firings."""
+    """List the triggers of flows: each condition, when it is due, and its pending data; and the last firings."""
     with opened(ctx) as mill:
-        found, fired = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
+        trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
         now = mill.catalog.read_time()
     document = {
-        "triggers": [serialization.serialize_trigger(t) for t in found],
-        "firings": [serialization.serialize_firing(f) for f in fired],
+        "triggers": [serialization.serialize_trigger(t) for t in trigger_list],
+        "firings": [serialization.serialize_firing(f) for f in firings],
     }
-    show_answer(as_json, document, _render_triggers(found), _render_firings(fired, now))
+    show_answer(as_json, document, _render_triggers(trigger_list), _render_firings(firings, now))
 
 
-def _render_triggers(found: list[RegisteredTrigger]) -> RenderableType:
+def _render_triggers(trigger_list: list[RegisteredTrigger]) -> RenderableType:
     rows = (
-        [t.flow, str(t.leaf), _format_due(t), format_count(t.rows) if t.since else "", t.missed or ""] for t in found
+        [t.flow, str(t.leaf), _format_due(t), format_count(t.rows) if t.since else "", t.missed or ""]
+        for t in trigger_list
     )
-    return build_table("triggers", ("flow", "condition", "due", ">rows waiting", ">missed"), rows)
+    return build_table("triggers", ("flow", "condition", "due", ">pending rows", ">missed"), rows)
 
 
 def _format_due(trigger: RegisteredTrigger) -> str:
@@ -125,18 +130,18 @@ def _format_due(trigger: RegisteredTrigger) -> str:
     return "fired, waits for other parts" if trigger.fired is not None else ""
 
 
-def _render_firings(fired: list[TriggerFiring], now: float) -> RenderableType:
-    rows = ([f.flow, str(f.trigger), format_age(f.at, now), f.missed or "", f.run] for f in fired)
+def _render_firings(firings: list[TriggerFiring], now: float) -> RenderableType:
+    rows = ([f.flow, str(f.trigger), format_age(f.at, now), f.missed or "", f.run] for f in firings)
     return build_table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
 
 
 def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List the workflows that are registered."""
+    """List the registered workflows."""
     with opened(ctx) as mill:
-        found, now = mill.catalog.list_workflows(), mill.catalog.read_time()
-    rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in found)
+        workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
+    rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in workflow_list)
     shown = build_table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
-    show_answer(as_json, {"workflows": [serialization.serialize_workflow(w) for w in found]}, shown)
+    show_answer(as_json, {"workflows": [serialization.serialize_workflow(w) for w in workflow_list]}, shown)
 
 
 def register_workflow(
@@ -144,7 +149,7 @@ def register_workflow(
     document: Annotated[Path, typer.Argument(help="A JSON file: name, inputs, tables.", exists=True, dir_okay=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Register a workflow of SQL tables that comes as a document rather than as a Python file."""
+    """Register a workflow of SQL tables from a JSON document instead of a Python file."""
     try:
         data = json.loads(document.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -161,32 +166,32 @@ def remove(
     workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take a registered workflow out of use; its data stay."""
+    """Remove a registered workflow; its data are kept."""
     with opened(ctx) as mill:
         mill.remove(workflow)
-    show_answer(as_json, {"removed": workflow}, f"{workflow} is no longer in use; its data stay")
+    show_answer(as_json, {"removed": workflow}, f"{workflow} is removed; its data are kept")
 
 
 Named = Annotated[str, typer.Argument(help="The workflow's name.")]
 
 
 def pause(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
-    """Let servers run nothing of a workflow; data is still accepted, and counts when it goes on."""
+    """Pause the runs of a workflow; data is still accepted, and is processed after it is resumed."""
     _set_paused(ctx, workflow, as_json, paused=True)
 
 
 def resume(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
-    """Let a paused workflow go on."""
+    """Resume a paused workflow."""
     _set_paused(ctx, workflow, as_json, paused=False)
 
 
 def prioritise(
     ctx: typer.Context,
     workflow: Named,
-    priority: Annotated[int, typer.Argument(help="Runs of a larger one go first.")],
+    priority: Annotated[int, typer.Argument(help="Runs of workflows with a larger priority go first.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say which workflow's runs go first where not all can run at once."""
+    """Set the priority of a workflow's runs for when not all can run at once."""
     with opened(ctx) as mill:
         mill.catalog.set_workflow_priority(workflow, priority)
         _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
@@ -198,7 +203,7 @@ def _set_paused(ctx: typer.Context, workflow: str, as_json: bool, *, paused: boo
         _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
 
 
-def _show_workflow(known: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
-    found = next(w for w in known if w.name == name)
-    said = "paused" if found.paused else "goes on"
-    show_answer(as_json, serialization.serialize_workflow(found), f"{name} {said}, priority {found.priority}")
+def _show_workflow(workflow_list: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
+    workflow = next(w for w in workflow_list if w.name == name)
+    state = "paused" if workflow.paused else "active"
+    show_answer(as_json, serialization.serialize_workflow(workflow), f"{name} {state}, priority {workflow.priority}")

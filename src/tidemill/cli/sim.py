@@ -1,4 +1,4 @@
-"""`sim`: what would happen, in virtual time."""
+"""`sim`: simulations in virtual time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.sim.staleness.replay import replay_policies
 
 
 def register_commands(app: typer.Typer) -> None:
-    sim = typer.Typer(help="Simulate, in virtual time, what would happen.", no_args_is_help=True)
+    sim = typer.Typer(help="Simulations in virtual time.", no_args_is_help=True)
     sim.command()(staleness)
     sim.command("workflows", hidden=True, context_settings=ANY_ARGUMENTS)(workflows)
     sim.command()(policies)
@@ -28,16 +28,19 @@ def register_commands(app: typer.Typer) -> None:
 
 def policies(
     ctx: typer.Context,
-    tracks: Annotated[int, typer.Option(min=1, help="So many runs at the same time.")] = 2,
-    hours: Annotated[float, typer.Option(min=0.01, help="So far back.")] = 24.0,
-    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; the project's own if left out.")] = None,
+    tracks: Annotated[int, typer.Option(min=1, help="Concurrent runs.")] = 2,
+    hours: Annotated[float, typer.Option(min=0.01, help="Hours of history to replay.")] = 24.0,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; default: the project's catalog.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replay what a real system went through under other policies: how stale tables would have been on average."""
-    with _open_catalog(ctx, catalog) as found:
-        ways = replay_policies(build_replay_records(found, found.read_time() - 3600 * hours), tracks)
-    document = {"tracks": tracks, "ways": [{"way": r.name, "staleness": r.staleness, "tables": r.tables} for r in ways]}
-    rows = ([r.name, f"{r.staleness:.4g}"] for r in ways)
+    """Replay the recorded workload under other policies: how stale tables would have been on average."""
+    with _open_catalog(ctx, catalog) as reader:
+        results = replay_policies(build_replay_records(reader, reader.read_time() - 3600 * hours), tracks)
+    document = {
+        "tracks": tracks,
+        "ways": [{"way": r.name, "staleness": r.staleness, "tables": r.tables} for r in results],
+    }
+    rows = ([r.name, f"{r.staleness:.4g}"] for r in results)
     show_answer(
         as_json, document, build_table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows)
     )

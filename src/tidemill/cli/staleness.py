@@ -1,4 +1,4 @@
-"""`sim staleness`: how stale a user's own tables would get."""
+"""`sim staleness`: estimates the staleness of a user's tables."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def staleness(
         Path | None, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")
     ] = None,
     events: Annotated[int, typer.Option(min=100, help="Events of each simulation.")] = EVENTS,
-    seeds: Annotated[int, typer.Option(min=1, help="Simulations, whose mean is shown.")] = 1,
-    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves into this SVG file.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of simulations; the mean is shown.")] = 1,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves to this SVG file.")] = None,
     figure: Annotated[int | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How stale your tables would get on the tracks there are, and on more or fewer.
+    """Estimate the staleness of your tables on the given tracks, and on more or fewer.
 
-    Lateness is weighted staleness in multiples of what it would be with a track for every table.
+    Lateness is weighted staleness in multiples of that with a track for every table.
     """
     if figure is not None:
         raise build_moved_error("tidemill sim staleness --figure", f"figures --figure {figure}")
@@ -42,14 +42,14 @@ def staleness(
 
 
 def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
-    asked, document = sizing.described, sizing.to_json()
+    request, document = sizing.described, sizing.to_json()
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
-        _draw_chart(plot, "Lateness by tracks", "tracks", {asked.way.policy: points})
+        _draw_chart(plot, "Lateness by tracks", "tracks", {request.way.policy: points})
     summary = build_fields(
         [
-            ("policy", f"{asked.way.policy} on {asked.workload.tracks} tracks, {asked.way.placement}"),
-            ("load", f"{asked.workload.load:.0%} if nothing were ever late"),
+            ("policy", f"{request.way.policy} on {request.workload.tracks} tracks, {request.way.placement}"),
+            ("load", f"{request.workload.load:.0%} if nothing is ever late"),
             ("busy", f"{sizing.busy_share:.0%} of the tracks' time"),
         ]
     )
@@ -69,18 +69,18 @@ def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
 
 def _draw_chart(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
     path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
-    print_message(f"drawn: {path}")
+    print_message(f"wrote {path}")
 
 
 def _load_workload(path: Path) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     try:
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:  # of either
-        raise ConfigError(f"{path} is neither TOML nor, with .json at its end, JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: expected tables by name, found {type(found).__name__}")
-    return found
+        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:  # of either parser
+        raise ConfigError(f"{path} is neither TOML nor, with the suffix .json, JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: expected tables by name, found {type(document).__name__}")
+    return document
 
 
 def _format_figure(value: float | None) -> str:

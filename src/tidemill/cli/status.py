@@ -1,4 +1,4 @@
-"""`status` and `flows`: how everything stands."""
+"""`status`, `staleness` and `flows`: the state of the project."""
 
 from __future__ import annotations
 
@@ -21,37 +21,42 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) -> None:
-    """Show how fresh every channel is, who is behind, and what runs."""
+    """Show the freshness of every channel, the lag of consumers, and active runs."""
     with opened(ctx) as mill:
-        found, at = standing.read_status(mill.catalog), mill.catalog.read_time()
-    now = found if every else standing.hide_state_channels(found)
-    active = tables.render_runs("active runs", now.active, at)
-    promised = [tables.render_targets(now.channels)] if any(c.kept for c in now.channels) else []
-    shown = (tables.render_channels(now.channels, at), *promised, tables.render_flows(now.flows, at), active)
-    show_answer(as_json, serialization.serialize_status(now), *shown)
+        project, now = standing.read_status(mill.catalog), mill.catalog.read_time()
+    visible = project if every else standing.hide_state_channels(project)
+    active = tables.render_runs("active runs", visible.active, now)
+    targets = [tables.render_targets(visible.channels)] if any(c.kept for c in visible.channels) else []
+    shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
+    show_answer(as_json, serialization.serialize_status(visible), *shown)
 
 
 def staleness(
     ctx: typer.Context,
     measure: Annotated[
-        StalenessMeasure, typer.Option(help="age: how old the newest version is that a table reflects.")
+        StalenessMeasure, typer.Option(help="age: the age of the newest version that a table reflects.")
     ] = (StalenessMeasure.STALENESS),
-    minutes: Annotated[float, typer.Option(min=0.1, help="So far back, in the JSON document.")] = 60.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes of history in the JSON document.")] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show how stale every table is, how stale it was at worst lately, and how old what it reflects."""
+    """Show how stale every table is, its recent worst staleness, and the age of the data that it reflects."""
     with opened(ctx) as mill:
-        found, at = mill.history(), mill.catalog.read_time()
-    since = at - 60 * minutes
-    document = serialization.serialize_staleness(found, measure, since, at)
+        history, now = mill.history(), mill.catalog.read_time()
+    since = now - 60 * minutes
+    document = serialization.serialize_staleness(history, measure, since, now)
     show_answer(
-        as_json, document, tables.render_staleness(found, since, at), tables.format_weighted_staleness(found, since, at)
+        as_json,
+        document,
+        tables.render_staleness(history, since, now),
+        tables.format_weighted_staleness(history, since, now),
     )
 
 
 def flows(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List the bound flows with their tasks, what these read and write, and their last runs."""
+    """List the bound flows with their tasks, inputs and outputs, and their last runs."""
     with opened(ctx) as mill:
-        found, now = standing.read_status(mill.catalog).flows, mill.catalog.read_time()
-    document = {"flows": [serialization.serialize_flow(f) for f in found]}
-    show_answer(as_json, document, tables.render_flows(found, now), *([tables.render_tasks(found)] if found else []))
+        flow_list, now = standing.read_status(mill.catalog).flows, mill.catalog.read_time()
+    document = {"flows": [serialization.serialize_flow(f) for f in flow_list]}
+    show_answer(
+        as_json, document, tables.render_flows(flow_list, now), *([tables.render_tasks(flow_list)] if flow_list else [])
+    )

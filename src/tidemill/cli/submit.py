@@ -1,4 +1,4 @@
-"""`submit` and `submissions`: one-shot workflows, and what became of them."""
+"""`submit` and `submissions`: one-shot workflows, and their results."""
 
 from __future__ import annotations
 
@@ -29,16 +29,25 @@ def register_commands(app: typer.Typer) -> None:
 def submit(
     ctx: typer.Context,
     workflow: Annotated[Path, typer.Argument(help="A one-shot workflow in JSON.", exists=True, dir_okay=False)],
-    watch: Annotated[bool, typer.Option("--watch", help="Run what is ready here too, and wait for the end.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Run ready actions here too, and wait for the end.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a one-shot workflow. What was computed before is reused; servers run the rest, or --watch does."""
+    """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch
+    does.
+    """
     with opened(ctx) as mill:
-        made = mill.workshop.submit_workflow(_read_text(workflow), getpass.getuser())
+        submission = mill.workshop.submit_workflow(_read_text(workflow), getpass.getuser())
         if watch:
             with ProgressBar(build_console(sys.stderr)) as bar:
-                made = mill.workshop.complete_submission(made.id, lambda s: bar(s.workflow, _compute_progress(s)))
-    show_answer(as_json, serialization.serialize_submission(made), _render_actions(made), _format_summary(made))
+                submission = mill.workshop.complete_submission(
+                    submission.id, lambda s: bar(s.workflow, _compute_progress(s))
+                )
+    show_answer(
+        as_json,
+        serialization.serialize_submission(submission),
+        _render_actions(submission),
+        _format_summary(submission),
+    )
 
 
 def _read_text(path: Path) -> str:
@@ -67,29 +76,34 @@ def submissions(
 ) -> None:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
     with opened(ctx) as mill:
-        ledger = mill.workshop.ledger
+        catalog = mill.workshop.ledger
         if number is not None:
-            one = ledger.read_submission(number)
-            show_answer(as_json, serialization.serialize_submission(one), _render_actions(one), _format_summary(one))
+            submission = catalog.read_submission(number)
+            show_answer(
+                as_json,
+                serialization.serialize_submission(submission),
+                _render_actions(submission),
+                _format_summary(submission),
+            )
             return
-        found, now = ledger.list_submissions(limit=limit), mill.catalog.read_time()
+        listed, now = catalog.list_submissions(limit=limit), mill.catalog.read_time()
     show_answer(
         as_json,
-        {"submissions": [serialization.serialize_submission(s) for s in found]},
-        _render_submissions(found, now),
+        {"submissions": [serialization.serialize_submission(s) for s in listed]},
+        _render_submissions(listed, now),
     )
 
 
-def _render_submissions(found: list[Submission], now: float) -> RenderableType:
+def _render_submissions(listed: list[Submission], now: float) -> RenderableType:
     headings = (">submission", "workflow", "by", "when", "state", ">actions", ">computed", ">saved")
-    return build_table("", headings, (_build_submission_row(s, now) for s in found), empty="nothing was submitted yet")
+    return build_table("", headings, (_build_submission_row(s, now) for s in listed), empty="nothing was submitted yet")
 
 
 def _build_submission_row(value: Submission, now: float) -> list[object]:
     ran = {a.run.id for a in value.actions if a.run is not None}
     saved = format_duration(0.0, sum(a.saved for a in value.actions))
-    named = [value.id, value.workflow, value.user, format_age(value.at, now), tables.style_state(value.state)]
-    return [*named, len(value.actions), len(ran), saved]
+    cells = [value.id, value.workflow, value.user, format_age(value.at, now), tables.style_state(value.state)]
+    return [*cells, len(value.actions), len(ran), saved]
 
 
 def _render_actions(value: Submission) -> RenderableType:
@@ -100,14 +114,14 @@ def _render_actions(value: Submission) -> RenderableType:
 def _build_action_row(value: SubmittedAction) -> list[object]:
     run = value.run
     error = (run.error or "").partition("\n")[0] if run else ""
-    made = [None, None] if run is None else [run.id, tables.format_run_duration(run)]
+    run_cells = [None, None] if run is None else [run.id, tables.format_run_duration(run)]
     return [
         value.key,
         value.name,
         value.kind,
         tables.style_state(value.state),
         value.verdict,
-        *made,
+        *run_cells,
         format_size(value.bytes),
         error,
     ]

@@ -1,4 +1,4 @@
-"""Values of the model as tables for people. `now` is an argument: times are shown relative to it."""
+"""Renders values of the model as tables for people. `now` is an argument: times are shown relative to it."""
 
 from __future__ import annotations
 
@@ -72,57 +72,57 @@ def render_channels(values: Iterable[ChannelStatus], now: float) -> RenderableTy
 
 
 def _build_channel_row(value: ChannelStatus, now: float) -> list[object]:
-    known = value.registered
+    registered = value.registered
     return [
-        known.channel.name,
-        known.channel.role,
-        format_updates(known.channel.updates),
-        format_count(known.head.seq),
+        registered.channel.name,
+        registered.channel.role,
+        format_updates(registered.channel.updates),
+        format_count(registered.head.seq),
         NONE if value.rows is None else format_count(value.rows),
-        format_count(known.blocks),
-        format_count(known.rows),
-        format_size(known.bytes),
+        format_count(registered.blocks),
+        format_count(registered.rows),
+        format_size(registered.bytes),
         [format_reflected_versions(r, now) for r in value.reflects] + _format_watermark(value.edge, now),
         [format_consumer(c) for c in value.consumers],
     ]
 
 
-def _format_watermark(edge: Version | None, now: float) -> list[str]:
-    return [] if edge is None else [f"event time: settled up to {format_age(to_timestamp(edge), now)}"]
+def _format_watermark(watermark: Version | None, now: float) -> list[str]:
+    return [] if watermark is None else [f"event time: watermark {format_age(to_timestamp(watermark), now)}"]
 
 
 def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
     rows = (row for c in values if c.kept is not None for row in _build_target_rows(c.registered.channel, c.kept))
-    return build_table("promises", ("channel", "of", ">is", ">promised", "kept"), rows, empty="none")
+    return build_table("freshness targets", ("channel", "of", ">is", ">target", "met"), rows, empty="none")
 
 
-def _build_target_rows(channel: Channel, kept: TargetStatus) -> Iterable[list[object]]:
-    for pathway, stale in sorted(kept.stale.items()):
-        bound = kept.bounds.get(pathway)
-        verdict = NONE if bound is None else _format_verdict(stale <= bound, "late")
+def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[object]]:
+    for pathway, staleness in sorted(status.stale.items()):
+        bound = status.bounds.get(pathway)
+        verdict = NONE if bound is None else _format_verdict(staleness <= bound, "late")
         yield [
             channel.name,
             f"staleness by {' > '.join(pathway)}",
-            _format_seconds(stale),
+            _format_seconds(staleness),
             _format_seconds(bound),
             verdict,
         ]
-    if kept.consistency is not None and kept.apart is not None:
-        apart, bound = max(0.0, kept.apart), kept.consistency
-        promised = _format_seconds(bound) if bound else "strict"
+    if status.consistency is not None and status.apart is not None:
+        inconsistency, bound = max(0.0, status.apart), status.consistency
+        target = _format_seconds(bound) if bound else "strict"
         yield [
             channel.name,
             "inconsistency",
-            _format_seconds(apart),
-            promised,
-            _format_verdict(not kept.is_inconsistent, "broken"),
+            _format_seconds(inconsistency),
+            target,
+            _format_verdict(not status.is_inconsistent, "missed"),
         ]
-    if not kept.stale:
-        yield [channel.name, "staleness", "never made", NONE, NONE]
+    if not status.stale:
+        yield [channel.name, "staleness", "never written", NONE, NONE]
 
 
-def _format_verdict(kept: bool, else_: str) -> Text:
-    return Text("yes", style="green") if kept else Text(else_, style="red")
+def _format_verdict(is_met: bool, problem: str) -> Text:
+    return Text("yes", style="green") if is_met else Text(problem, style="red")
 
 
 def format_updates(value: Updates) -> str:
@@ -147,21 +147,21 @@ def render_staleness(found: StalenessHistory, since: float, now: float) -> Rende
     rows = (
         [name, *_format_measures(found, name, now), _format_seconds(worst.get(name))] for name in sorted(found.reaches)
     )
-    return build_table("staleness", ("table", ">staleness", ">age", ">worst lately"), rows, empty="no table yet")
+    return build_table("staleness", ("table", ">staleness", ">age", ">recent worst"), rows, empty="no table yet")
 
 
 def format_weighted_staleness(found: StalenessHistory, since: float, now: float) -> str:
-    """All tables together, each by its priority: now, and on average over time."""
+    """Format the staleness of all tables, weighted by priority: now, and on average over time."""
     summed = sum_curves(compute_curves(found, StalenessMeasure.STALENESS, since, now), found.weights)
     if not summed.points:
         return "all tables by priority: nothing yet"
     latest, mean = summed.points[-1][1], summed.integral / (now - since)
-    return f"all tables by priority: {format_duration(0.0, latest)} now, {format_duration(0.0, mean)} on average lately"
+    return f"all tables by priority: {format_duration(0.0, latest)} now, {format_duration(0.0, mean)} recent average"
 
 
-def _format_measures(found: StalenessHistory, name: str, now: float) -> list[str]:
+def _format_measures(history: StalenessHistory, name: str, now: float) -> list[str]:
     return [
-        _format_seconds(measure_staleness(found, name, measure, now))
+        _format_seconds(measure_staleness(history, name, measure, now))
         for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
     ]
 
@@ -171,7 +171,7 @@ def _format_seconds(value: float | None) -> str:
 
 
 def render_statistics(values: Iterable[TaskStatistics]) -> RenderableType:
-    headings = ("flow", "task", ">priority", ">seconds", ">makes", ">rows in/s", ">rows out/s", ">waiting")
+    headings = ("flow", "task", ">priority", ">seconds", ">selectivity", ">rows in/s", ">rows out/s", ">pending")
     return build_table(
         "tasks", headings, (_build_statistics_row(s) for s in values), empty="none; tidemill apply registers them"
     )
@@ -192,13 +192,13 @@ def render_flows(values: Iterable[FlowStatus], now: float) -> RenderableType:
 
 def _build_flow_row(value: FlowStatus, now: float) -> list[object]:
     last = value.last
-    waiting = f"waits on {', '.join(value.waiting)}" if value.waiting else "none"
+    pending = f"pending on {', '.join(value.waiting)}" if value.waiting else "none"
     run = (
         [NONE, "never run", NONE, NONE]
         if last is None
         else [last.id, style_state(last.state), format_run_age(last, now), format_run_duration(last)]
     )
-    return [value.name, [t.name for t in value.tasks], *run, waiting]
+    return [value.name, [t.name for t in value.tasks], *run, pending]
 
 
 def render_tasks(values: Iterable[FlowStatus]) -> RenderableType:
@@ -219,8 +219,8 @@ def render_runs(title: str, values: Iterable[Run], now: float, *, empty: str = "
 
 def _build_run_row(value: Run, now: float) -> list[object]:
     error = (value.error or "").partition("\n")[0]
-    named = [value.id, value.kind, value.subject, style_state(value.state), value.attempt]
-    return [*named, format_run_age(value, now), format_run_duration(value), error]
+    cells = [value.id, value.kind, value.subject, style_state(value.state), value.attempt]
+    return [*cells, format_run_age(value, now), format_run_duration(value), error]
 
 
 def format_run_age(value: Run, now: float) -> str:
@@ -237,7 +237,7 @@ def render_blocks(title: str, values: Iterable[Block], now: float, *, empty: str
 
 
 def _build_block_row(value: Block, now: float) -> list[object]:
-    # A derived block has no version of its own: it is as new as the newest input that it reflects.
+    # A derived block has no version: it is as new as the newest input that it reflects.
     visible = format_age(to_timestamp(value.version), now) if value.version is not None else NONE
     return [
         value.id,

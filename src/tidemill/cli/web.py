@@ -1,4 +1,4 @@
-"""What `tidemill up` offers on its address: the API, and the page for people."""
+"""The HTTP application of `tidemill up`: the API, and the page for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.ui.viewer import Viewer
 
 
 def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
-    """Listens while it is entered; `wake` is called when something may have become due."""
+    """Build a listener that is active inside its context; `wake` is called when work may have become due."""
     access = build_access(mill)
     app = build_application(mill, access, wake)
     mount_pages(app, mill, lambda request: build_viewer(access, request))
@@ -26,7 +26,9 @@ def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
 
 
 def build_viewer(access: AccessControl, request: Request) -> Viewer:
-    """Whoever looks at the page: there they may do what they may do over the API, and it is written down alike."""
+    """Build the viewer of the page: it has the same permissions as over the API, and its actions are audited
+    alike.
+    """
     caller: Caller = request.scope["state"]["caller"]
 
     def check_permission(workflow: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Orders arrive; Tidemill keeps the large ones, and what they come to in each city."""
+"""Orders arrive; Tidemill maintains the large ones, and their totals in each city."""
 
 import tidemill as tm
 
@@ -10,11 +10,11 @@ report = tm.Flow("report")
 
 @report.task
 def large_orders(orders: tm.New) -> tm.Delta:
-    """Sees only the orders that came since its last run, and adds what it returns."""
+    """Reads only the orders that arrived since its last run, and appends its result."""
     return orders.where("amount >= 100")
 
 
-# A declared table: kept equal to its query, incrementally or in batch, whichever is cheaper.
+# A declared table: equal to its query, refreshed incrementally or in batch, whichever is cheaper.
 report.sql("city_totals", "SELECT city, count(*) AS orders, sum(amount) AS total FROM large_orders GROUP BY city")
 
 wf.bind(report)
