@@ -122,7 +122,7 @@ def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:
 def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> None:
     wf = tm.Workflow("shop")
     wf.input("orders", "number bigint, wave string")
-    with pytest.raises(WorkflowError, match="makes each row of one event"):
+    with pytest.raises(WorkflowError, match="computes each row from one event"):
         wf.sql("counted", "SELECT count(*) AS n FROM orders", waves="orders")
     with pytest.raises(WorkflowError, match=r"read that as tm\.New"):
 

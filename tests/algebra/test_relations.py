@@ -315,7 +315,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: clicks.apply([], lambda rows: rows, "n int"), "at least one column"),
     (lambda: clicks.apply("site", lambda rows: rows, "Site string"), "leave it out of returns"),
     (lambda: clicks.apply("site", lambda rows: rows, "n nothing"), "not a schema"),
-    (lambda: wf.derive("x", clicks, refresh="often"), "refresh is one of auto"),
+    (lambda: wf.derive("x", clicks, refresh="often"), "expected refresh to be one of auto"),
 ]
 
 

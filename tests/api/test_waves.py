@@ -48,7 +48,7 @@ def test_the_tag_rides_along(query: str, carried: str) -> None:
     ],
 )
 def test_what_brings_events_together_is_refused(query: str) -> None:
-    with pytest.raises(ValueError, match="a SELECT that makes each row of one event"):
+    with pytest.raises(ValueError, match="a SELECT that computes each row from one event"):
         tag_query(query, "orders")
 
 

@@ -39,7 +39,8 @@ def test_gc_scans_the_store_when_asked(started: Program) -> None:
     assert (block / "left.parquet").exists(), "it was marked just now"
     out = started.well("gc", "--scan", "--grace", "0s").out
     assert out == (
-        "garbage-collected 0 blocks, marked 0 files, removed 1\nscanned 1 attempt, marked 0 files that nothing references\n"
+        "garbage-collected 0 blocks, marked 0 files, removed 1\n"
+        "scanned 1 attempt, marked 0 files that nothing references\n"
     )
     assert sorted(p.name for p in block.iterdir()) == ["foreign.csv", "part-00000.parquet"]
     assert len(list(started.project.glob(".tidemill/blocks/**/foreign.csv"))) == 3

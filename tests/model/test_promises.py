@@ -51,14 +51,14 @@ def test_an_input_that_no_data_come_from_is_refused() -> None:
 
 @pytest.mark.parametrize(("lag", "consistency"), [("soon", None), (None, "rather"), (-1, None)])
 def test_what_is_no_duration_is_refused(lag: object, consistency: object) -> None:
-    with pytest.raises(WorkflowError, match=r"not a duration|less than nothing"):
+    with pytest.raises(WorkflowError, match=r"not a duration|cannot be negative"):
         search(lag, consistency=consistency)
         search(ranked=lag, consistency=consistency)
 
 
 def test_nothing_is_promised_twice_or_of_what_is_fed() -> None:
     wf = search("1 day")
-    with pytest.raises(WorkflowError, match="promised twice; the first time at"):
+    with pytest.raises(WorkflowError, match="two freshness targets; the first is declared at"):
         wf.table("scores", "site string, n bigint", target_lag="2 days")
 
 
@@ -66,7 +66,7 @@ def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> No
     flow, wf = tm.Flow("part"), tm.Workflow("whole")
     with pytest.raises(WorkflowError, match=r"with table\(\)"):
         flow.sql("t", "SELECT 1 AS x FROM c", target_lag="1 day")
-    with pytest.raises(WorkflowError, match="promise target_lag and consistency of each"):
+    with pytest.raises(WorkflowError, match="set target_lag and consistency on each"):
         wf.command("c", ["x"], reads={"a": tm.New}, writes={"b": tm.Delta, "d": tm.Delta}, target_lag="1 day")
 
 
@@ -82,7 +82,7 @@ def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
     (found,) = find_target_problems(build_graph(wf.declared()))
     assert "accept monotone, but only base or strong is written" in found.why
-    with pytest.raises(WorkflowError, match="accepts names base, delta, monotone, not 'rows'"):
+    with pytest.raises(WorkflowError, match="expected accepts to contain base, delta, monotone, found 'rows'"):
         wf.table("ranked", accepts=["rows"])
 
 

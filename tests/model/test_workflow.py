@@ -176,7 +176,7 @@ def test_signatures() -> None:
         lambda wf: wf.command("c", ["cp", "{b}", "{out}"], reads={"a": tm.New}, writes={"out": tm.Base})
     )
     assert "not a duration" in refused(lambda wf: wf.sql("q", "SELECT * FROM a", time_limit="soon"))
-    assert "attempts must be at least 1" in refused(lambda wf: wf.sql("q", "SELECT * FROM a", attempts=0))
+    assert "expected attempts to be at least 1" in refused(lambda wf: wf.sql("q", "SELECT * FROM a", attempts=0))
 
 
 def flow_with_ports() -> tm.Flow:

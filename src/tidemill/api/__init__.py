@@ -1,4 +1,4 @@
-"""What users write. Decorators only build declarations; nothing here runs anything.
+"""The user API. Decorators only build declarations; nothing here runs anything.
 
 import tidemill as tm
 

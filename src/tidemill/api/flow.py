@@ -1,4 +1,4 @@
-"""Flows: tasks that belong together, as users declare them."""
+"""Flows: groups of tasks, as users declare them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidemill.model.trigger import Trigger
 
 
 class Flow(Streaming):
-    """A reusable fragment of tasks. Its ports are the names that its tasks read and write."""
+    """A reusable group of tasks. Its ports are the names that its tasks read and write."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,15 +93,15 @@ class Flow(Streaming):
         output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
         function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
 
-        `waves="orders"`: what it makes of an event of that channel is part of the event's wave. If it keeps the column
-        `wave`, as the event has it, it is called once for all events, else for each; docs/streams.md says more.
+        `waves="orders"`: the results for an event of that channel are part of the event's wave. If the function keeps
+        the column `wave`, it is called once for all events, else for each event; docs/streams.md has details.
 
-        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when what it writes would
-        else be staler than `target_lag` allows. See `sql` for that and for `consistency`.
+        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when its output would otherwise
+        be staler than `target_lag` allows. See `sql` for that and for `consistency`.
 
-        A result is known by the code of the function and of what it calls in the project, by the parameters and by
-        what it read. Name what else it depends on: environment variables in `environment`, anything in `version`,
-        a string that you change when it does. With `deterministic=False` no result is taken for another.
+        A result is identified by the code of the function and of the project's code that it calls, by the parameters
+        and by the inputs. Declare other dependencies: environment variables in `environment`, anything else in
+        `version`, a string that you change with it. With `deterministic=False` results are never reused.
         """
 
         def declare_task(fn: F) -> F:
@@ -114,15 +114,15 @@ class Flow(Streaming):
             limits = parts.build_limits(attempts, backoff, time_limit, where)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
             task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-            promise = parts.build_target(target_lag, consistency, (), where)
-            formed = tuple(build_input_windows(task, parts.list_annotations(fn), self._is_written))
-            beside = [*formed, *self._build_wave_end_tasks(task, waves)]
+            target = parts.build_target(target_lag, consistency, (), where)
+            window_tasks = tuple(build_input_windows(task, parts.list_annotations(fn), self._is_written))
+            companions = [*window_tasks, *self._build_wave_end_tasks(task, waves)]
             self._add_task(
-                redirect_windowed_reads(task, formed),
+                redirect_windowed_reads(task, window_tasks),
                 parts.build_triggers(every, triggers, where),
-                promise,
+                target,
                 priority,
-                beside,
+                companions,
             )
             return fn
 
@@ -147,46 +147,47 @@ class Flow(Streaming):
         priority: float = 1.0,
         together: str | None = None,
     ) -> str:
-        """Declare the table `name` by a Spark SQL query over other channels; it is kept fresh the cheapest way.
+        """Declare the table `name` by a Spark SQL query over other channels; it is refreshed in the cheapest mode.
 
-        `refresh` is "auto", "batch", "incremental" (always that way once there is something to go on from), or
+        `refresh` is "auto", "batch", "incremental" (always incremental once there is a previous refresh), or
         "incremental_strict", which refuses a query that can only be run in batch.
 
-        With `modes` or `writes` the query is a programmed task instead: it runs as it stands, on what the modes
-        say (ALL unless given), and writes a base or a delta.
+        With `modes` or `writes` the query is a programmed task instead: it reads its inputs in the given modes (ALL by
+        default), and writes a base or a delta.
 
-        `waves="orders"`: what it makes of each new event of that channel is part of the event's wave, and has a tag in
-        the column `wave`. Then, too, the query is a programmed task: it reads what is new there, and adds to the table.
+        `waves="orders"`: the results for each new event of that channel are part of the event's wave, and have a
+        lineage tag in the column `wave`. Then, too, the query is a programmed task: it reads new events, and appends to
+        the table.
 
-        `target_lag="1 day"`: what arrives is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input,
-        or by way of tables in between: `{"news": "0s", "digests > adaptive": "4 hours"}`.
-        `consistency="7 days"`: what it reflects of its inputs is at most seven days apart; "strict": it was all there
-        at one moment. Tables between the inputs and this one are refreshed when that needs them.
+        `target_lag="1 day"`: new data is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input, or by
+        pathway: `{"news": "0s", "digests > adaptive": "4 hours"}`. `consistency="7 days"`: the versions of its inputs
+        that it reflects are at most seven days apart; "strict": they were valid at the same time. Tables between the
+        inputs and this one are refreshed as needed.
 
-        `priority`: how much its staleness counts when more is due than can run at once; 1 unless given. Tables that say
-        the same `together` are one flow of that name: one run refreshes all of them whenever one is due, in one commit.
+        `priority`: the weight of its staleness when more is due than can run at once; 1 by default. Tables with the
+        same `together` are one flow of that name: one run refreshes all of them when one is due, in one commit.
         """
         where = find_caller()
         parts.check_refresh(name, refresh, where)
-        chosen = {table: parts.parse_mode(reading, where) for table, reading in (modes or {}).items()}
+        read_modes = {table: parts.parse_mode(reading, where) for table, reading in (modes or {}).items()}
         tables = parts.list_tables(name, query, where)
         if waves is not None:
-            query, chosen = parts.tag_query_text(name, query, waves, where), {waves: ReadMode.NEW, **chosen}
+            query, read_modes = parts.tag_query_text(name, query, waves, where), {waves: ReadMode.NEW, **read_modes}
             writes = Delta if writes is None else writes
-        unknown = sorted(set(chosen) - set(tables))
+        unknown = sorted(set(read_modes) - set(tables))
         if unknown:
-            raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, but modes names it"])
-        reads = tuple(TaskInput(t, t, chosen.get(t, ReadMode.ALL)) for t in tables)
-        declared = modes is None and writes is None
+            raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, which modes contains"])
+        reads = tuple(TaskInput(t, t, read_modes.get(t, ReadMode.ALL)) for t in tables)
+        is_declared = modes is None and writes is None
         outputs = (TaskOutput(name, name, parts.parse_kind(Base if writes is None else writes, where)),)
-        variants = (Variant(RefreshMode.BATCH if declared else "programmed", reads, outputs, Sql(query)),)
+        variants = (Variant(RefreshMode.BATCH if is_declared else "programmed", reads, outputs, Sql(query)),)
         limits = parts.build_limits(attempts, backoff, time_limit, where)
-        task = Task(name, variants, {}, *limits, where, refresh if declared else None)
-        promise = parts.build_target(target_lag, consistency, (), where)
+        task = Task(name, variants, {}, *limits, where, refresh if is_declared else None)
+        target = parts.build_target(target_lag, consistency, (), where)
         self._add_task(
             task,
             parts.build_triggers(every, triggers, where),
-            promise,
+            target,
             priority,
             self._build_wave_end_tasks(task, waves),
             together,
@@ -194,7 +195,7 @@ class Flow(Streaming):
         return name
 
     def relation(self, channel: str) -> Relation:
-        """The rows of a channel, to derive a table from by methods instead of SQL."""
+        """Return the rows of a channel, to derive a table by methods instead of SQL."""
         return Relation(channel, ChannelStage(channel, find_caller()))
 
     def derive(
@@ -213,19 +214,21 @@ class Flow(Streaming):
         priority: float = 1.0,
         together: str | None = None,
     ) -> str:
-        """Declare the table `name` by a relation over other channels; it is kept fresh as a query of `sql` is."""
+        """Declare the table `name` by a relation over other channels; it is refreshed like a query of `sql`."""
         where = find_caller()
         parts.check_refresh(name, refresh, where)
         reads = tuple(TaskInput(c, c, ReadMode.ALL) for c in list_channels(relation.stage))
         code = Refresh(relation.stage, name, RefreshMode.BATCH, description="")
         variants = (Variant(RefreshMode.BATCH, reads, (TaskOutput(name, name, BlockKind.BASE),), code),)
         task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where, refresh)
-        promise = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), promise, priority, together=together)
+        target = parts.build_target(target_lag, consistency, (), where)
+        self._add_task(task, parts.build_triggers(every, triggers, where), target, priority, together=together)
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
-        """Declare a table for each `.sql` file that matches, named like the file; paths are relative to this file."""
+        """Declare a table for each matching `.sql` file, named like the file; paths are relative to the
+        calling file.
+        """
         where = find_caller()
         files = sorted(Path(where.file).parent.glob(pattern))
         if not files:
@@ -260,8 +263,8 @@ class Flow(Streaming):
         variants = (Variant("programmed", inputs, outputs, code),)
         task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where)
         task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-        promise = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), promise, priority)
+        target = parts.build_target(target_lag, consistency, (), where)
+        self._add_task(task, parts.build_triggers(every, triggers, where), target, priority)
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
@@ -283,29 +286,29 @@ class Flow(Streaming):
         beside: Sequence[Task] = (),
         together: str | None = None,
     ) -> None:
-        """Take a task in, and with it those that are part of all its runs."""
+        """Add a task, with the tasks that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
         if promise:
-            raise WorkflowError([f"{where}; promise target_lag and consistency of the channel it writes, with table()"])
+            raise WorkflowError([f"{where}; set target_lag and consistency on the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
         if together is not None:
-            raise WorkflowError([f"{where}, all of which runs together; leave together= out"])
+            raise WorkflowError([f"{where}, which always runs as one; leave together= out"])
         self._parts.extend([*beside, task])
 
     def _is_written(self, channel: str) -> bool:
-        """Is a channel written by a task that was declared before?"""
+        """Tell whether an earlier declared task writes a channel."""
         return any(w.port == channel for part in self._parts if isinstance(part, Task) for w in part.writes)
 
     def _build_wave_end_tasks(self, task: Task, waves: str | None) -> list[Task]:
-        """The tasks that pass on which events ended in this one, if it carries waves."""
+        """Build the tasks that pass on the events that ended in this one, if it propagates waves."""
         if waves is None:
             return []
-        who = f"{task.location}: task {task.name!r}"
+        subject = f"{task.location}: task {task.name!r}"
         if not any(r.port == waves and r.mode is ReadMode.NEW for r in task.reads):
-            raise WorkflowError([f"{who} carries the waves of {waves!r}; read that as tm.New"])
+            raise WorkflowError([f"{subject} propagates the waves of {waves!r}; read it as tm.New"])
         if any(w.kind is not BlockKind.DELTA for w in task.writes):
-            raise WorkflowError([f"{who} carries waves; let it write tm.Delta"])
+            raise WorkflowError([f"{subject} propagates waves; make it write tm.Delta"])
         return build_wave_end_tasks(task, waves, self._is_written)

@@ -1,4 +1,4 @@
-"""The words of declarations: what a task is given, and what it returns."""
+"""Annotations of declarations: a task's arguments and results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.model.task import ReadMode
 REFRESH = ("auto", "batch", "incremental", "incremental_strict")
 
 STATE = "state"
-"""The first argument of a keyed task."""
+"""Name of the first argument of a keyed task."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | Sequence[str]
@@ -20,7 +20,7 @@ Lag = Duration | Mapping[str, Duration]
 
 
 if TYPE_CHECKING:
-    # What a task is given and what it returns are DataFrames, whichever kind of session made them.
+    # Arguments and results of a task are DataFrames, of any kind of session.
     All: TypeAlias = Any
     New: TypeAlias = Any
     Old: TypeAlias = Any
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 else:
 
     class All:
-        """Annotation of a task's argument: the whole content of the channel."""
+        """Annotation of a task's argument: the full content of the channel."""
 
         mode = ReadMode.ALL
 
     class New:
-        """Annotation of a task's argument: what changed since the task's last successful run."""
+        """Annotation of a task's argument: the change since the task's last successful run."""
 
         mode = ReadMode.NEW
 
     class Old:
-        """Annotation of a task's argument: the whole content as of the task's last successful run."""
+        """Annotation of a task's argument: the full content as of the task's last successful run."""
 
         mode = ReadMode.OLD
 
     class Base:
-        """Annotation of a task's result: it replaces the whole content of the channel."""
+        """Annotation of a task's result: it replaces the full content of the channel."""
 
         kind = BlockKind.BASE
 
     class Delta:
-        """Annotation of a task's result: it changes the content of the channel, as its updates say."""
+        """Annotation of a task's result: it changes the content of the channel, as its updates define."""
 
         kind = BlockKind.DELTA
 

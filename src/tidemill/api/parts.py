@@ -1,4 +1,4 @@
-"""The parts of a declaration, checked: each problem is told with the place where the user wrote it."""
+"""Parses and checks the parts of a declaration: each problem names the source location where the user wrote it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def choose_updates(channel: str, key: Key | None, updates: Updates | None, where
 
 def check_refresh(name: str, refresh: str, where: SourceLocation) -> None:
     if refresh not in REFRESH:
-        raise WorkflowError([f"{where}: table {name!r}: refresh is one of {', '.join(REFRESH)}, not {refresh!r}"])
+        raise WorkflowError(
+            [f"{where}: table {name!r}: expected refresh to be one of {', '.join(REFRESH)}, found {refresh!r}"]
+        )
 
 
 def build_triggers(every: Duration | None, triggers: Sequence[Trigger], where: SourceLocation) -> tuple[Trigger, ...]:
@@ -49,25 +51,27 @@ def build_triggers(every: Duration | None, triggers: Sequence[Trigger], where: S
 def build_target(
     lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: SourceLocation
 ) -> FreshnessTarget:
-    given = lag if isinstance(lag, Mapping) else {} if lag is None else {EVERY: lag}
+    lags_by_channel = lag if isinstance(lag, Mapping) else {} if lag is None else {EVERY: lag}
     unknown = [form for form in accepts if form not in list(DeliveryForm)]
     if unknown:
-        raise WorkflowError([f"{where}: accepts names {', '.join(DeliveryForm)}, not {unknown[0]!r}"])
+        raise WorkflowError([f"{where}: expected accepts to contain {', '.join(DeliveryForm)}, found {unknown[0]!r}"])
     try:
-        lags = {channel: parse_duration(duration) for channel, duration in given.items()}
-        apart = None if consistency is None else 0.0 if consistency == "strict" else parse_duration(consistency)
+        lags = {channel: parse_duration(duration) for channel, duration in lags_by_channel.items()}
+        max_inconsistency = (
+            None if consistency is None else 0.0 if consistency == "strict" else parse_duration(consistency)
+        )
     except ValueError as error:
         raise WorkflowError([f"{where}: {error}"]) from error
-    if min((*lags.values(), apart or 0.0), default=0.0) < 0:
-        raise WorkflowError([f"{where}: neither target_lag nor consistency can be less than nothing"])
-    return FreshnessTarget(lags, apart, tuple(DeliveryForm(form) for form in accepts))
+    if min((*lags.values(), max_inconsistency or 0.0), default=0.0) < 0:
+        raise WorkflowError([f"{where}: target_lag and consistency cannot be negative"])
+    return FreshnessTarget(lags, max_inconsistency, tuple(DeliveryForm(form) for form in accepts))
 
 
 def build_limits(
     attempts: int, backoff: Duration, time_limit: Duration | None, where: SourceLocation
 ) -> tuple[RetryPolicy, float | None]:
     if attempts < 1:
-        raise WorkflowError([f"{where}: attempts must be at least 1, not {attempts}"])
+        raise WorkflowError([f"{where}: expected attempts to be at least 1, found {attempts}"])
     try:
         return RetryPolicy(attempts, parse_duration(backoff)), None if time_limit is None else parse_duration(
             time_limit
@@ -81,16 +85,16 @@ def parse_reads(
 ) -> tuple[TaskInput, ...]:
     reads = []
     for argument in inspect_signature(fn).parameters.values():
-        asked = getattr(argument.annotation, "mode", None)
-        if isinstance(asked, ReadMode):
-            reads.append(TaskInput(argument.name, channels.get(argument.name, argument.name), asked))
+        mode = getattr(argument.annotation, "mode", None)
+        if isinstance(mode, ReadMode):
+            reads.append(TaskInput(argument.name, channels.get(argument.name, argument.name), mode))
         elif argument.name not in given and argument.default is inspect.Parameter.empty:
             raise WorkflowError(
                 [f"{where}: annotate argument {argument.name!r} of {fn.__name__!r}: tm.All, tm.New or tm.Old"]
             )
-    stray = sorted(set(channels) - {a.name for a in inspect_signature(fn).parameters.values()} - {fn.__name__})
-    if stray:
-        raise WorkflowError([f"{where}: {fn.__name__!r} has no argument {stray[0]!r}, but channels names it"])
+    unknown = sorted(set(channels) - {a.name for a in inspect_signature(fn).parameters.values()} - {fn.__name__})
+    if unknown:
+        raise WorkflowError([f"{where}: {fn.__name__!r} has no argument {unknown[0]!r}, which channels contains"])
     return tuple(reads)
 
 
@@ -103,11 +107,11 @@ def parse_writes(
 ) -> tuple[TaskOutput, ...]:
     if writes is not None:
         return tuple(TaskOutput(n, channels.get(n, n), parse_kind(w, where)) for n, w in writes.items())
-    made = getattr(inspect_signature(fn).return_annotation, "kind", None)
-    if not isinstance(made, BlockKind):
+    kind = getattr(inspect_signature(fn).return_annotation, "kind", None)
+    if not isinstance(kind, BlockKind):
         raise WorkflowError([f"{where}: annotate the result of {fn.__name__!r}: '-> tm.Delta' or '-> tm.Base'"])
     name = output or fn.__name__
-    return (TaskOutput(name, name, made),)
+    return (TaskOutput(name, name, kind),)
 
 
 def check_keyed_signature(fn: Callable[..., Any], reads: Sequence[TaskInput], where: SourceLocation) -> None:
@@ -127,16 +131,16 @@ def list_annotations(fn: Callable[..., Any]) -> dict[str, Any]:
 
 
 def parse_mode(reading: Reading, where: SourceLocation) -> ReadMode:
-    found = getattr(reading, "mode", None)
-    if isinstance(found, ReadMode):
-        return found
+    mode = getattr(reading, "mode", None)
+    if isinstance(mode, ReadMode):
+        return mode
     raise WorkflowError([f"{where}: expected tm.All, tm.New or tm.Old, found {reading!r}"])
 
 
 def parse_kind(writing: Writing, where: SourceLocation) -> BlockKind:
-    found = getattr(writing, "kind", None)
-    if isinstance(found, BlockKind):
-        return found
+    kind = getattr(writing, "kind", None)
+    if isinstance(kind, BlockKind):
+        return kind
     raise WorkflowError([f"{where}: expected tm.Base or tm.Delta, found {writing!r}"])
 
 
@@ -152,7 +156,7 @@ def tag_query_text(name: str, query: str, waves: str, where: SourceLocation) -> 
 
 
 def list_tables(name: str, query: str, where: SourceLocation) -> tuple[str, ...]:
-    """The tables that a query reads; of one that cannot be read here some may turn out to be none."""
+    """List the tables that a query reads; if the query cannot be parsed completely, some may not be tables."""
     try:
         return find_table_names(query).names
     except NotASelect as error:
@@ -160,7 +164,7 @@ def list_tables(name: str, query: str, where: SourceLocation) -> tuple[str, ...]
 
 
 def check_ports(flow: FlowModel, ports: Mapping[str, str], where: SourceLocation) -> None:
-    stray = sorted(set(ports) - flow.ports)
-    if stray:
-        has = ", ".join(sorted(flow.ports)) or "none"
-        raise WorkflowError([f"{where}: flow {flow.name!r} has no port {stray[0]!r}; its ports are {has}"])
+    unknown = sorted(set(ports) - flow.ports)
+    if unknown:
+        known_ports = ", ".join(sorted(flow.ports)) or "none"
+        raise WorkflowError([f"{where}: flow {flow.name!r} has no port {unknown[0]!r}; its ports are {known_ports}"])

@@ -1,4 +1,4 @@
-"""Tasks with state and windows, as users declare them: what `api` makes tasks of."""
+"""Builds the tasks of stateful functions, operators and windows that users declare."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidemill.model.window import Between, Window
 
 Key = str | Sequence[str]
 Made = Callable[[str], bool]
-"""Does a task that was declared before write this channel?"""
+"""Tells whether an earlier declared task writes this channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputWindow:
-    """A window on an argument of a task, with what it needs besides."""
+    """A window on an argument of a task."""
 
     window: Window
 
@@ -39,10 +39,10 @@ def window(
     at_least: int = 1,
     time: str | None = None,
 ) -> InputWindow:
-    """A window on a task's input: `clicks: Annotated[tm.New, tm.window("30s", "1s", by=["user"])]`.
+    """Return a window on a task's input: `clicks: Annotated[tm.New, tm.window("30s", "1s", by=["user"])]`.
 
-    The task is given the rows of the windows that were formed, each with `_group`, `_window` (its number in the group),
-    `_window_start`, `_window_end` and `_window_formed`. docs/streams.md says what the arguments mean.
+    The task gets the rows of the formed windows, each with `_group`, `_window` (its number in the group),
+    `_window_start`, `_window_end` and `_window_formed`. docs/streams.md explains the arguments.
     """
     return InputWindow(
         Window.from_text(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
@@ -50,7 +50,9 @@ def window(
 
 
 def state(ddl: str, key: Key) -> StateSchema:
-    """Rows of state of a stateful task: their columns, and the key by which a later row replaces an earlier one."""
+    """Return the schema of a stateful task's state: its columns, and the key by which a later row replaces an
+    earlier one.
+    """
     return StateSchema.from_ddl(ddl, key if isinstance(key, str) else tuple(key))
 
 
@@ -84,13 +86,13 @@ def build_stateful_task(
     where: SourceLocation,
     **limits: Any,
 ) -> Task:
-    """A task whose state lies in channels named after it; `writes` gives the channel of each output."""
+    """Build a task whose state is in channels named after it; `writes` gives the channel of each output."""
     states = {argument: f"{name}.{argument}" for argument in code.states}
-    kept = (TaskOutput(a, port, BlockKind.DELTA, Upsert(code.states[a].key)) for a, port in states.items())
+    state_outputs = (TaskOutput(a, port, BlockKind.DELTA, Upsert(code.states[a].key)) for a, port in states.items())
     variant = Variant(
         "programmed",
         (*reads, *(TaskInput(a, port, ReadMode.ALL) for a, port in states.items())),
-        (*kept, *(TaskOutput(a, port, BlockKind.DELTA) for a, port in writes.items())),
+        (*state_outputs, *(TaskOutput(a, port, BlockKind.DELTA) for a, port in writes.items())),
         code,
     )
     return Task(name, (variant,), location=where, **limits)
@@ -99,32 +101,32 @@ def build_stateful_task(
 def build_window_task(
     name: str, of: str, code: WindowTaskSpec, made: Made, where: SourceLocation, retry: RetryPolicy | None = None
 ) -> Task:
-    """The task that forms windows: they go to the channel `name`, the others to channels beside it."""
+    """Build the task that forms windows: they go to the channel `name`, other events to channels next to it."""
     writes = {
         WindowTaskSpec.WINDOWS: name,
         WindowTaskSpec.EXPIRED: f"{name}_expired",
         WindowTaskSpec.LATE: f"{name}_late",
     }
-    words = _build_wave_end_reads(WindowTaskSpec.ENDED, of, made) if code.is_by_waves else []
+    ended_reads = _build_wave_end_reads(WindowTaskSpec.ENDED, of, made) if code.is_by_waves else []
     task = build_stateful_task(
-        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, of, ReadMode.NEW), *words], writes, where
+        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, of, ReadMode.NEW), *ended_reads], writes, where
     )
     return task if retry is None else replace(task, retry=retry)
 
 
 def build_input_windows(task: Task, annotations: Mapping[str, Any], made: Made) -> Iterator[Task]:
-    """The tasks that form the windows on the arguments of a task."""
+    """Build the tasks that form the windows on the arguments of a task."""
     for read in task.reads:
-        for given in getattr(annotations.get(read.argument), "__metadata__", ()):
-            if isinstance(given, InputWindow):
-                code = WindowTaskSpec(given.window)
+        for annotation in getattr(annotations.get(read.argument), "__metadata__", ()):
+            if isinstance(annotation, InputWindow):
+                code = WindowTaskSpec(annotation.window)
                 yield build_window_task(
                     _format_windows_name(task, read), read.port, code, made, task.location, task.retry
                 )
 
 
 def redirect_windowed_reads(task: Task, formed: Sequence[Task]) -> Task:
-    """The task with its windowed arguments read from the windows."""
+    """Return the task with its windowed arguments read from the windows."""
     names = {f.name for f in formed}
     read = {r.argument: name for r in task.reads if (name := _format_windows_name(task, r)) in names}
     reads = tuple(replace(r, port=read.get(r.argument, r.port)) for r in task.reads)
@@ -132,7 +134,7 @@ def redirect_windowed_reads(task: Task, formed: Sequence[Task]) -> Task:
 
 
 def build_wave_start_task(name: str, of: str, where: SourceLocation) -> Task:
-    """The task with which waves start: the events of a channel, each with the tag of its wave."""
+    """Build the task that starts waves: the events of a channel, each with the tag of its wave."""
     return build_stateful_task(
         name,
         WaveStartSpec(),
@@ -143,7 +145,7 @@ def build_wave_start_task(name: str, of: str, where: SourceLocation) -> Task:
 
 
 def build_wave_end_tasks(task: Task, of: str, made: Made) -> list[Task]:
-    """For each output of a task, the one that passes on which events of a channel ended in it."""
+    """Build, for each output of a task, the task that passes on the events of a channel that ended in it."""
     return [_build_wave_end_task(write.port, of, made, task.location) for write in task.writes]
 
 
@@ -159,16 +161,20 @@ def _build_wave_end_task(output: str, of: str, made: Made, where: SourceLocation
 
 
 def build_barrier_task(name: str, branches: Sequence[str], made: Made, where: SourceLocation) -> Task:
-    """The task that tells which waves are complete on all branches."""
-    words = {format_ended_channel(branch): branch for branch in branches if made(format_ended_channel(branch))}
-    code = WaveBarrierSpec({branch: branch for branch in branches} | words)
+    """Build the task that emits the waves that are complete on all branches."""
+    ended_branches = {format_ended_channel(branch): branch for branch in branches if made(format_ended_channel(branch))}
+    code = WaveBarrierSpec({branch: branch for branch in branches} | ended_branches)
     reads = [TaskInput(channel, channel, ReadMode.NEW) for channel in code.branches]
     return build_stateful_task(name, code, reads, {WaveBarrierSpec.WAVES: name}, where)
 
 
-def _build_wave_end_reads(argument: str, of: str, made: Made) -> list[TaskInput]:
-    """How to hear which events ended on the way to a channel, if somebody says so."""
-    return [TaskInput(argument, format_ended_channel(of), ReadMode.NEW)] if made(format_ended_channel(of)) else []
+def _build_wave_end_reads(argument: str, channel: str, is_written: Made) -> list[TaskInput]:
+    """Return the input with the events that ended on the way to a channel, if a task writes it."""
+    return (
+        [TaskInput(argument, format_ended_channel(channel), ReadMode.NEW)]
+        if is_written(format_ended_channel(channel))
+        else []
+    )
 
 
 def _format_windows_name(task: Task, read: TaskInput) -> str:

@@ -1,4 +1,4 @@
-"""Tasks with state, windows and waves, as users declare them."""
+"""Stateful tasks, windows and waves, as users declare them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidemill.model.window import Between, Window
 
 
 class Streaming(ABC):
-    """What declares tasks on streams of events."""
+    """Declares tasks on streams of events."""
 
     @abstractmethod
     def _add_task(
@@ -39,11 +39,11 @@ class Streaming(ABC):
         beside: Sequence[Task] = (),
         together: str | None = None,
     ) -> None:
-        """Take a task in, and with it those that are part of all its runs."""
+        """Add a task, with the tasks that are part of all its runs."""
 
     @abstractmethod
     def _is_written(self, channel: str) -> bool:
-        """Is a channel written by a task that was declared before?"""
+        """Tell whether an earlier declared task writes a channel."""
 
     def keyed(
         self,
@@ -62,12 +62,12 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> Callable[[F], F]:
-        """Declare a vectorised function over state that is looked up by key.
+        """Declare a vectorised function over keyed state.
 
-        The function is called as `fn(state, …)`: its first argument is an array of the rows of `state` to which the
-        events of the batch lead, its argument annotated `tm.New` the batch, a dict of arrays; those annotated `tm.All`
-        are whole tables, likewise. It returns a `tidemill.stream.Step`: the rows as they are now, and what goes to each
-        of `writes`, whose columns are given there. State and outputs become visible together. docs/streams.md has more.
+        The function is called as `fn(state, …)`: its first argument is an array of the rows of `state` for the events
+        of the batch, its argument annotated `tm.New` the batch, a dict of arrays; those annotated `tm.All` are full
+        tables, likewise. It returns a `tidemill.stream.KeyedResult`: the new rows of state, and the rows for each of
+        `writes`, which gives their columns. State and outputs become visible together. docs/streams.md has details.
         """
 
         def declare_task(fn: F) -> F:
@@ -100,10 +100,10 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> str:
-        """Declare an operator of your own with several kinds of state: what `make(**parameters)` returns.
+        """Declare a user-defined operator with several kinds of state: the result of `make(**parameters)`.
 
-        It is a `tidemill.stream.Operator`: it is restored from blocks of each of `states`, given batches of what is
-        new, and returns rows for each of `writes` and the rows of state that changed.
+        It is a `tidemill.stream.StatefulOperator`: it is restored from blocks of each of `states`, runs on
+        batches of new rows, and returns rows for each of `writes` and the changed rows of state.
         """
         where = find_caller()
         inputs = [TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items()]
@@ -133,8 +133,8 @@ class Streaming(ABC):
     ) -> str:
         """Declare windows over the events of a channel; they go to the channel `name`, as rows.
 
-        Events that no window will have any more go to `name_expired`, those that came too late to `name_late`. With
-        `sums` the channel has one row for each window instead: how many events, and what those columns add up to.
+        Events that no further window contains go to `name_expired`, late ones to `name_late`. With `sums` the
+        channel has one row for each window instead: the number of events, and the sums of those columns.
         """
         where = find_caller()
         window = Window.from_text(
@@ -158,7 +158,9 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> str:
-        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
+        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column
+        `wave`.
+        """
         where = find_caller()
         self._add_task(
             build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_PROMISE, priority
@@ -174,7 +176,9 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> str:
-        """Declare the waves that are complete on each of several channels with tags: a row for each, its `wave`."""
+        """Declare the waves that are complete on each of several channels with tags: one row per wave, with
+        its `wave`.
+        """
         where = find_caller()
         task = build_barrier_task(name, branches, self._is_written, where)
         self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)

@@ -1,4 +1,4 @@
-"""When a bound flow runs: triggers as users write them.
+"""Triggers of bound flows, as users write them.
 
 @wf.task(every="7 days")
 @wf.task(triggers=[tm.on("articles", rows=1000, age="5 minutes"), tm.cron("0 3 * * *", "Europe/Berlin")])
@@ -22,30 +22,34 @@ from tidemill.model.units import parse_duration
 
 
 def every(duration: str | float) -> Trigger:
-    """A trigger: the passing of so much time ("7 days")."""
+    """Return a trigger that fires after each period ("7 days")."""
     return build_interval(duration, find_caller())
 
 
 def cron(expression: str, zone: str = "UTC") -> Trigger:
-    """A trigger: moments of the calendar as cron writes them ("0 3 * * *"), in a time zone ("Europe/Berlin")."""
+    """Return a trigger that fires at the times of a cron expression ("0 3 * * *"), in a time zone
+    ("Europe/Berlin").
+    """
     return CronTrigger(expression, zone)
 
 
 def on(channel: str, *, rows: int | None = None, bytes: int | None = None, age: str | float | None = None) -> Trigger:
-    """A trigger: new data on a channel; so many rows or bytes of it, or any that has waited so long."""
+    """Return a trigger that fires on new data on a channel: a number of rows or bytes, or any that has waited this
+    long.
+    """
     return DataTrigger(channel, rows, bytes, None if age is None else _parse_seconds(age, find_caller()))
 
 
 def after(flow: str, reached: str = "completed") -> Trigger:
-    """A trigger: a run of another bound flow was "launched", "completed" or "failed"."""
+    """Return a trigger that fires when a run of another bound flow was "launched", "completed" or "failed"."""
     where = find_caller()
     if reached not in list(RunMilestone):
-        raise WorkflowError([f"{where}: a run is {', '.join(RunMilestone)}, not {reached!r}"])
+        raise WorkflowError([f"{where}: expected one of {', '.join(RunMilestone)}, found {reached!r}"])
     return RunTrigger(flow, RunMilestone(reached))
 
 
 def all_of(*parts: Trigger) -> Trigger:
-    """A trigger: all of these have fired."""
+    """Return a trigger that fires when all of these have fired."""
     return AllOfTrigger(parts)
 
 

@@ -1,10 +1,10 @@
-"""Trailing edges: events that come out of order, let through once nothing older is to be expected.
+"""Watermarks: events that arrive out of order are passed on once no older ones are expected.
 
-A channel's *trailing edge* is a moment of event time: whatever happened before it has arrived. It is so long before the
-newest event as events may be out of order, or where punctuation puts it. Events up to the edge are settled; younger
-ones are held; an event that comes after the edge has passed it is late, and kept apart.
+A channel's *watermark* is an event time before which all events have arrived. It is the newest event time minus the
+allowed disorder, or is set by punctuation. Events up to the watermark are settled; younger ones are held; an event
+that arrives after the watermark has passed it is late, and stored separately.
 
-Frames are worked on by their own methods, so this knows no Spark.
+Data frames are transformed by their methods, so this module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 EDGE = "_edge"
 BEFORE = "_before"
-"""Columns: where the edge is now, and where it was."""
+"""Columns: the current watermark, and the previous one."""
 
 Frames = dict[str, Any]
 
 
 def build_watermark_function(at: str, disorder: float, punctuation: str | None) -> Callable[..., Frames]:
-    """A task over what is new and what is held; it gives what is settled, what is late, and what is held from now on.
+    """Build a task function over new and held rows; it returns the settled, the late, and the rows to hold.
 
-    `punctuation` is a condition: an event that fulfils it says that nothing older than itself will come.
+    `punctuation` is a condition: an event that meets it guarantees that no older one will arrive.
     """
     tells = "" if punctuation is None else f" FILTER (WHERE {punctuation})"
     reached = f"max({at}){tells} - make_dt_interval(0, 0, 0, {disorder})"
@@ -48,7 +48,7 @@ def build_watermark_function(at: str, disorder: float, punctuation: str | None) 
 
 
 def _compute_watermarks(rows: Any, held: Any, reached: str) -> Any:
-    """One row: where the edge was, and where it is; it never goes back."""
+    """Return one row: the previous watermark, and the current one; it never decreases."""
     before = held.selectExpr(f"max({EDGE}) AS {BEFORE}")
     now = rows.selectExpr(f"CAST({reached} AS timestamp) AS _reached")
     return before.crossJoin(now).selectExpr(BEFORE, f"greatest({BEFORE}, _reached) AS {EDGE}")

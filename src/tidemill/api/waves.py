@@ -1,8 +1,8 @@
-"""Waves carried through tasks: what a task makes of an event is numbered in the event's wave.
+"""Propagates waves through tasks: the results of a task for an event are numbered in the event's wave.
 
-A query knows nothing of it: the tag of the event rides along beside its columns. A function is given frames, and may
-keep the column `wave` as it keeps others; one that drops it is called for each event by itself. Frames are worked on by
-their own methods, so this knows no Spark.
+For a query this is transparent: the tag of the event is an additional column. A function gets data frames, and may
+keep the column `wave` like others; one that drops it is called separately for each event. Data frames are transformed
+by their methods, so this module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -17,52 +17,56 @@ from sqlglot import exp
 from tidemill.model.wave_steps import WAVE
 
 FROM, PLACE, SERIAL, RESULTS = "_from", "_place", "_serial", "_results"
-"""Columns: the tag of the event that a row was made of, where the row stands, and its number among how many."""
+"""Columns: the tag of a row's source event, the row's position, its number, and the number of rows of the event."""
 
-_PLACED = f"monotonically_increasing_id() AS {PLACE}"
+_POSITIONED = f"monotonically_increasing_id() AS {PLACE}"
 _NUMBERED = (
     f"row_number() OVER (PARTITION BY {FROM} ORDER BY {PLACE}) AS {SERIAL}",
     f"count(*) OVER (PARTITION BY {FROM}) AS {RESULTS}",
 )
 _TAG = f"concat({FROM}, '.', {SERIAL}, if({SERIAL} = {RESULTS}, '!', '')) AS {WAVE}"
-_OWN = (FROM, PLACE, SERIAL, RESULTS)
+_INTERNAL = (FROM, PLACE, SERIAL, RESULTS)
 
 
 def tag_query(query: str, channel: str) -> str:
-    """A query whose rows have tags that follow from those of a channel's events; `ValueError` if none can."""
+    """Return a query whose rows have tags derived from those of a channel's events; `ValueError` if that is
+    impossible.
+    """
     tree = sqlglot.parse_one(query, dialect="spark")
     table = _find_event_table(tree, channel)
     assert isinstance(tree, exp.Select)
     tree.set("expressions", [_exclude_tag(e, table) for e in tree.expressions])
     tree.select(exp.column(WAVE, table=table).as_(FROM), copy=False)
     return (
-        f"WITH _made AS ({tree.sql(dialect='spark')}), _all AS (SELECT *, {_PLACED} FROM _made), "
+        f"WITH _made AS ({tree.sql(dialect='spark')}), _all AS (SELECT *, {_POSITIONED} FROM _made), "
         f"_counted AS (SELECT *, {', '.join(_NUMBERED)} FROM _all) "
-        f"SELECT * EXCEPT ({', '.join(_OWN)}), {_TAG} FROM _counted"
+        f"SELECT * EXCEPT ({', '.join(_INTERNAL)}), {_TAG} FROM _counted"
     )
 
 
 def _find_event_table(tree: exp.Expr, channel: str) -> str:
-    """Under which name the query reads the events of a channel, each of its rows one of them."""
-    if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _GATHERING) or tree.find(exp.AggFunc):
+    """Return the name under which the query reads the events of a channel, if each of its rows comes from one
+    event.
+    """
+    if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _COMBINING) or tree.find(exp.AggFunc):
         raise ValueError(
-            "a wave is carried by a SELECT that makes each row of one event: "
-            "without UNION, GROUP BY, DISTINCT, LIMIT and aggregates; use wave windows to bring events together"
+            "a wave is propagated by a SELECT that computes each row from one event: "
+            "without UNION, GROUP BY, DISTINCT, LIMIT and aggregates; use wave windows to combine events"
         )
     sources = [tree.args.get("from_"), *tree.args.get("joins", [])]
-    found = [s.this for s in sources if s is not None and isinstance(s.this, exp.Table) and s.this.name == channel]
-    if len(found) != 1:
-        raise ValueError(f"a wave is carried by a query that reads {channel!r} once, in its own FROM or JOIN")
+    tables = [s.this for s in sources if s is not None and isinstance(s.this, exp.Table) and s.this.name == channel]
+    if len(tables) != 1:
+        raise ValueError(f"a wave is propagated by a query that reads {channel!r} once, in its own FROM or JOIN")
     if WAVE in tree.named_selects:
-        raise ValueError(f"the column {WAVE!r} of the result is the tag of what the query makes; leave it out")
-    return str(found[0].alias_or_name)
+        raise ValueError(f"the column {WAVE!r} of the result is the lineage tag of each row; leave it out")
+    return str(tables[0].alias_or_name)
 
 
-_GATHERING = ("group", "having", "distinct", "limit", "offset", "with_")
+_COMBINING = ("group", "having", "distinct", "limit", "offset", "with_")
 
 
 def _exclude_tag(selected: exp.Expr, table: str) -> exp.Expr:
-    """All columns of the events are all but their tags."""
+    """Exclude the tag from a star over the events."""
     star = selected.this if isinstance(selected, exp.Column) and selected.table == table else selected
     if isinstance(star, exp.Star):
         star.set("except_", [exp.to_identifier(WAVE)])
@@ -70,10 +74,10 @@ def _exclude_tag(selected: exp.Expr, table: str) -> exp.Expr:
 
 
 def tag_results(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
-    """What a function makes of its frames, numbered in the waves of the events that it is given under that name.
+    """Return a function's results, numbered in the waves of the events that it gets under that argument.
 
-    If it keeps their tags, it is called once. If it knows nothing of them, it is called for each event by itself: then
-    what it makes is of that one.
+    If it keeps their tags, it is called once. Otherwise it is called separately for each event, to which its
+    results then belong.
     """
     result = call(**given)
     frames = _to_named_frames(result)
@@ -118,5 +122,5 @@ def _union_frames(some: Any, more: Any) -> Any:
 
 def _number_rows(frame: Any) -> Any:
     others = [f"`{name}`" for name in frame.columns if name != WAVE]
-    placed = frame.selectExpr(*others, f"{WAVE} AS {FROM}", _PLACED)
+    placed = frame.selectExpr(*others, f"{WAVE} AS {FROM}", _POSITIONED)
     return placed.selectExpr("*", *_NUMBERED).selectExpr(*others, _TAG)

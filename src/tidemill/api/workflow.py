@@ -29,7 +29,7 @@ from tidemill.model.workflow import sort_tasks
 
 
 class Workflow(Flow):
-    """Channels and bound flows. A task declared on it directly is a flow of its own, bound by name."""
+    """Channels and bound flows. A task declared on it directly is a separate flow, bound by name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -40,7 +40,7 @@ class Workflow(Flow):
         self._promises: dict[str, tuple[FreshnessTarget, SourceLocation]] = {}
 
     def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
-        """Declare a channel that is fed from outside: as upserts if it has a key, else as appends."""
+        """Declare an input channel: with upserts if it has a key, else with appends."""
         return self._declare_channel(name, ChannelRole.INPUT, schema, key, updates)
 
     def table(
@@ -54,10 +54,10 @@ class Workflow(Flow):
         consistency: Duration | None = None,
         accepts: Sequence[str] = (),
     ) -> str:
-        """Declare a channel that tasks write. Undeclared ones are append channels with the schema first written.
+        """Declare a channel that tasks write. An undeclared one is an append channel with its first block's schema.
 
-        For `target_lag` and `consistency` see `sql`. `accepts` says in which forms those outside take what is new:
-        "base" (the whole content), "delta", or "monotone" (a delta that takes nothing back); any, unless said.
+        For `target_lag` and `consistency` see `sql`. `accepts` are the forms in which external readers accept changes:
+        "base" (the full content), "delta", or "monotone" (a delta without retractions); any by default.
         """
         where = find_caller()
         self._record_target(name, parts.build_target(target_lag, consistency, accepts, where), where)
@@ -76,11 +76,11 @@ class Workflow(Flow):
         target_lag: Lag | None = None,
         priority: float = 1.0,
     ) -> str:
-        """Declare the events of an append channel up to its trailing edge, in column `at` of event time.
+        """Declare the events of an append channel up to its watermark, by the event time in column `at`.
 
-        `disorder` says how far events may be out of order: the edge is so long before the newest. Or `punctuation`, a
-        condition: an event that fulfils it says that nothing older will come. Younger events are held until the edge
-        has passed them. What comes later than that is kept on the channel `name.late`.
+        `disorder` bounds how far events are out of order: the watermark is that long before the newest event. Or
+        `punctuation`, a condition: an event that meets it guarantees that no older one will arrive. Younger events are
+        held until the watermark has passed them. Late events go to the channel `name.late`.
         """
         where = find_caller()
         source = self._channels.get(channel)
@@ -114,7 +114,7 @@ class Workflow(Flow):
         priority: float = 1.0,
         **ports: str,
     ) -> str:
-        """Attach a flow's ports to channels, which makes it runnable; ports not named keep their own names."""
+        """Bind a flow's ports to channels, which makes it runnable; ports not given keep their names."""
         where = find_caller()
         model = flow.build()
         parts.check_ports(model, ports, where)
@@ -123,7 +123,7 @@ class Workflow(Flow):
         return name or flow.name
 
     def declared(self, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> WorkflowModel:
-        """The declarations as one checked value; raises `WorkflowError` with every problem found."""
+        """Return the declarations as one validated value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._again)
         groups = (one_flow(name, parts) for name, parts in self._together.items())
         workflow = compile_workflow(self.name, channels, (*self._bindings, *groups), knowledge).validate_spec()
@@ -144,30 +144,30 @@ class Workflow(Flow):
     ) -> None:
         if promise and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
-            raise WorkflowError([f"{where}; promise target_lag and consistency of each with table()"])
+            raise WorkflowError([f"{where}; set target_lag and consistency on each with table()"])
         self._record_target(task.writes[0].port if task.writes else task.name, promise, task.location)
         self._add_binding(task.name, [*beside, task], task.location, triggers, priority)
         if together is not None:
             self._together.setdefault(together, []).append(self._bindings.pop())
 
     def _is_written(self, channel: str) -> bool:
-        bindings = [*self._bindings, *(b for word in self._together.values() for b in word)]
+        bindings = [*self._bindings, *(b for group in self._together.values() for b in group)]
         return any(channel in binding.written_channels for binding in bindings)
 
-    def _record_target(self, channel: str, promise: FreshnessTarget, where: SourceLocation) -> None:
-        if not promise:
+    def _record_target(self, channel: str, target: FreshnessTarget, where: SourceLocation) -> None:
+        if not target:
             return
         if channel in self._promises:
             first = self._promises[channel][1]
-            raise WorkflowError([f"{where}: of {channel!r} something is promised twice; the first time at {first}"])
-        self._promises[channel] = (promise, where)
+            raise WorkflowError([f"{where}: {channel!r} has two freshness targets; the first is declared at {first}"])
+        self._promises[channel] = (target, where)
 
     def _add_binding(
         self, name: str, tasks: Sequence[Task], where: SourceLocation, triggers: tuple[Trigger, ...], priority: float
     ) -> None:
         if not 0 < priority < float("inf"):
             raise WorkflowError(
-                [f"{where}: a priority is more than 0, and larger for what matters more, not {priority}"]
+                [f"{where}: expected a priority above 0, larger for more important flows, found {priority}"]
             )
         self._bindings.append(BoundFlow(name, sort_tasks(tasks), where, triggers, float(priority)))
 
@@ -175,8 +175,8 @@ class Workflow(Flow):
         self, name: str, role: ChannelRole, schema: str | None, key: Key | None, updates: Updates | None
     ) -> str:
         where = find_caller()
-        found = parts.parse_schema(name, schema, where)
-        channel = Channel(name, role, found, parts.choose_updates(name, key, updates, where), where)
+        parsed_schema = parts.parse_schema(name, schema, where)
+        channel = Channel(name, role, parsed_schema, parts.choose_updates(name, key, updates, where), where)
         if name in self._channels:
             self._again.append(channel)
         else:

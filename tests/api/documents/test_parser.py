@@ -95,7 +95,7 @@ RULES = {
     "4: nothing depends on itself": (
         edited("actions", 0, "parentActions", to=[{"id": 3}]),
         "/parentActions",
-        "goes round",
+        "is a cycle",
     ),
     "5: the end does not lead to the start": (
         WORKFLOW | {"startActionId": 4, "endActionId": 1},
@@ -131,7 +131,7 @@ FORMS = {
         "/actions/3/parentActions/1",
         "taken",
     ),
-    "no name": (edited("actions", 1, "parentActions", to=[{"id": 1, "as": "a b"}]), "/as", "is no name"),
+    "no name": (edited("actions", 1, "parentActions", to=[{"id": 1, "as": "a b"}]), "/as", "is not a valid name"),
 }
 
 
@@ -143,7 +143,7 @@ def test_the_form_is_checked_with_the_place_and_the_reason(data: Any, pointer: s
 def test_what_is_no_json_is_refused_with_the_line() -> None:
     with pytest.raises(WorkflowError, match="line 3, column 1: not JSON"):
         parse_workflow('{\n"name": "x",\n}')
-    with pytest.raises(WorkflowError, match="'name' stands twice"):
+    with pytest.raises(WorkflowError, match="'name' occurs twice"):
         parse_workflow('{"name": "x", "name": "y"}')
 
 
@@ -170,7 +170,7 @@ def test_no_output_is_put_where_another_is() -> None:
         (problem,) = find_problems(placed(*paths))
         assert problem.pointer == f"/actions/{len(paths) - 1}/path"
         assert "/actions/0" in problem.reason
-        with pytest.raises(WorkflowError, match="path of its own"):
+        with pytest.raises(WorkflowError, match="a separate path"):
             parse_workflow(json.dumps(placed(*paths)))
 
 

@@ -1,4 +1,4 @@
-"""One-shot workflows as JSON: what may be written, what is wrong with it, and which tasks it means."""
+"""One-shot workflows as JSON: their form, their validation, and their tasks."""
 
 from tidemill.api.documents.parser import DocumentProblem, find_problems, parse_workflow
 from tidemill.api.documents.tasks import (

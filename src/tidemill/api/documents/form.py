@@ -1,4 +1,4 @@
-"""The form of a one-shot workflow in JSON: every field, once. The parser and the published schema both follow it."""
+"""The form of a one-shot workflow in JSON, defined once for the parser and the published schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a value must be: in words, as a test, and as JSON Schema."""
+    """The type of a value: in words, as a predicate, and as JSON Schema."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -23,9 +23,9 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """JSON has one kind of number: 1.0 is an integer."""
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return whole and not isinstance(value, bool)
+    """JSON has one type of number: 1.0 is an integer."""
+    is_integral = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return is_integral and not isinstance(value, bool)
 
 
 def _is_text_list(value: Any) -> bool:
@@ -50,9 +50,9 @@ SOME_TEXTS = FieldType(
 TRUTH = FieldType("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 OBJECT = FieldType("an object", lambda v: isinstance(v, dict), {"type": "object"})
 LIST = FieldType("a list", lambda v: isinstance(v, list), {"type": "array"})
-COUNT = FieldType("a whole number from 1 on", _is_count, {"type": "integer", "minimum": 1})
+COUNT = FieldType("an integer of at least 1", _is_count, {"type": "integer", "minimum": 1})
 ID = FieldType(
-    "a whole number or a string that is not empty",
+    "an integer or a string that is not empty",
     _is_id,
     {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1}]},
 )
@@ -67,29 +67,31 @@ class DocumentField:
 
 
 WORKFLOW = (
-    DocumentField("name", TEXT, "What people call the workflow; submissions of one name follow each other.", True),
-    DocumentField("startActionId", ID, "The action with which it starts.", True),
-    DocumentField("endActionId", ID, "The action whose output it is for; it must not lead to the start.", True),
+    DocumentField("name", TEXT, "The workflow's name; submissions of one name form a series.", True),
+    DocumentField("startActionId", ID, "The first action.", True),
+    DocumentField("endActionId", ID, "The action with the final output; it must not lead to the start.", True),
     DocumentField("actions", LIST, "At least one action.", True),
 )
 PARENT = (
     DocumentField("id", ID, "The id of an action.", True),
-    DocumentField("as", TEXT, "The name under which it is read; its own name if left out."),
+    DocumentField("as", TEXT, "The name under which it is read; by default its own name."),
 )
 ACTION = (
     DocumentField("id", ID, "Unique in the workflow.", True),
     DocumentField("name", TEXT, "For people; need not be unique.", True),
-    DocumentField("type", TEXT, "What kind of action it is.", True),
+    DocumentField("type", TEXT, "The type of the action.", True),
     DocumentField("parentActions", LIST, "The actions whose outputs it reads, in the order in which it reads them."),
-    DocumentField("forceComputation", TRUTH, "Compute it, and what follows, even if the same was computed before."),
-    DocumentField("isManaged", TRUTH, "Tidemill decides where the output is and how long it stays; true if left out."),
-    DocumentField("path", TEXT, "Where to put the output if it is not managed."),
-    DocumentField("pinned", TRUTH, "Never evict the output: it stays until somebody unpins it."),
-    DocumentField("version", TEXT, "Change it when something changed that cannot be seen from here."),
+    DocumentField("forceComputation", TRUTH, "Compute it and its descendants, even if the same was computed before."),
+    DocumentField(
+        "isManaged", TRUTH, "Tidemill manages the location and the retention of the output; true by default."
+    ),
+    DocumentField("path", TEXT, "Location of an output that is not managed."),
+    DocumentField("pinned", TRUTH, "Never evict the output: it stays until it is unpinned."),
+    DocumentField("version", TEXT, "Change it when a dependency changed that Tidemill cannot see."),
     DocumentField("deterministic", TRUTH, "Whether the same inputs always give the same output."),
-    DocumentField("parameters", OBJECT, "Passed to a function; part of what the output is known by for all."),
+    DocumentField("parameters", OBJECT, "Passed to a function; for all types, part of the output's identity."),
     DocumentField("environment", TEXTS, "Names of environment variables that the output depends on."),
-    DocumentField("attempts", COUNT, "How often it is tried; 1 if left out."),
+    DocumentField("attempts", COUNT, "Maximum number of attempts; 1 by default."),
 )
 TYPES = {
     "command-line": (
@@ -98,7 +100,7 @@ TYPES = {
     ),
     "pyspark-script": (
         DocumentField("script", TEXT, "The path of a Python file, which spark-submit runs.", True),
-        DocumentField("arguments", TEXTS, "What it is given; {name} is a parent's directory."),
+        DocumentField("arguments", TEXTS, "Its arguments; {name} is a parent's directory."),
     ),
     "spark-sql": (DocumentField("query", TEXT, "A SELECT whose tables are the parents.", True),),
     "python-function": (DocumentField("function", TEXT, "module:name of a function of DataFrames.", True),),
@@ -106,7 +108,7 @@ TYPES = {
 
 
 def build_schema() -> Schema:
-    """The form as JSON Schema. That ids are unique, known and without cycles is beyond it."""
+    """Return the form as JSON Schema. It cannot express that ids are unique, known and without cycles."""
     workflow = _build_object_schema(WORKFLOW)
     actions = {"type": "array", "minItems": 1, "items": {"oneOf": [_build_action_schema(name) for name in TYPES]}}
     workflow["properties"]["actions"] |= actions

@@ -1,7 +1,7 @@
-"""From JSON to a checked one-shot workflow, or to everything that is wrong with it.
+"""Parses JSON to a validated one-shot workflow, or to all its problems.
 
-Every field is checked for its form; the rules about ids and paths are held to those that have the right one, so that
-one problem hides no other.
+The form of every field is checked; the rules about ids and paths apply to the well-formed fields, so that one problem
+does not hide another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemill.model.action import Action, ActionParent, CommandLine, FunctionCal
 
 @dataclass(frozen=True, slots=True)
 class DocumentProblem:
-    """What is wrong, and where: a JSON pointer (RFC 6901), empty for the document itself."""
+    """A problem and its location: a JSON pointer (RFC 6901), empty for the document itself."""
 
     pointer: str
     reason: str
@@ -31,7 +31,7 @@ class DocumentProblem:
 
 
 def parse_workflow(text: str) -> OneShotWorkflow:
-    """The workflow that a JSON text describes; raises `WorkflowError` with every problem."""
+    """Parse the workflow of a JSON text; raises `WorkflowError` with every problem."""
     data = parse_json(text)
     problems = find_problems(data)
     if problems:
@@ -40,24 +40,24 @@ def parse_workflow(text: str) -> OneShotWorkflow:
 
 
 def find_problems(data: Any, resolve: Callable[[str], str] = normpath) -> list[DocumentProblem]:
-    """Everything that is wrong with a document. `resolve` gives the one name of a directory that has several."""
-    sound = _select_valid_parts(data)
-    rules = [*(found for rule in RULES for found in rule(sound)), *find_overlapping_paths(sound, resolve)]
-    return [*_find_form_problems(data), *(DocumentProblem(pointer, reason) for pointer, reason in rules)]
+    """Return all problems of a document. `resolve` returns the canonical name of a directory."""
+    valid = _select_valid_parts(data)
+    violations = [*(violation for rule in RULES for violation in rule(valid)), *find_overlapping_paths(valid, resolve)]
+    return [*_find_form_problems(data), *(DocumentProblem(pointer, reason) for pointer, reason in violations)]
 
 
 def find_valid_actions(data: Any) -> Iterator[tuple[str, Action]]:
-    """The actions whose form is right, whatever is wrong with the rest, with their JSON pointers."""
+    """Yield the well-formed actions, with their JSON pointers, regardless of other problems."""
     actions = data.get("actions") if isinstance(data, dict) else None
     names = {to_id(a["id"]): a.get("name", "") for a in _select_valid_parts(data).get("actions", ()) if "id" in a}
-    for at, action in enumerate(actions if isinstance(actions, list) else ()):
-        pointer = f"/actions/{at}"
+    for index, action in enumerate(actions if isinstance(actions, list) else ()):
+        pointer = f"/actions/{index}"
         if not list(_find_action_problems(action, pointer)):
             yield pointer, _build_action(action, names)
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON text says; raises `WorkflowError` if it is none."""
+    """Parse a JSON text; raises `WorkflowError` if it is invalid."""
     try:
         return json.loads(text, object_pairs_hook=_reject_duplicate_keys)
     except json.JSONDecodeError as error:
@@ -67,9 +67,9 @@ def parse_json(text: str) -> Any:
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
-    twice = next((n for n in names if names.count(n) > 1), None)
-    if twice is not None:
-        raise WorkflowError([f"the key {twice!r} stands twice in one object; only one of the two would count"])
+    duplicate = next((n for n in names if names.count(n) > 1), None)
+    if duplicate is not None:
+        raise WorkflowError([f"the key {duplicate!r} occurs twice in one object; only one of the two would count"])
     return dict(pairs)
 
 
@@ -79,8 +79,8 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _find_form_problems(data: Any) -> Iterator[DocumentProblem]:
     yield from _find_object_problems(data, WORKFLOW, "")
     actions = data.get("actions") if isinstance(data, dict) else None
-    for at, action in enumerate(actions if isinstance(actions, list) else ()):
-        yield from _find_action_problems(action, f"/actions/{at}")
+    for index, action in enumerate(actions if isinstance(actions, list) else ()):
+        yield from _find_action_problems(action, f"/actions/{index}")
 
 
 def _find_action_problems(action: Any, pointer: str) -> Iterator[DocumentProblem]:
@@ -95,8 +95,8 @@ def _find_action_problems(action: Any, pointer: str) -> Iterator[DocumentProblem
         return
     yield from _find_path_problems(action, pointer)
     parents = action.get("parentActions")
-    for at, parent in enumerate(parents if isinstance(parents, list) else ()):
-        yield from _find_object_problems(parent, PARENT, f"{pointer}/parentActions/{at}")
+    for index, parent in enumerate(parents if isinstance(parents, list) else ()):
+        yield from _find_object_problems(parent, PARENT, f"{pointer}/parentActions/{index}")
 
 
 def _find_path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[DocumentProblem]:
@@ -112,12 +112,12 @@ def _find_object_problems(value: Any, fields: Sequence[DocumentField], pointer: 
     if not isinstance(value, dict):
         yield DocumentProblem(pointer, f"expected an object, found {_format_value(value)}")
         return
-    known = {f.name: f for f in fields}
+    fields_by_name = {f.name: f for f in fields}
     for name in value:
-        if name not in known:
+        if name not in fields_by_name:
             yield DocumentProblem(
                 f"{pointer}/{_escape_pointer(name)}",
-                f"there is no field {name!r} here{_format_suggestion(name, [*known])}",
+                f"there is no field {name!r} here{_format_suggestion(name, [*fields_by_name])}",
             )
     for field in fields:
         yield from _find_field_problems(value, field, pointer)
@@ -126,30 +126,30 @@ def _find_object_problems(value: Any, fields: Sequence[DocumentField], pointer: 
 def _find_field_problems(value: Mapping[str, Any], field: DocumentField, pointer: str) -> Iterator[DocumentProblem]:
     if field.name not in value:
         if field.required:
-            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; it takes {field.shape.words}")
+            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; expected {field.shape.words}")
     elif not field.shape.fits(value[field.name]):
         found = _format_value(value[field.name])
         yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
 
 
 def _select_valid_parts(data: Any) -> dict[str, Any]:
-    """The fields that have the right form, of the document, its actions and their parents; positions stay."""
-    found = _select_valid_fields(data, WORKFLOW)
-    if "actions" in found:
-        found["actions"] = [_select_valid_fields(action, ACTION) for action in found["actions"]]
-        for action in found["actions"]:
+    """Return the well-formed fields of the document, its actions and their parents; positions are kept."""
+    valid = _select_valid_fields(data, WORKFLOW)
+    if "actions" in valid:
+        valid["actions"] = [_select_valid_fields(action, ACTION) for action in valid["actions"]]
+        for action in valid["actions"]:
             action["parentActions"] = [_select_valid_fields(p, PARENT) for p in action.get("parentActions", ())]
-    return found
+    return valid
 
 
 def _select_valid_fields(value: Any, fields: Sequence[DocumentField]) -> dict[str, Any]:
-    given = value if isinstance(value, dict) else {}
-    return {f.name: given[f.name] for f in fields if f.name in given and f.shape.fits(given[f.name])}
+    document = value if isinstance(value, dict) else {}
+    return {f.name: document[f.name] for f in fields if f.name in document and f.shape.fits(document[f.name])}
 
 
 def _format_suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(known)}"
 
 
 def _format_value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Actions as tasks: from here on they are like any other, in how they run and in how they are recognised."""
+"""Converts actions to tasks, which are executed and identified like any other task."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OUTPUT = "output"
 SUBMIT = "spark-submit"
 _POSITION = "input_"
 KINDS = {CommandLine: "command-line", Script: "pyspark-script", Query: "spark-sql", FunctionCall: "python-function"}
-"""What the types of actions are called in JSON."""
+"""Names of the action types in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceResolver:
-    """How to get at what actions name: the bytes of a file by its path, a function by `module:name`.
+    """Resolves the names in actions: the bytes of a file by its path, a function by `module:name`.
 
-    Both raise `WorkflowError` if there is no such thing. `resolve` gives the one name of a directory that has several.
+    Both raise `WorkflowError` if the name does not exist. `resolve` returns the canonical name of a directory.
     """
 
     read: Callable[[str], bytes]
@@ -48,9 +48,9 @@ class SourceResolver:
 
 
 def validate_workflow(text: str, sources: SourceResolver) -> OneShotWorkflow:
-    """The workflow that a JSON text describes.
+    """Parse and validate the workflow of a JSON text.
 
-    Raises `WorkflowError` with every problem, of the document and of what it names.
+    Raises `WorkflowError` with every problem of the document and of the files and functions that it names.
     """
     data = parse_json(text)
     problems = [str(p) for p in find_problems(data, sources.resolve)]
@@ -65,7 +65,7 @@ def validate_workflow(text: str, sources: SourceResolver) -> OneShotWorkflow:
 
 
 def build_nodes(workflow: OneShotWorkflow, sources: SourceResolver) -> list[MemoNode]:
-    """The actions of a checked workflow as nodes that the memo can name, parents before their children."""
+    """Return the actions of a validated workflow as nodes for memoization, parents before their children."""
     return [
         MemoNode(a.id, to_canonical_task(build_task(a, sources)), tuple(p.id for p in a.parents), a.force, OUTPUT)
         for a in workflow.sort_actions()
@@ -73,14 +73,12 @@ def build_nodes(workflow: OneShotWorkflow, sources: SourceResolver) -> list[Memo
 
 
 def to_canonical_task(task: Task) -> Task:
-    """The task by which its results are known: names of inputs are replaced by positions.
+    """Return the task that identifies its results: names of inputs are replaced by positions.
 
-    A function is called with its inputs by name, and a query may use a name for other things as well: such names stay.
+    A function gets its inputs by name, and a query may use a name for other purposes as well: such names are kept.
     """
     renamed, code = {r.argument: f"{_POSITION}{n}" for n, r in enumerate(task.reads)}, task.variant.code
-    if (
-        _POSITION in f"{code.describe_code()} {[*renamed]}"
-    ):  # the position of one might be taken for the name of another
+    if _POSITION in f"{code.describe_code()} {[*renamed]}":  # a position could be confused with a name
         return task
     match code:
         case Command():
@@ -110,7 +108,7 @@ def build_task(action: Action, sources: SourceResolver) -> Task:
 
 
 def format_channel_name(action: str) -> str:
-    """The port of an action; whoever runs the workflow binds it to where the output really is."""
+    """Return the port of an action; the executor binds it to the actual location of the output."""
     return f"action_{action}"
 
 
@@ -131,5 +129,5 @@ def _compute_digests(files: tuple[str, ...], sources: SourceResolver) -> Iterato
 
 
 def _describe_script(path: str, sources: SourceResolver) -> Mapping[str, Json | list[Any]]:
-    found = trace_script(sources.read(path).decode(), path)
-    return {"function": list(found.pieces), "unseen": list(found.unseen)}
+    traced = trace_script(sources.read(path).decode(), path)
+    return {"function": list(traced.pieces), "unseen": list(traced.unseen)}
