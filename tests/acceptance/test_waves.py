@@ -124,13 +124,13 @@ def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> No
     wf.input("orders", "number bigint, wave string")
     with pytest.raises(WorkflowError, match="computes each row from one event"):
         wf.sql("counted", "SELECT count(*) AS n FROM orders", waves="orders")
-    with pytest.raises(WorkflowError, match=r"read that as tm\.New"):
+    with pytest.raises(WorkflowError, match=r"read it as tm\.New"):
 
         @wf.task(waves="orders")
         def all_of_them(orders: tm.All) -> tm.Delta:
             return orders
 
-    with pytest.raises(WorkflowError, match=r"let it write tm\.Delta"):
+    with pytest.raises(WorkflowError, match=r"make it write tm\.Delta"):
 
         @wf.task(waves="orders")
         def anew(orders: tm.New) -> tm.Base:

@@ -61,14 +61,14 @@ def test_bounds_below_nothing(bounds: ChannelBounds) -> None:
     ("tasks", "word"),
     [
         ((TaskNode("t", ("x",), ("m",), LINEAR),), "no channel x"),
-        ((TASKS[1], TASKS[0]), "circles"),
+        ((TASKS[1], TASKS[0]), "form a cycle"),
         ((*TASKS, TaskNode("v", ("a",), ("m",), LINEAR)), "several tasks write it"),
         (
             (TaskNode("t", ("a", "a"), ("m",), (VariantNode("v", (PortRequirement(B), PortRequirement(B)), (B,)),)),),
             "twice",
         ),
         ((TaskNode("t", ("a",), ("m",), ()),), "no variant"),
-        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (), (B,)),)),), "takes of 1"),
+        ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (), (B,)),)),), "declare 1 inputs"),
         ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (NOTHING,), (B,)),)),), "reads no channel"),
         ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(D),), (B,)),)),), "if it reads a delta"),
         ((TaskNode("t", ("a",), ("m",), (VariantNode("v", (PortRequirement(B),), (D,)),)),), "if it reads a delta"),

@@ -83,8 +83,8 @@ def test_actions_stand_in_any_order_and_run_in_theirs() -> None:
 
 RULES = {
     "1: at least one action": (edited("actions", to=[]), "/actions", "at least one action"),
-    "2: ids are unique": (edited("actions", 1, "id", to=1), "/actions/1/id", "taken by /actions/0"),
-    "2: 1 and '1' are the same": (edited("actions", 1, "id", to="1"), "/actions/1/id", "taken by /actions/0"),
+    "2: ids are unique": (edited("actions", 1, "id", to=1), "/actions/1/id", "used by /actions/0"),
+    "2: 1 and '1' are the same": (edited("actions", 1, "id", to="1"), "/actions/1/id", "used by /actions/0"),
     "3: the start is an action": (edited("startActionId", to=9), "/startActionId", "no action with id 9"),
     "3: the end is an action": (edited("endActionId", to="x"), "/endActionId", "no action with id 'x'"),
     "3: parents are actions": (
@@ -129,7 +129,7 @@ FORMS = {
     "a name twice": (
         edited("actions", 3, "parentActions", to=[{"id": 3}, {"id": 2, "as": "counts"}]),
         "/actions/3/parentActions/1",
-        "taken",
+        "already used",
     ),
     "no name": (edited("actions", 1, "parentActions", to=[{"id": 1, "as": "a b"}]), "/as", "is not a valid name"),
 }
