@@ -149,11 +149,11 @@ def build_wave_end_tasks(task: Task, of: str, made: Made) -> list[Task]:
     return [_build_wave_end_task(write.port, of, made, task.location) for write in task.writes]
 
 
-def _build_wave_end_task(output: str, of: str, made: Made, where: SourceLocation) -> Task:
+def _build_wave_end_task(output: str, channel: str, is_written: Made, where: SourceLocation) -> Task:
     reads = [
-        TaskInput(WaveEndSpec.EVENTS, of, ReadMode.NEW),
+        TaskInput(WaveEndSpec.EVENTS, channel, ReadMode.NEW),
         TaskInput(WaveEndSpec.RESULTS, output, ReadMode.NEW),
-        *_build_wave_end_reads(WaveEndSpec.BEFORE, of, made),
+        *_build_wave_end_reads(WaveEndSpec.BEFORE, channel, is_written),
     ]
     return build_stateful_task(
         format_ended_channel(output), WaveEndSpec(), reads, {WaveEndSpec.ENDED: format_ended_channel(output)}, where

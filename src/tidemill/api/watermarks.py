@@ -47,8 +47,8 @@ def build_watermark_function(at: str, disorder: float, punctuation: str | None) 
     return apply_watermark
 
 
-def _compute_watermarks(rows: Any, held: Any, reached: str) -> Any:
+def _compute_watermarks(rows: Any, held_rows: Any, reached: str) -> Any:
     """Return one row: the previous watermark, and the current one; it never decreases."""
-    before = held.selectExpr(f"max({EDGE}) AS {BEFORE}")
+    before = held_rows.selectExpr(f"max({EDGE}) AS {BEFORE}")
     now = rows.selectExpr(f"CAST({reached} AS timestamp) AS _reached")
     return before.crossJoin(now).selectExpr(BEFORE, f"greatest({BEFORE}, _reached) AS {EDGE}")

@@ -103,9 +103,9 @@ def _list_tags(events: Any) -> list[str]:
     return sorted(row[0] for row in events.select(WAVE).distinct().collect())
 
 
-def _call_for_event(tag: str, call: Any, events: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    alone = given[events].where(f"{WAVE} = {_quote_text(tag)}")
-    return _add_tag(_to_named_frames(call(**{**given, events: alone})), _quote_text(tag))
+def _call_for_event(tag: str, call: Any, events: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    alone = arguments[events].where(f"{WAVE} = {_quote_text(tag)}")
+    return _add_tag(_to_named_frames(call(**{**arguments, events: alone})), _quote_text(tag))
 
 
 def _add_tag(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> dict[str, Any]:

@@ -69,10 +69,10 @@ def _run_check(name: str, check: Callable[[T], str], subject: T) -> CheckResult:
 
 
 def _check_python(_: Path) -> str:
-    found = ".".join(map(str, sys.version_info[:3]))
+    current = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < _PYTHON:
-        raise ConfigError(f"this is Python {found}; install {'.'.join(map(str, _PYTHON))} or newer")
-    return found
+        raise ConfigError(f"this is Python {current}; install {'.'.join(map(str, _PYTHON))} or newer")
+    return current
 
 
 def _check_java(_: Path) -> str:
@@ -84,12 +84,12 @@ def _check_java(_: Path) -> str:
 
 def _check_pyspark(_: Path) -> str:
     try:
-        found = version("pyspark")
+        installed = version("pyspark")
     except PackageNotFoundError as error:
         raise EngineError(f"pyspark is not installed; pip install 'pyspark~={_PYSPARK}.0'") from error
-    if not found.startswith(f"{_PYSPARK}."):
-        raise EngineError(f"pyspark is {found}; Tidemill needs {_PYSPARK}: pip install 'pyspark~={_PYSPARK}.0'")
-    return found
+    if not installed.startswith(f"{_PYSPARK}."):
+        raise EngineError(f"pyspark is {installed}; Tidemill needs {_PYSPARK}: pip install 'pyspark~={_PYSPARK}.0'")
+    return installed
 
 
 def _check_disk_space(start: Path) -> str:

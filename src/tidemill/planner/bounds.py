@@ -76,14 +76,14 @@ def propagate_limits(layout: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
     return limits
 
 
-def _project_limit(limit: ChannelLimit, layout: GraphIndex, channel: str, offset: int) -> ChannelLimit:
-    width = len(layout.pathways[channel])
+def _project_limit(limit: ChannelLimit, index: GraphIndex, channel: str, offset: int) -> ChannelLimit:
+    width = len(index.pathways[channel])
     return ChannelLimit(limit.staleness[offset : offset + width], limit.inconsistency)
 
 
-def _tighten_limit(one: ChannelLimit, other: ChannelLimit) -> ChannelLimit:
-    staleness = tuple(_take_least(a, b) for a, b in zip(one.staleness, other.staleness, strict=True))
-    return ChannelLimit(staleness, _take_least(one.inconsistency, other.inconsistency))
+def _tighten_limit(limit: ChannelLimit, other: ChannelLimit) -> ChannelLimit:
+    staleness = tuple(_take_least(a, b) for a, b in zip(limit.staleness, other.staleness, strict=True))
+    return ChannelLimit(staleness, _take_least(limit.inconsistency, other.inconsistency))
 
 
 def _cap_limit(limit: ChannelLimit) -> ChannelLimit:
@@ -91,5 +91,5 @@ def _cap_limit(limit: ChannelLimit) -> ChannelLimit:
     return ChannelLimit(tuple(_take_least(t, limit.inconsistency) for t in limit.staleness), limit.inconsistency)
 
 
-def _take_least(one: Version | None, other: Version | None) -> Version | None:
-    return min((t for t in (one, other) if t is not None), default=None)
+def _take_least(bound: Version | None, other: Version | None) -> Version | None:
+    return min((t for t in (bound, other) if t is not None), default=None)

@@ -282,5 +282,5 @@ def _decay_size(size: DataSize) -> DataSize:
     return DataSize(KEPT * size.rows, KEPT * size.bytes)
 
 
-def _compute_ratio(made: float, read: float) -> float:
-    return made / read if read > 0 else 0.0
+def _compute_ratio(written: float, read: float) -> float:
+    return written / read if read > 0 else 0.0

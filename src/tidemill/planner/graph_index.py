@@ -111,7 +111,7 @@ class GraphIndex:
 
     @cached_property
     def support_channels(self) -> frozenset[str]:
-        """Channels of which a task or conversion may need an old base."""
+        """Channels whose old base a task or conversion may need."""
         read = {c for t in self.graph.tasks for v in t.variants for c, k in zip(t.reads, v.takes, strict=True) if k.old}
         converted = {c.name for c in self.graph.channels for k in c.conversions if k.makes is not BlockShape.BASE}
         return frozenset(read | converted)

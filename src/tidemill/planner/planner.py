@@ -72,11 +72,11 @@ class DynamicProgrammingPlanner:
         with _pause_gc():
             return self._search_plan(stock, output, timeline)
 
-    def _search_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
+    def _search_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
         pruned: Counter[str] = Counter()
         plan: Plan | None = None
         for fallbacks, rules in enumerate(relax_rules(self._rules)):  # noqa: B007 the last of them is the answer's
-            search = self._scopes[output].build_search(stock, output, timeline, self._costs, rules)
+            search = self._scopes[output].build_search(inventory, output, timeline, self._costs, rules)
             plan = search.find_plan()
             pruned.update(search.pruned_counts)
             if plan is not None:

@@ -174,18 +174,18 @@ class PlanSearch:
             or pruner.is_outdone(block, ends)
         ):
             return Candidate(block, ends, fit=True)
-        return Candidate(block, ends, fit=False) if self._is_support(block, made=producer is not None) else None
+        return Candidate(block, ends, fit=False) if self._is_support(block, is_derived=producer is not None) else None
 
-    def _is_support(self, block: BlockNode, *, made: bool) -> bool:
+    def _is_support(self, block: BlockNode, *, is_derived: bool) -> bool:
         """Tell whether it is a base from which a delta or task continues, or a free chain that may become one."""
-        return (not made or block.source is None) and self._judge.is_support(block)
+        return (not is_derived or block.source is None) and self._judge.is_support(block)
 
     def _is_still_support(self, candidate: Candidate) -> bool:
         """Tell whether a block that was outdone after it was queued is still useful as a base to continue
         from.
         """
         candidate.fit = False
-        return not candidate.accepted and self._is_support(candidate.block, made=candidate.step is not None)
+        return not candidate.accepted and self._is_support(candidate.block, is_derived=candidate.step is not None)
 
     def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, producer: BlockProducer | None) -> Candidate | None:
         """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a

@@ -37,15 +37,15 @@ def find_target_problems(graph: PlanningGraph) -> list[GraphProblem]:
 
 
 def _find_task_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
-    known = {c.name for c in graph.channels}
+    channels = {c.name for c in graph.channels}
     written: set[str] = set()
-    readable = known - {name for t in graph.tasks for name in t.writes}
+    readable = channels - {name for t in graph.tasks for name in t.writes}
     for task in graph.tasks:
         for name in (*task.reads, *task.writes):
-            if name not in known:
+            if name not in channels:
                 yield GraphProblem(task.name, f"there is no channel {name}")
         for name in task.reads:
-            if name in known and name not in readable:
+            if name in channels and name not in readable:
                 yield GraphProblem(
                     task.name, f"it reads {name} before the task that writes it; tasks must not form a cycle"
                 )

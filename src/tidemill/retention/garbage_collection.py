@@ -43,12 +43,12 @@ def find_collectable(
     return [b for b in visible if b.id not in retained]
 
 
-def _find_content_blocks(blocks: Sequence[Block], at: int) -> set[int]:
+def _find_content_blocks(blocks: Sequence[Block], position: int) -> set[int]:
     """Return the blocks from which the content at a position is read; none if it cannot be read any longer."""
     if not blocks:
         return set()
     try:
-        return {b.id for b in list_blocks(build_snapshot(blocks[0].channel, blocks[0].schema, blocks, at))}
+        return {b.id for b in list_blocks(build_snapshot(blocks[0].channel, blocks[0].schema, blocks, position))}
     except Collected:
         return set()
 

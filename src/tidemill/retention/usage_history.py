@@ -150,14 +150,14 @@ def _tally_by(records: Iterable[UsageRecord], task: Callable[[UsageRecord], str 
         yield UsageTally(user, workflow, task_name, tally)
 
 
-def _sum_usage(begin: float, of: str | None, records: list[UsageRecord]) -> UsageFigures:
+def _sum_usage(begin: float, group: str | None, records: list[UsageRecord]) -> UsageFigures:
     """Sum records. A run that several actions share counts once, with the submission that requested it."""
     actions, refreshed = [p for p in records if p.submission is not None], [p for p in records if p.submission is None]
     runs = list({p.run: p for p in actions if p.run is not None and p.verdict not in _HITS}.values())
     finished = [p for p in (*runs, *refreshed) if p.state is RunState.FINISHED]
     return UsageFigures(
         begin=begin,
-        of=of,
+        of=group,
         submissions=len({p.submission for p in actions}),
         actions=len(actions),
         computed=sum(p.state is RunState.FINISHED for p in runs),

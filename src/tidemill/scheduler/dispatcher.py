@@ -115,16 +115,16 @@ class Dispatcher:
         Jobs that are known already must be the same objects. All jobs are placed again, by their current
         profiles; if the placement is infeasible, nothing has changed.
         """
-        known = self._jobs if jobs is None else index_by_name(jobs)
+        all_jobs = self._jobs if jobs is None else index_by_name(jobs)
         new_placement = placement or self._placement
         live_count = self._seats.tracks if tracks is None else tracks
         backfill_count = self._seats.backfill_tracks if backfill_tracks is None else backfill_tracks
-        self._seats.place_jobs(known, new_placement, live_count, backfill_count)
+        self._seats.place_jobs(all_jobs, new_placement, live_count, backfill_count)
         for job in self._guard.list_jobs():
-            if job.name not in known:
+            if job.name not in all_jobs:
                 self._order.mark_started(job, now)
                 self._guard.stop_waiting(job)
-        self._jobs, self._placement, self._order = known, new_placement, order or self._order
+        self._jobs, self._placement, self._order = all_jobs, new_placement, order or self._order
         self._rebuild_order(now)
         for job in self._guard.list_jobs():
             self._seats.waiting[job.lane] += 1

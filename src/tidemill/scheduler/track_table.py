@@ -81,8 +81,8 @@ def is_misplaced(job: Job) -> bool:
     return not (_is_similar(now.usual, then.usual) and _is_similar(now.period, then.period))
 
 
-def _is_similar(one: float, other: float) -> bool:
-    return one <= SLACK * other and other <= SLACK * one
+def _is_similar(value: float, other: float) -> bool:
+    return value <= SLACK * other and other <= SLACK * value
 
 
 def _build_lanes(

@@ -1,4 +1,4 @@
-"""The operator for keyed state of which each batch changes a few rows.
+"""The operator for keyed state: each batch changes a few rows.
 
 A function gets the state rows of a batch's keys and the batch, and returns the outputs and the new rows: `fn(state,
 batch) -> outputs, changed rows`. It is called once for a partition, not once for a key. If a key occurs twice in a

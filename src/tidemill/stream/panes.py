@@ -148,11 +148,11 @@ class PaneAggregator:
 
     def _read_panes(self, groups: Slots) -> tuple[Rows, Slots]:
         """Return the panes of some groups and their owners, by group and time."""
-        wanted = np.zeros(self.groups.count, bool)
-        wanted[groups] = True
+        is_selected = np.zeros(self.groups.count, bool)
+        is_selected[groups] = True
         rows = self.panes.read_all()
         owners = self.groups.find_slots(_extract_keys(rows, self._group))
-        rows, owners = rows[wanted[owners]], owners[wanted[owners]]
+        rows, owners = rows[is_selected[owners]], owners[is_selected[owners]]
         order = np.lexsort((rows[PANE], owners))
         return rows[order], owners[order]
 

@@ -128,8 +128,8 @@ def _find_field_problems(value: Mapping[str, Any], field: DocumentField, pointer
         if field.required:
             yield DocumentProblem(pointer, f"the field {field.name!r} is missing; expected {field.shape.words}")
     elif not field.shape.fits(value[field.name]):
-        found = _format_value(value[field.name])
-        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found}")
+        found_text = _format_value(value[field.name])
+        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found_text}")
 
 
 def _select_valid_parts(data: Any) -> dict[str, Any]:
@@ -147,9 +147,9 @@ def _select_valid_fields(value: Any, fields: Sequence[DocumentField]) -> dict[st
     return {f.name: document[f.name] for f in fields if f.name in document and f.shape.fits(document[f.name])}
 
 
-def _format_suggestion(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(known)}"
+def _format_suggestion(name: str, allowed: Sequence[str]) -> str:
+    close = get_close_matches(name, allowed, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(allowed)}"
 
 
 def _format_value(value: Any) -> str:

@@ -180,13 +180,13 @@ def _build_channel_status(
 def _build_flow_status(
     catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
 ) -> FlowStatus:
-    waiting = {c.channel for c in consumers if c.flow == binding.name and c.behind}
+    pending = {c.channel for c in consumers if c.flow == binding.name and c.behind}
     return FlowStatus(
         name=binding.name,
         workflow=binding.workflow,
         tasks=_build_task_statuses(binding),
         last=_find_last_run(catalog, binding.name),
-        waiting=tuple(sorted(waiting)),
+        waiting=tuple(sorted(pending)),
     )
 
 
@@ -259,14 +259,16 @@ def _read_consumption(
     return _read_last_readings(catalog, binding.name, open_reads) | consumed if open_reads else consumed
 
 
-def _read_last_readings(catalog: CatalogReader, flow: str, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+def _read_last_readings(
+    catalog: CatalogReader, flow: str, open_reads: set[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
     """Return how far the last finished run read each of these: some runs of a flow have nothing to do."""
     positions: dict[tuple[str, str], int] = {}
     for run in catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=_RECENT_RUNS):
         if run.kind is RunKind.FLOW and run.stats.get("tasks"):
             read = {(r.task, r.channel): r.upto for r in catalog.list_run_reads(run.id)}
-            positions = {key: upto for key, upto in read.items() if key in wanted} | positions
-            if wanted <= positions.keys():
+            positions = {key: upto for key, upto in read.items() if key in open_reads} | positions
+            if open_reads <= positions.keys():
                 break
     return positions
 

@@ -77,22 +77,26 @@ class Compactor:
 
         return self.executor.run_once(claim, commit)
 
-    def _update_cost_model(self, wanted: Compaction, block: Block, seconds: float) -> Json | None:
+    def _update_cost_model(self, compaction: Compaction, block: Block, seconds: float) -> Json | None:
         """Return the channel's cost model of major compactions, updated with this one; None for a minor
         compaction.
         """
-        if isinstance(wanted, MinorCompaction):
+        if isinstance(compaction, MinorCompaction):
             return None
-        model = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), wanted.view.channel)[wanted.view.channel]
-        return model.add_run(_estimate_input(wanted.view), seconds, [DataSize(block.rows, block.bytes)]).to_json()
+        model = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), compaction.view.channel)[
+            compaction.view.channel
+        ]
+        return model.add_run(_estimate_input(compaction.view), seconds, [DataSize(block.rows, block.bytes)]).to_json()
 
-    def _check_blocks_exist(self, wanted: Compaction) -> None:
+    def _check_blocks_exist(self, compaction: Compaction) -> None:
         """Raise `Conflict` if a chosen block was collected before the run was claimed; afterwards they stay
         readable.
         """
-        existing = {b.id for b in self.executor.catalog.list_filled_blocks(wanted.view.channel)}
-        if not all(b.id in existing for b in list_blocks(wanted.view)):
-            raise Conflict(f"channel {wanted.view.channel!r} was compacted by another process; nothing is left to do")
+        existing = {b.id for b in self.executor.catalog.list_filled_blocks(compaction.view.channel)}
+        if not all(b.id in existing for b in list_blocks(compaction.view)):
+            raise Conflict(
+                f"channel {compaction.view.channel!r} was compacted by another process; nothing is left to do"
+            )
 
     def _write_files(self, view: Snapshot | DeltaChain, claim: RunClaim, log: RunLog) -> tuple[DataFile, ...]:
         shared = self._find_shared_files(view, claim)
@@ -159,8 +163,8 @@ def _estimate_input(content: Snapshot) -> ScanVolume:
     return ScanVolume(sum(d.rows for d in content.deltas), rows, size + sum(d.bytes for d in content.deltas))
 
 
-def _build_block(wanted: Compaction, files: tuple[DataFile, ...]) -> Block:
-    match wanted:
+def _build_block(compaction: Compaction, files: tuple[DataFile, ...]) -> Block:
+    match compaction:
         case MajorCompaction(view):
             return Block(0, view.channel, view.at, BlockKind.BASE, view.schema, files=files)
         case MinorCompaction(before, view):

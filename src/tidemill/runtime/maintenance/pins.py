@@ -46,10 +46,14 @@ def _list_ends(since: int | None, upto: int) -> Iterator[int]:
         yield since
 
 
-def _find_readable_blocks(catalog: CatalogReader, channel: str, at: int) -> set[int]:
+def _find_readable_blocks(catalog: CatalogReader, channel: str, position: int) -> set[int]:
     """Find the blocks from which a channel's content is read; none if it was garbage-collected."""
-    blocks = catalog.read_base_and_deltas(channel, at)
+    blocks = catalog.read_base_and_deltas(channel, position)
     try:
-        return {b.id for b in list_blocks(build_snapshot(channel, blocks[0].schema, blocks, at))} if blocks else set()
+        return (
+            {b.id for b in list_blocks(build_snapshot(channel, blocks[0].schema, blocks, position))}
+            if blocks
+            else set()
+        )
     except Collected:
         return set()

@@ -117,16 +117,16 @@ class MaintenanceService:
         """Wait for background maintenance; once `stopping` is set, only for the current step."""
         self.background.wait()
 
-    def _find_due_channels(self, made: Iterable[Block]) -> set[str]:
+    def _find_due_channels(self, written: Iterable[Block]) -> set[str]:
         """Find channels where maintenance may be due: those that runs wrote and read, and those that are
         costly to merge.
         """
         if not self.rules.automatic:
             return set()
         catalog = self.executor.catalog
-        blocks = [b for b in made if is_check_due(b, self.rules.limits)]
-        due = {b.channel for b in blocks}
-        due |= {r.channel for run in {b.run for b in blocks if b.run is not None} for r in catalog.list_run_reads(run)}
+        checked = [b for b in written if is_check_due(b, self.rules.limits)]
+        due = {b.channel for b in checked}
+        due |= {r.channel for run in {b.run for b in checked if b.run is not None} for r in catalog.list_run_reads(run)}
         return due | {m.channel for m in catalog.list_merge_costs(paid=REWRITING.start)}
 
     def _maintain_due(self, due: set[str]) -> None:

@@ -143,9 +143,11 @@ class VacuumService:
         check_store(catalog, store)
         check_not_rolled_back(catalog, store)
         attempts = list(store.list_attempts(store.list_runs()))
-        known, marked_paths = catalog.find_attempts(attempts), catalog.list_marked_paths()
+        known_attempts, marked_paths = catalog.find_attempts(attempts), catalog.list_marked_paths()
         finished = {
-            d: r.id for d, r in known.items() if r.state not in (*TO_COME, *UNDER_WAY) and d not in marked_paths
+            d: r.id
+            for d, r in known_attempts.items()
+            if r.state not in (*TO_COME, *UNDER_WAY) and d not in marked_paths
         }
         # a finished attempt references no further files later
         referenced = catalog.list_referenced_files()
@@ -153,7 +155,7 @@ class VacuumService:
             self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.go_on()
         )
         in_use = {"/".join(path.split("/")[:3]) for path in referenced}
-        unknown = set(attempts) - known.keys() - marked_paths - in_use
+        unknown = set(attempts) - known_attempts.keys() - marked_paths - in_use
         return ScanResult(len(attempts), marked, len(unknown))
 
     def expire_runs(self, channels: Iterable[str], history: int) -> RunExpiryCounts:

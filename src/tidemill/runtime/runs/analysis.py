@@ -64,13 +64,13 @@ class CachingAnalyser:
 
 def read_knowledge(catalog: CatalogReader, engine: Engine | None = None) -> SchemaKnowledge:
     """Read the analyses of the last applied workflows; with an engine, new requests are answered, too."""
-    known = catalog.read_analyses()
+    analyses = catalog.read_analyses()
     observed = {
         key.removeprefix(_CHANNEL): ObservedSchema(Schema.from_ddl(answer["schema"]), answer["writer"])
-        for key, answer in known.items()
+        for key, answer in analyses.items()
         if key.startswith(_CHANNEL)
     }
-    return SchemaKnowledge(CachingAnalyser(known, engine), observed)
+    return SchemaKnowledge(CachingAnalyser(analyses, engine), observed)
 
 
 def record_knowledge(catalog: CatalogWriter, knowledge: SchemaKnowledge) -> None:
@@ -95,10 +95,10 @@ def find_learned_schemas(
     dependencies = {r.port for t in workflow.list_tasks() if t.batch_because is not None for r in t.reads}
     undeclared = {c.name for c in workflow.channels if c.schema is None}
     writers = {w.port: t.compute_identity() for t in workflow.list_tasks() if t.refresh is None for w in t.writes}
-    wanted = undeclared & (dependencies | set(knowledge.learnt))
+    relevant = undeclared & (dependencies | set(knowledge.learnt))
     observed = {
         b.channel: ObservedSchema(b.schema, writers[b.channel]) for b in blocks if b.channel in writers and b.schema
     }
     return {
-        name: schema for name, schema in observed.items() if name in wanted and knowledge.learnt.get(name) != schema
+        name: schema for name, schema in observed.items() if name in relevant and knowledge.learnt.get(name) != schema
     }

@@ -242,8 +242,10 @@ class FlowAttempt:
         new = {r.port for r in reads if r.mode is ReadMode.NEW or r.advance}
         for read in {r.port: r for r in reads}.values():
             since = self.claim.spans[task.name, read.port].since.seq if read.port in new else None
-            stays = read.mode is ReadMode.OLD and read.port not in new
-            self.consumed.append(Consumption(task.name, read.port, since, read.span.since if stays else read.span.upto))
+            is_unmoved = read.mode is ReadMode.OLD and read.port not in new
+            self.consumed.append(
+                Consumption(task.name, read.port, since, read.span.since if is_unmoved else read.span.upto)
+            )
 
     def _record_statistics(
         self, task: Task, inputs: Mapping[str, View], seconds: float, watermark: Version | None

@@ -19,9 +19,9 @@ def request_flow_run(catalog: CatalogWriter, flow: str, *, backfill: bool = Fals
     if binding is None:
         raise NotFound(f"no bound flow {flow!r} is registered; the status lists the registered ones")
     queued = (r for r in catalog.list_runs(subject=flow) if r.kind is RunKind.FLOW and r.state in TO_COME)
-    waiting = [r for r in queued if r.backfill is backfill]
-    if waiting:
-        return waiting[-1]
+    same_kind = [r for r in queued if r.backfill is backfill]
+    if same_kind:
+        return same_kind[-1]
     attempts = int(binding.spec.get("attempts", 1))
     return catalog.request_run(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
 

@@ -64,12 +64,12 @@ class ChannelViews:
     def get_updates(self, channel: str) -> Updates:
         return self._updates.get(channel) or self.get_channel(channel).channel.updates
 
-    def _read_snapshot(self, channel: str, schema: Schema, at: int, pending: Sequence[Block]) -> Snapshot:
-        committed = self._find_cached_blocks(channel, at, at)
+    def _read_snapshot(self, channel: str, schema: Schema, position: int, pending: Sequence[Block]) -> Snapshot:
+        committed = self._find_cached_blocks(channel, position, position)
         if committed is None:
-            committed = self._catalog.read_base_and_deltas(channel, at)
-            self._committed.setdefault(channel, []).append((at, committed))
-        return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*committed, *pending]), at)
+            committed = self._catalog.read_base_and_deltas(channel, position)
+            self._committed.setdefault(channel, []).append((position, committed))
+        return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*committed, *pending]), position)
 
     def _find_cached_blocks(self, channel: str, since: int, upto: int) -> list[Block] | None:
         """Return cached blocks if they cover `since` to `upto`, that is, their base is not newer than `since`."""

@@ -101,7 +101,7 @@ def _parse_choice(where: str, value: object, choices: Mapping[str, T]) -> T:
     return choices[value]
 
 
-def _check_names(subject: str, found: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
-    unknown = [name for name in found if name not in allowed]
+def _check_names(subject: str, document: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    unknown = [name for name in document if name not in allowed]
     if unknown:
         raise ConfigError(f"{subject}: expected {', '.join(allowed)}, found {', '.join(map(str, unknown))}; remove it")

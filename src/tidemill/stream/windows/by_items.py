@@ -82,9 +82,9 @@ class TimeByCount(_ItemFormer):
     def _find_start(self) -> int:
         return _find_item_time(self._items.list[0]) // self.step * self.step
 
-    def _form_next_window(self, at: int, out: FormerOutput) -> None:
+    def _form_next_window(self, time: int, out: FormerOutput) -> None:
         start = self._find_start()
-        self.form_first_window(None, at, out)
+        self.form_first_window(None, time, out)
         self._advance_floor(start + self.step, out)
 
     def _advance_floor(self, floor: int, out: FormerOutput) -> None:

@@ -52,7 +52,7 @@ class WindowOperator:
         before = {str(tag) for tag in self._waves.waiting_tags}
         clock = batch.now if self._code.fed else NEVER
         ended = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
-        arrived = [*events.arrived[-1:].tolist(), *(word.arrived for word in ended[-1:])]
+        arrived = [*events.arrived[-1:].tolist(), *(event.arrived for event in ended[-1:])]
         result = self._input.run(self._mark_events(events, ended), max([clock, *arrived]))
         outputs = {
             WindowTaskSpec.WINDOWS: result.windows,
