@@ -88,10 +88,10 @@ class Flow(Streaming):
     ) -> Any:
         """Declare a PySpark function as a task.
 
-        Each argument annotated `tm.All`, `tm.New` or `tm.Old` is a DataFrame of the channel of that name,
-        or of the one that `channels` gives for it. The result annotation `tm.Base` or `tm.Delta` makes one
-        output, named like the function or as `output` says. With `writes={"name": tm.Delta, …}` the
-        function returns a dict of DataFrames. `parameters` are passed as keyword arguments.
+        Each argument annotated `tm.All`, `tm.New` or `tm.Old` is a DataFrame of the channel of that name, or of the one
+        that `channels` gives for it. The result annotation `tm.Base` or `tm.Delta` makes one output, named like the
+        function or as `output` says. With `writes={"name": tm.Delta, …}` the function returns a dict of DataFrames.
+        `parameters` are passed as keyword arguments.
 
         `waves="orders"`: the results for an event of that channel are part of the event's wave. If the function keeps
         the column `wave`, it is called once for all events, else for each event; docs/streams.md has details.
@@ -226,9 +226,7 @@ class Flow(Streaming):
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
-        """Declare a table for each matching `.sql` file, named like the file; paths are relative to the
-        calling file.
-        """
+        """Declare a table for each matching `.sql` file, named like it; paths are relative to the calling file."""
         where = find_caller()
         files = sorted(Path(where.file).parent.glob(pattern))
         if not files:

@@ -50,9 +50,7 @@ def window(
 
 
 def state(ddl: str, key: Key) -> StateSchema:
-    """Return the schema of a stateful task's state: its columns, and the key by which a later row replaces an
-    earlier one.
-    """
+    """Return the schema of a task's state: its columns, and the key by which a later row replaces an earlier one."""
     return StateSchema.from_ddl(ddl, key if isinstance(key, str) else tuple(key))
 
 

@@ -102,8 +102,8 @@ class Streaming(ABC):
     ) -> str:
         """Declare a user-defined operator with several kinds of state: the result of `make(**parameters)`.
 
-        It is a `tidemill.stream.StatefulOperator`: it is restored from blocks of each of `states`, runs on
-        batches of new rows, and returns rows for each of `writes` and the changed rows of state.
+        It is a `tidemill.stream.StatefulOperator`: it is restored from blocks of each of `states`, runs on batches of
+        new rows, and returns rows for each of `writes` and the changed rows of state.
         """
         where = find_caller()
         inputs = [TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items()]
@@ -133,8 +133,8 @@ class Streaming(ABC):
     ) -> str:
         """Declare windows over the events of a channel; they go to the channel `name`, as rows.
 
-        Events that no further window contains go to `name_expired`, late ones to `name_late`. With `sums` the
-        channel has one row for each window instead: the number of events, and the sums of those columns.
+        Events that no further window contains go to `name_expired`, late ones to `name_late`. With `sums` the channel
+        has one row for each window instead: the number of events, and the sums of those columns.
         """
         where = find_caller()
         window = Window.from_text(
@@ -158,9 +158,7 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> str:
-        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column
-        `wave`.
-        """
+        """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
         where = find_caller()
         self._add_task(
             build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_PROMISE, priority
@@ -176,9 +174,7 @@ class Streaming(ABC):
         triggers: Sequence[Trigger] = (),
         priority: float = 1.0,
     ) -> str:
-        """Declare the waves that are complete on each of several channels with tags: one row per wave, with
-        its `wave`.
-        """
+        """Declare the waves that are complete on all of several channels with tags: one row per wave, its `wave`."""
         where = find_caller()
         task = build_barrier_task(name, branches, self._is_written, where)
         self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)

@@ -27,16 +27,12 @@ def every(duration: str | float) -> Trigger:
 
 
 def cron(expression: str, zone: str = "UTC") -> Trigger:
-    """Return a trigger that fires at the times of a cron expression ("0 3 * * *"), in a time zone
-    ("Europe/Berlin").
-    """
+    """Return a trigger that fires at the times of a cron expression ("0 3 * * *"), in a time zone ("Europe/Berlin")."""
     return CronTrigger(expression, zone)
 
 
 def on(channel: str, *, rows: int | None = None, bytes: int | None = None, age: str | float | None = None) -> Trigger:
-    """Return a trigger that fires on new data on a channel: a number of rows or bytes, or any that has waited this
-    long.
-    """
+    """Return a trigger on new data of a channel: a number of rows or bytes, or any data that has waited this long."""
     return DataTrigger(channel, rows, bytes, None if age is None else _parse_seconds(age, find_caller()))
 
 

@@ -1,8 +1,8 @@
 """Watermarks: events that arrive out of order are passed on once no older ones are expected.
 
 A channel's *watermark* is an event time before which all events have arrived. It is the newest event time minus the
-allowed disorder, or is set by punctuation. Events up to the watermark are settled; younger ones are held; an event
-that arrives after the watermark has passed it is late, and stored separately.
+allowed disorder, or is set by punctuation. Events up to the watermark are settled; younger ones are held; an event that
+arrives after the watermark has passed it is late, and stored separately.
 
 Data frames are transformed by their methods, so this module does not depend on Spark.
 """

@@ -1,8 +1,8 @@
 """Propagates waves through tasks: the results of a task for an event are numbered in the event's wave.
 
-For a query this is transparent: the tag of the event is an additional column. A function gets data frames, and may
-keep the column `wave` like others; one that drops it is called separately for each event. Data frames are transformed
-by their methods, so this module does not depend on Spark.
+For a query this is transparent: the tag of the event is an additional column. A function gets data frames, and may keep
+the column `wave` like others; one that drops it is called separately for each event. Data frames are transformed by
+their methods, so this module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ _INTERNAL = (FROM, PLACE, SERIAL, RESULTS)
 
 
 def tag_query(query: str, channel: str) -> str:
-    """Return a query whose rows have tags derived from those of a channel's events; `ValueError` if that is
-    impossible.
-    """
+    """Return a query whose rows have tags derived from those of a channel's events; `ValueError` if impossible."""
     tree = sqlglot.parse_one(query, dialect="spark")
     table = _find_event_table(tree, channel)
     assert isinstance(tree, exp.Select)
@@ -45,9 +43,7 @@ def tag_query(query: str, channel: str) -> str:
 
 
 def _find_event_table(tree: exp.Expr, channel: str) -> str:
-    """Return the name under which the query reads the events of a channel, if each of its rows comes from one
-    event.
-    """
+    """Return the name under which the query reads the events of a channel, if each of its rows comes from one event."""
     if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _COMBINING) or tree.find(exp.AggFunc):
         raise ValueError(
             "a wave is propagated by a SELECT that computes each row from one event: "
@@ -76,8 +72,8 @@ def _exclude_tag(selected: exp.Expr, table: str) -> exp.Expr:
 def tag_results(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any:
     """Return a function's results, numbered in the waves of the events that it gets under that argument.
 
-    If it keeps their tags, it is called once. Otherwise it is called separately for each event, to which its
-    results then belong.
+    If it keeps their tags, it is called once. Otherwise it is called separately for each event, to which its results
+    then belong.
     """
     result = call(**given)
     frames = _to_named_frames(result)

@@ -41,9 +41,7 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is
-    given.
-    """
+    """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is given."""
     with opened(ctx) as mill:
         planned, warnings = mill.plan(), mill.doubts()
         if not as_json:

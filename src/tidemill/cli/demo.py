@@ -29,9 +29,7 @@ def demo(
     directory: Annotated[Path | None, typer.Option(help="An empty directory for the demo, which is kept.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the news de-duplication demo: articles arrive, flows run, and the result is checked against
-    recomputation.
-    """
+    """Run the news de-duplication demo: articles arrive, flows run, and the result is checked against recomputation."""
     with _prepare_directory(directory) as target:
         print_message("Articles arrive in batches, and each story must appear once. Starting Spark …")
         report = asdict(run_demo(target, batches=batches, size=articles, tell=print_message))

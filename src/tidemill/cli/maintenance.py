@@ -100,11 +100,10 @@ def adopt_store(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make this project's catalog the owner of the block store, regardless of its previous owner. Nothing is
-    deleted.
+    """Make this project's catalog the owner of the block store, regardless of its previous owner. Nothing is deleted.
 
-    On a terminal it asks first, unless --yes or --json is given. Needed after an older copy of the catalog was
-    restored permanently, or when a store is passed to another catalog.
+    On a terminal it asks first, unless --yes or --json is given. Needed after an older copy of the catalog was restored
+    permanently, or when a store is passed to another catalog.
     """
     if not (yes or as_json) and sys.stdin.isatty():
         typer.confirm("Blocks that this project's catalog does not reference become unreadable. Adopt?", abort=True)

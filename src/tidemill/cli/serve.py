@@ -38,9 +38,7 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
-    """Apply the project's workflows and serve: fire triggers, execute runs, do maintenance. Ends on SIGTERM or
-    Ctrl-C.
-    """
+    """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
     _configure_logging()
     with opened(ctx) as mill:
         mill.apply()

@@ -32,9 +32,7 @@ def submit(
     watch: Annotated[bool, typer.Option("--watch", help="Run ready actions here too, and wait for the end.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch
-    does.
-    """
+    """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch does."""
     with opened(ctx) as mill:
         submission = mill.workshop.submit_workflow(_read_text(workflow), getpass.getuser())
         if watch:

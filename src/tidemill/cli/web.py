@@ -26,9 +26,7 @@ def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
 
 
 def build_viewer(access: AccessControl, request: Request) -> Viewer:
-    """Build the viewer of the page: it has the same permissions as over the API, and its actions are audited
-    alike.
-    """
+    """Build the viewer of the page: it has the same permissions as over the API, and its actions are audited alike."""
     caller: Caller = request.scope["state"]["caller"]
 
     def check_permission(workflow: str | None) -> None:

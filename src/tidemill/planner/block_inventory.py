@@ -1,9 +1,9 @@
 """The inventory of blocks: the blocks on each channel, and the positions of all consumers.
 
 An inventory is kept from call to call, and small: deltas that no consumer distinguishes are chained into one; blocks
-before the last base that all outputs have passed are dropped, and so is every base that is neither among the newest
-nor the last before a resume point, and delivered deltas of an output from which nothing is derived. So a call costs
-the same however many blocks have arrived.
+before the last base that all outputs have passed are dropped, and so is every base that is neither among the newest nor
+the last before a resume point, and delivered deltas of an output from which nothing is derived. So a call costs the
+same however many blocks have arrived.
 
 The planner does not need the parts of a chain: the executor finds the deltas between two positions in the catalog.
 """
@@ -47,9 +47,7 @@ class BlockInventory:
         return shelf if chained else [part for block in shelf for part in self._parts.get(block, (block,))]
 
     def get_delivered(self, output: str) -> Vector:
-        """Return the vector of an output's consumer after all delivered blocks, by which bounds and progress
-        are checked.
-        """
+        """Return the vector of an output's consumer after all deliveries, by which bounds and progress are checked."""
         return self._delivered[output]
 
     def add_block(self, block: BlockNode) -> None:

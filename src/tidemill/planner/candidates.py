@@ -77,9 +77,7 @@ class CandidateIndex:
 
 
 class StepRegistry:
-    """Steps by number. A step's number is higher than those of all its prerequisites, so numbers give a valid
-    order.
-    """
+    """Steps by number. A step's number is higher than those of all its prerequisites, so numbers give a valid order."""
 
     __slots__ = ("_steps",)
 
@@ -115,8 +113,8 @@ class StepRegistry:
 def _compute_mask(candidate: Candidate) -> int:
     """Return the steps of a block's derivation, as bits.
 
-    It is computed only where several unwritten blocks are combined: in a long chain each block has all the steps
-    of the one before, and they are never needed.
+    It is computed only where several unwritten blocks are combined: in a long chain each block has all the steps of the
+    one before, and they are never needed.
     """
     pending = [candidate]
     while pending:

@@ -150,9 +150,7 @@ class DecisionRequest:
     def decide_refresh(
         self, goal: str, promise: FreshnessTarget, *, lead: float = 0.0, fresh: bool = False
     ) -> PlanDecision:
-        """Decide for a channel with a freshness target; `fresh`: reflect all data that has arrived, regardless
-        of it.
-        """
+        """Decide for a channel with a freshness target; `fresh`: reflect all data, regardless of it."""
         target = replace(promise, lag={EVERY: 0.0}) if fresh else promise
         graph = self._build_graph(goal, target, lead)
         index = GraphIndex(graph)
@@ -202,9 +200,7 @@ class TargetStatus:
 def compute_target_status(
     promise: FreshnessTarget, reached: Provenance, timeline: Timeline, declared: Iterable[tuple[str, ...]] = ()
 ) -> TargetStatus:
-    """Compute the status of a target. `declared` are all pathways from inputs, including those it reflects nothing
-    of.
-    """
+    """Compute the status of a target. `declared` are all pathways from inputs, even those without data."""
     pathways = tuple(reached.pathways)
     ends = {p: reached.find_pathway_end(p, timeline) for p in pathways}
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}

@@ -3,14 +3,14 @@
 A run costs something to start, something for each changed row, for each other row that it reads, and for each byte.
 Before the first run there is a prior. Then the four terms are fitted to the runs, the latest counting most, by least
 squares of errors relative to the prior; none is ever negative. The prior keeps a small weight for ever: where rows and
-bytes are always proportional, runs cannot tell which of them costs, and the prior decides. The weight of the first
-runs decays as fast as that of the prior: they are slow, because everything is cold, and small, because tables grow,
-and together that looks as if rows cost nothing.
+bytes are always proportional, runs cannot tell which of them costs, and the prior decides. The weight of the first runs
+decays as fast as that of the prior: they are slow, because everything is cold, and small, because tables grow, and
+together that looks as if rows cost nothing.
 
 The output of a variant relative to its input is a ratio of sums that decay at the same rate.
 
-A run that reads contents also pays for merging deltas into them: the ratio of that cost to its estimate is the slope
-of the runs' excess over their expected cost, along those estimates.
+A run that reads contents also pays for merging deltas into them: the ratio of that cost to its estimate is the slope of
+the runs' excess over their expected cost, along those estimates.
 """
 
 from __future__ import annotations
@@ -145,9 +145,7 @@ class MergeCost:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """The cost model of a variant. `moments` and `cross` are the normal equations of the fit, in units of the
-    prior.
-    """
+    """The cost model of a variant. `moments` and `cross` are the normal equations of the fit, in units of the prior."""
 
     guess: CostTerms  # the prior; no term is zero
     terms: CostTerms  # the fit
@@ -160,9 +158,7 @@ class CostModel:
     merged: MergeCost = MergeCost()
 
     def add_run(self, at: ScanVolume, cost: float, made: Sequence[DataSize], merging: float | None = None) -> CostModel:
-        """Return the model after another run; `merging`: the estimated seconds of merging, for a run that read
-        contents.
-        """
+        """Return the model after another run; `merging`: the estimated seconds of merging, if it read contents."""
         scale = self.guess.compute_cost(at)  # a fixed unit, so that the errors of all runs are comparable
         parts = [part / scale for part in self.guess.split_cost(at)]
         decay = KEPT if self.runs >= ENOUGH else DOUBTED
@@ -219,8 +215,9 @@ def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
 
 
 def estimate_seconds(variant: str, known: Mapping[str, CostModel], at: ScanVolume) -> float:
-    """Estimate the cost of a variant. With fewer than `ENOUGH` runs, its prior is scaled by the error factors of
-    its runs and of the most similar variant.
+    """Estimate the cost of a variant.
+
+    With fewer than `ENOUGH` runs, its prior is scaled by the error factors of its runs and of the most similar variant.
     """
     model = known[variant]
     if model.runs >= ENOUGH:

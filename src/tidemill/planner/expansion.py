@@ -1,6 +1,4 @@
-"""Lists the blocks that can be derived from a block and those expanded before it. It neither evaluates nor prices
-them.
-"""
+"""Lists the blocks that can be derived from a block and those expanded before it, without evaluating them."""
 
 from __future__ import annotations
 
@@ -110,9 +108,7 @@ def _list_differences(candidate: Candidate, index: CandidateIndex) -> list[Reach
 
 
 def _list_mixtures(conversion: ShapeConversion, candidate: Candidate, index: CandidateIndex) -> list[Reached]:
-    """List the pairs of a base and an applicable delta: with several pathways, a delta applies to more than one
-    base.
-    """
+    """List pairs of a base and an applicable delta: with several pathways, a delta applies to several bases."""
     if candidate.block.source is None:
         deltas = [delta for deltas in index.starting.values() for delta in deltas]
         pairs = [(candidate, delta) for delta in deltas if conversion.can_take(delta.block.shape)]

@@ -41,9 +41,9 @@ EMPTY = DataSize(0.0, 0.0)
 class BlockNode:
     """A block that exists or could be written. A base has no source. Two are equal if they hold the same data.
 
-    Its size is an estimate until it exists, and is set once it is known; nothing else ever changes. The class is
-    not a dataclass because a search creates dozens of blocks and looks them up far more often, and a frozen
-    dataclass takes three times as long to create.
+    Its size is an estimate until it exists, and is set once it is known; nothing else ever changes. The class is not a
+    dataclass because a search creates dozens of blocks and looks them up far more often, and a frozen dataclass takes
+    three times as long to create.
     """
 
     __slots__ = ("_hash", "channel", "shape", "size", "source", "target")
@@ -135,8 +135,8 @@ class ChannelBounds:
     """The freshness target of a channel, in units of versions.
 
     The staleness of a pathway is the time since its oldest version ended; it is at most `staleness`. Content is
-    inconsistent if its newest version began after its oldest ended: by less than `inconsistency`, where 0 means
-    not at all.
+    inconsistent if its newest version began after its oldest ended: by less than `inconsistency`, where 0 means not at
+    all.
     """
 
     staleness: Mapping[Pathway, Version] = field(default_factory=dict)

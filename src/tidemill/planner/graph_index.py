@@ -47,9 +47,7 @@ Port = tuple[str, PortRequirement]
 
 @dataclass(frozen=True, slots=True)
 class BlockUse:
-    """A variant that can read a block of some shape from one of its channels, with its ports before and after that
-    one.
-    """
+    """A variant that can read a block of some shape from one of its channels, with its ports before and after it."""
 
     maker: BlockProducer
     before: tuple[Port, ...]
@@ -80,9 +78,7 @@ class GraphIndex:
 
     @cached_property
     def routes(self) -> Mapping[str, tuple[PathwaySlice, ...]]:
-        """For each channel, every route to an output: the output, and the offset of the channel's pathways in
-        it.
-        """
+        """For each channel, every route to an output: the output, and the offset of the channel's pathways in it."""
         routes: dict[str, tuple[PathwaySlice, ...]] = {}
         for channel in reversed(self._ordered_channels):
             to_itself = (PathwaySlice(channel, 0),) if self.channels[channel].accepts else ()

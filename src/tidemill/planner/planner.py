@@ -29,9 +29,7 @@ class Planner(Protocol):
 
 
 class PlanningScope:
-    """The scope of planning for an output, computed once: channels with their limits, and the uses of their
-    blocks.
-    """
+    """The scope of planning for an output, computed once: channels with their limits, and the uses of their blocks."""
 
     def __init__(self, layout: GraphIndex, output: str) -> None:
         self.declared: Mapping[str, ChannelLimit] = list_declared_limits(layout, output)

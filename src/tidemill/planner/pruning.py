@@ -15,9 +15,7 @@ from tidemill.planner.vector import Ends, PlanningClock, Vector, apply_delta, ca
 
 
 class BlockPruner:
-    """Evaluates blocks for one goal at one time. It remembers accepted blocks, because later blocks outdo earlier
-    ones.
-    """
+    """Evaluates blocks for one goal at one time. It remembers candidates, because later blocks outdo earlier ones."""
 
     def __init__(
         self,
@@ -37,11 +35,10 @@ class BlockPruner:
         self._passed: dict[tuple[str, BlockShape], list[Candidate]] = {}
 
     def evaluate_existing(self, block: BlockNode) -> Candidate:
-        """Return the candidate of an existing block. If it satisfies the bounds, no newer block of its shape
-        is needed.
+        """Return the candidate of an existing block. If it satisfies the bounds, no newer block of its shape is needed.
 
-        Content of a derived channel that reflects nothing was never written: deltas can be applied to it, but
-        it is not fit.
+        Content of a derived channel that reflects nothing was never written: deltas can be applied to it, but it is not
+        fit.
         """
         ends = self.ends(block.channel, block.target)
         is_written = any(block.target) or block.channel not in self._stock.layout.writer
@@ -52,9 +49,7 @@ class BlockPruner:
         return Candidate(block, ends, fit=fit, accepted=accepted)
 
     def find_objection(self, block: BlockNode) -> RejectionReason | None:
-        """Return why a block is not accepted as the goal, or None. A delta is checked by its effect on the
-        consumer.
-        """
+        """Return why a block is not accepted as the goal, or None. A delta is checked by its effect on the consumer."""
         if not self._stock.layout.channels[self._goal].is_accepted(block.shape):
             return RejectionReason.UNACCEPTED
         delivered, reached = self._has, block.target
@@ -81,9 +76,8 @@ class BlockPruner:
     def can_lead_on(self, found: Candidate) -> bool:
         """Tell whether an existing block can lead to others, or is only a base that deltas start from.
 
-        A block derived from a delta is no fresher and no more consistent than the delta: from one that is not
-        fit, at best a support. With several pathways, only its application shows whether it leads to a resume
-        point.
+        A block derived from a delta is no fresher and no more consistent than the delta: from one that is not fit, at
+        best a support. With several pathways, only its application shows whether it leads to a resume point.
         """
         block = found.block
         mixes = len(block.target) > 1 and block.channel in self._stock.layout.support_channels
@@ -97,9 +91,7 @@ class BlockPruner:
         return block.target in self._stock.find_resume_points(channel)
 
     def is_loose(self, block: BlockNode) -> bool:
-        """Tell whether it is a delta that starts where no block of its channel ends, so that it cannot be
-        applied.
-        """
+        """Tell whether it is a delta that starts where no block of its channel ends, so that it cannot be applied."""
         source = block.source
         if not self._rules.loose_ends or source is None or block.channel == self._goal:
             return False
@@ -124,9 +116,7 @@ class BlockPruner:
         return self._count_pruned("overkill", any(is_before(e, ends) for e in enough))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
-        """Tell whether a later block can be written for the same purpose; it stays fresh longer. Only for
-        competing blocks.
-        """
+        """Tell whether a later block, which stays fresh longer, can serve the same purpose. Only for competing blocks."""
         competitors = self._passed.get((block.channel, block.shape))
         if competitors is None:
             return False
@@ -135,9 +125,9 @@ class BlockPruner:
     def record_candidate(self, found: Candidate) -> None:
         """Remember a block that can be written and competes with others, and mark those that it outdoes.
 
-        A block competes if others are derived from its target: a later block can then replace it. A stale base
-        does not, because the delta that starts from it can be applied to no other; nor, on the goal's channel,
-        does a block that is not accepted as the goal and only leads to another one.
+        A block competes if others are derived from its target: a later block can then replace it. A stale base does
+        not, because the delta that starts from it can be applied to no other; nor, on the goal's channel, does a block
+        that is not accepted as the goal and only leads to another one.
         """
         competes = found.accepted if found.block.channel == self._goal else found.fit
         if not competes or not self._rules.long_term:

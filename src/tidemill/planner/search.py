@@ -27,9 +27,7 @@ from tidemill.planner.vector import Ends, PlanningClock
 
 
 class PlanSearch:
-    """One search for one goal; `limits` has the channels of the search, `uses` the variants that can read their
-    blocks.
-    """
+    """One search for one goal; `limits` has the channels of the search, `uses` the variants that read their blocks."""
 
     def __init__(
         self,
@@ -181,16 +179,12 @@ class PlanSearch:
         return (not is_derived or block.source is None) and self._judge.is_support(block)
 
     def _is_still_support(self, candidate: Candidate) -> bool:
-        """Tell whether a block that was outdone after it was queued is still useful as a base to continue
-        from.
-        """
+        """Tell whether a block that was outdone after it was queued is still useful as a base to continue from."""
         candidate.fit = False
         return not candidate.accepted and self._is_support(candidate.block, is_derived=candidate.step is not None)
 
     def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, producer: BlockProducer | None) -> Candidate | None:
-        """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a
-        base.
-        """
+        """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a base."""
         objection = self._judge.find_objection(block)
         if objection is None and self._judge.is_outdone(block, ends):
             objection = RejectionReason.OUTDONE

@@ -1,8 +1,8 @@
 """Provenance in the planner's representation: one tuple of versions for each pathway of a channel.
 
 The planner compares provenance some hundred times a call, and a channel's pathways are the same for all its blocks. So
-the graph index stores the pathways, and vectors are positional: reading two channels concatenates, and a channel's
-part in a derived channel is a slice. `tidemill.model.provenance` defines the semantics; tests check that both agree.
+the graph index stores the pathways, and vectors are positional: reading two channels concatenates, and a channel's part
+in a derived channel is a slice. `tidemill.model.provenance` defines the semantics; tests check that both agree.
 """
 
 from __future__ import annotations
@@ -68,17 +68,15 @@ def _is_empty_alike(earlier: Ends, later: Ends) -> bool:
 
 
 def can_advance(reached: Ends, following: Ends) -> bool:
-    """Tell whether a consumer would advance on some pathway and go back on none. An empty pathway may advance to
-    anything.
-    """
+    """Tell whether a consumer would advance on some pathway and go back on none. An empty one may advance to any."""
     return reached != following and all(map(le, reached, following))
 
 
 def is_legal_delta(base: Vector, source: Vector, target: Vector) -> bool:
     """Tell whether a delta can be applied: on each pathway it starts where the base is, or does not move.
 
-    Unlike the model's rule, only a delta that starts from nothing applies to an empty pathway: in the catalog an
-    empty base holds no rows, while a consumer that has received nothing yet would miss all data before the delta.
+    Unlike the model's rule, only a delta that starts from nothing applies to an empty pathway: in the catalog an empty
+    base holds no rows, while a consumer that has received nothing yet would miss all data before the delta.
     """
     return base == source or all(b == s or s == t for b, s, t in zip(base, source, target, strict=True))
 
@@ -94,8 +92,7 @@ def apply_delta(base: Vector, source: Vector, target: Vector) -> Vector:
 
 
 def merge_later(one: Vector, other: Vector) -> Vector:
-    """Take, for each pathway, the entry that ends later: the one whose oldest version is newer, which is how
-    tuples compare.
+    """Take, for each pathway, the entry that ends later: the one whose oldest version is newer, as tuples compare.
 
     >>> merge_later(((5,), (1, 7), ()), ((4,), (7,), (2,)))
     ((5,), (7,), (2,))

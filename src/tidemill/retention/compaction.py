@@ -1,11 +1,11 @@
 """Decides what to compact, and which files a compaction can share, from blocks alone, without reading any.
 
-Each small delta has a fixed cost: *minor compactions* merge them, as in a log-structured store, into deltas of a
-higher level, so that a reader meets few however many were written. And every reader pays for rows that merge on
-reading: once readers have paid as much since the newest base as a new one costs, a *major compaction* writes the
-content as a new base. This online rule never pays more than about twice the cost of the optimal offline decision; a
-channel that is never read is not rewritten for readers. Where users, and not runs, wait for reads, reads are kept fast
-beyond that. Both leave every row that need not change in its file.
+Each small delta has a fixed cost: *minor compactions* merge them, as in a log-structured store, into deltas of a higher
+level, so that a reader meets few however many were written. And every reader pays for rows that merge on reading: once
+readers have paid as much since the newest base as a new one costs, a *major compaction* writes the content as a new
+base. This online rule never pays more than about twice the cost of the optimal offline decision; a channel that is
+never read is not rewritten for readers. Where users, and not runs, wait for reads, reads are kept fast beyond that.
+Both leave every row that need not change in its file.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ PRICES = ReadPrices()
 
 
 def estimate_merge_seconds(content: Snapshot, *, whole: bool = True, prices: ReadPrices = PRICES) -> float:
-    """Estimate the seconds that one reader pays because a content's deltas are not merged; `whole`: it reads all
-    rows.
+    """Estimate the seconds that one reader pays because a content's deltas are not merged; `whole`: it reads all rows.
 
     Appended rows are read as they are, without merging.
     """
@@ -129,8 +128,8 @@ class CompactionVerdict:
 def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
     """Tell whether a compaction may be due on a channel now that it has this block.
 
-    Small blocks make one due at most once in `fan`: deltas to compact, or replaced bases to collect. So a writer
-    of many small blocks checks as seldom.
+    Small blocks make one due at most once in `fan`: deltas to compact, or replaced bases to collect. So a writer of
+    many small blocks checks as seldom.
     """
     return block.seq % limits.fan == 0 or block.rows * limits.fan >= limits.floor
 
@@ -174,8 +173,7 @@ def _build_minor_compaction(content: Snapshot, deltas: tuple[Block, ...]) -> Min
 
 
 def _find_stretch(deltas: tuple[Block, ...], fan: int) -> tuple[Block, ...]:
-    """Find the deltas to compact: adjacent, `fan` of them of one level and none of a higher one; lowest level
-    first.
+    """Find the deltas to compact: adjacent, `fan` of them of one level and none of a higher one; lowest level first.
 
     Levels may come in any order where reservations were cancelled. Even then no reader meets more than fan * fan.
     """
@@ -192,9 +190,7 @@ def _is_within(delta: Block, *, fan: int, level: int) -> bool:
 
 
 def _compute_level(delta: Block, fan: int) -> int:
-    """Return how often a delta was compacted, by the number of sequence numbers that it covers: at least fan **
-    level.
-    """
+    """Return how often a delta was compacted, by the sequence numbers that it covers: at least fan ** level."""
     width, level = delta.seq - (delta.since or 0), 0
     while width >= fan:
         width, level = width // fan, level + 1
@@ -239,8 +235,6 @@ def _drop_files(block: Block, shared: frozenset[DataFile]) -> Block:
 
 
 def compute_file_count(view: Snapshot | DeltaChain, limits: CompactionLimits) -> int:
-    """Return the number of files for a view: large enough to be shared next time, and several for each core to
-    read.
-    """
+    """Return the number of files for a view: large enough to be shared next time, and several for each core to read."""
     size = sum(b.bytes for b in list_blocks(view))
     return max(1, size // (2 * limits.small_file), min(limits.fan, size // (4 * MEGABYTE)))

@@ -29,11 +29,10 @@ class ReadNeed:
 def find_collectable(
     blocks: Iterable[Block], head: int, needs: Iterable[ReadNeed], held: Set[int] = frozenset()
 ) -> list[Block]:
-    """Return the filled blocks of one channel that no pin retains and no need or reader at the head can ever touch
-    again.
+    """Return the filled blocks of one channel that no pin, no need and no reader at the head can ever touch again.
 
-    Blocks above the head are never among them. Nor is the empty first base: new readers of a channel begin there,
-    and it takes no space.
+    Blocks above the head are never among them. Nor is the empty first base: new readers of a channel begin there, and
+    it takes no space.
     """
     visible = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
     retained = held | _find_content_blocks(visible, head) | {b.id for b in visible if b.origin is BlockOrigin.FIRST}

@@ -27,9 +27,7 @@ class MemoNode:
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedNode:
-    """A node with the identity of its output: `plain` is the identity that it would have if nothing was ever
-    forced.
-    """
+    """A node with the identity of its output: `plain` is the identity that it would have if nothing was ever forced."""
 
     key: str
     identity: Identity
@@ -51,8 +49,8 @@ def identify_nodes(
 ) -> dict[str, IdentifiedNode]:
     """Compute the identity of each node's output.
 
-    `generations` has the newest generation of each plain identity. A forced or nondeterministic node begins the
-    next one. So all its descendants are new as well, and a later submission of the same finds them all.
+    `generations` has the newest generation of each plain identity. A forced or nondeterministic node begins the next
+    one. So all its descendants are new as well, and a later submission of the same finds them all.
     """
     identified: dict[str, IdentifiedNode] = {}
     for node in nodes:

@@ -1,8 +1,8 @@
 """Prepares a submitted workflow: which actions to run, to wait for, to reuse, and which datasets to rescue.
 
-Two passes, in the transaction of the submission. The first traverses from the requested outputs back towards the
-inputs and stops at datasets that exist or are being computed. Only when it is complete are the running actions known,
-so only then, in the second pass, does each input of a running action become awaited or claimed.
+Two passes, in the transaction of the submission. The first traverses from the requested outputs back towards the inputs
+and stops at datasets that exist or are being computed. Only when it is complete are the running actions known, so only
+then, in the second pass, does each input of a running action become awaited or claimed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class RequestedAction:
 class RunnableAction:
     """An action that must run.
 
-    `awaits` are inputs that do not exist yet; the commit that creates one turns the wait for it into a claim.
-    `claims` are existing inputs, which are retained while they are claimed. `after_deletion`: its previous output
-    is still being deleted.
+    `awaits` are inputs that do not exist yet; the commit that creates one turns the wait for it into a claim. `claims`
+    are existing inputs, which are retained while they are claimed. `after_deletion`: its previous output is still being
+    deleted.
     """
 
     identity: Identity

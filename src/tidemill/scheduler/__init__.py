@@ -1,3 +1,1 @@
-"""The scheduler: chooses the next job and its track. Pure: costs, periods, priorities, batches and the time are
-arguments.
-"""
+"""The scheduler chooses the next job and its track. Pure: profiles, batches and the time are arguments."""

@@ -60,8 +60,7 @@ class Dispatcher:
         self._order.mark_ready(job, now)
 
     def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float = 1.0) -> None:
-        """Record the end of a run, successful or not: the batches it loaded, its cost, and its rows written
-        per row read.
+        """Record the end of a run, successful or not: its batches, its cost, and its rows written per row read.
 
         If data is still pending, the job is ready again.
         """
@@ -112,8 +111,8 @@ class Dispatcher:
     ) -> None:
         """Change the jobs, the policy, or the tracks. Running jobs continue unchanged.
 
-        Jobs that are known already must be the same objects. All jobs are placed again, by their current
-        profiles; if the placement is infeasible, nothing has changed.
+        Jobs that are known already must be the same objects. All jobs are placed again, by their current profiles; if
+        the placement is infeasible, nothing has changed.
         """
         all_jobs = self._jobs if jobs is None else index_by_name(jobs)
         new_placement = placement or self._placement

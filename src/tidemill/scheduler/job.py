@@ -1,7 +1,7 @@
 """Jobs: the profile of a table's updates, and the batches that are pending for it.
 
-All times share one unit. *Data time* is the time that the data describes: a batch brings a table up to a data time,
-and the table's freshness is the latest data time that it was brought up to, regardless of when that happened.
+All times share one unit. *Data time* is the time that the data describes: a batch brings a table up to a data time, and
+the table's freshness is the latest data time that it was brought up to, regardless of when that happened.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ A plain tuple, because simulations create millions of them.
 class Job:
     """The updates of one table: a job may be due, and never runs twice at once.
 
-    Batches are loaded in the order of arrival. Several pending ones form one update; a run loads the first few of
-    them, up to its batch limit.
+    Batches are loaded in the order of arrival. Several pending ones form one update; a run loads the first few of them,
+    up to its batch limit.
     """
 
     profile: JobProfile
@@ -128,9 +128,7 @@ class Job:
         return self.staleness + integrate_staleness(self.since, now, self.fresh)
 
     def compute_weighted_staleness(self, now: float) -> float:
-        """Return the integral weighted by the table's own priority, the measure by which policies are
-        compared.
-        """
+        """Return the integral weighted by the table's own priority, the measure by which policies are compared."""
         return self.profile.priority * self.compute_staleness(now)
 
     def count_catch_up_batches(self, periods: float) -> int:

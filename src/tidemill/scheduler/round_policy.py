@@ -12,8 +12,8 @@ from tidemill.scheduler.sorted_policy import Entry, SortedPolicy
 class RoundPolicy(SortedPolicy):
     """Sorted within a round. When no job is left in the round, the next one in which a job is due begins.
 
-    The jobs of a round are sorted before it begins, so beginning it takes constant time. A job keeps its place
-    however often it is marked as ready.
+    The jobs of a round are sorted before it begins, so beginning it takes constant time. A job keeps its place however
+    often it is marked as ready.
     """
 
     def __init__(self) -> None:

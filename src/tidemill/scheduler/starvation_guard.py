@@ -1,9 +1,9 @@
 """Starvation guard: bounds the waiting time of every job under any policy.
 
 A job that has been ready for longer than its patience goes before all others, the one that was due first before the
-rest. From then on every other job can go before it once at most, because any job that becomes ready later is due
-later. So with a catch-up limit no job waits longer than its patience and one update of each job that may run on its
-tracks, under any load (`compute_wait_bound`).
+rest. From then on every other job can go before it once at most, because any job that becomes ready later is due later.
+So with a catch-up limit no job waits longer than its patience and one update of each job that may run on its tracks,
+under any load (`compute_wait_bound`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _job = itemgetter(2)
 class StarvationGuard:
     """The waiting jobs, and those that have waited too long.
 
-    Few jobs do, so turns are not sorted. Each job has one alarm, which stays when the job starts: only when the
-    alarm is due, the guard checks whether the job waits, and when its patience ends.
+    Few jobs do, so turns are not sorted. Each job has one alarm, which stays when the job starts: only when the alarm
+    is due, the guard checks whether the job waits, and when its patience ends.
     """
 
     def __init__(self, patience: float | None) -> None:
@@ -85,8 +85,8 @@ def compute_wait_bound(
 ) -> float:
     """Return the longest time that a job can wait, if updates take at most `slower` times their estimate.
 
-    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running
-    there, or may go first, but not both; and until the job starts, none of its tracks is idle.
+    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
+    or may go first, but not both; and until the job starts, none of its tracks is idle.
     """
     one_update_each = sum(slower * o.profile.cost(max(chop, 1.0) * o.profile.period) for o in others if o is not job)
     return patience * job.profile.period + one_update_each / tracks

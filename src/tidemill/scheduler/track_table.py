@@ -13,8 +13,7 @@ SLACK = 1.25
 
 
 class TrackTable:
-    """The tracks of a dispatcher: those for live jobs, numbered from 0, and those for backfills, numbered from -1
-    down.
+    """The tracks of a dispatcher: those for live jobs, numbered from 0, and those for backfills, numbered from -1 down.
 
     Jobs with equal lanes share a lane number, so one failed search for a track counts for all of them.
     """

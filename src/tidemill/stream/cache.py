@@ -181,9 +181,7 @@ def _write_words(file: IO[bytes], words: np.ndarray[Any, Any]) -> None:
 
 @contextmanager
 def _try_lock(path: Path) -> Iterator[bool]:
-    """Try to lock without waiting: the holder may be alive on the host although its task is dead. False if it is
-    locked.
-    """
+    """Try to lock without waiting; False if it is locked: the holder may live on the host although its task is dead."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:

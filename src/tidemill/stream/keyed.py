@@ -44,9 +44,7 @@ class BatchOutcome:
 
 
 def run_batch(table: StateTable, events: Columns, function: Function) -> BatchOutcome:
-    """Run a batch against the table, which has the new state afterwards. Outputs are ordered by round, not by
-    event.
-    """
+    """Run a batch against the table, which has the new state afterwards. Outputs are ordered by round, not by event."""
     slots = table.ensure_slots(tuple(events[name].astype(np.int64, copy=False) for name in table.layout.key))
     touched = np.zeros(table.count, bool)
     outputs: list[Mapping[str, Columns]] = []

@@ -46,9 +46,7 @@ class RowLayout:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The structured type: wide fields first, so that every field is aligned and only the end needs
-        padding.
-        """
+        """The structured type: wide fields first, so that every field is aligned and only the end needs padding."""
         wide_first = sorted(self.fields.items(), key=lambda f: -np.dtype(f[1]).itemsize)
         parts: list[tuple[Any, ...]] = [(k, "i8") for k in self.key] + wide_first
         padding = -sum(np.dtype(p[1]).itemsize for p in parts) % WORD

@@ -2,8 +2,8 @@
 
 Time is divided into panes, so that every window begins and ends at a pane boundary. An event is added to its pane; the
 sum of a window is the running sum over panes up to its end minus that up to its start. The windows are those of
-`windows.time_by_time` without deletion: a window closes in its group once an event after its end has arrived, or by
-the clock after its timeout. Sums are integers, so that subtraction is exact.
+`windows.time_by_time` without deletion: a window closes in its group once an event after its end has arrived, or by the
+clock after its timeout. Sums are integers, so that subtraction is exact.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class PaneAggregator:
         self._clock = NEVER  # all windows that end at or before it are closed
 
     def run(self, events: Columns, time: Numbers, arrived: Numbers, now: int) -> PaneResult:
-        """Add events, which have the group's columns and those to sum, in order of arrival; close the due
-        windows.
-        """
+        """Add events, which have the group's columns and those to sum, in order of arrival; close the due windows."""
         groups, member = _group_keys(tuple(events[name].astype(np.int64, copy=False) for name in self._group))
         group_slots = self.groups.ensure_slots(groups)
         slots, marks = group_slots[member], self._read_watermarks()
@@ -92,9 +90,7 @@ class PaneAggregator:
         return np.maximum(np.where(rows["seen"], rows["mark"], NEVER), self._clock)
 
     def _find_marks_before(self, slots: Slots, time: Numbers, marks: Numbers) -> Numbers:
-        """Return the watermark before each event. If time never decreases and windows have no gaps, no event
-        is late.
-        """
+        """Return the watermark before each event. If time never decreases and windows have no gaps, none is late."""
         group_marks = marks[slots]
         if self.step <= self.size and (np.diff(time) >= 0).all() and (time >= group_marks).all():
             return group_marks

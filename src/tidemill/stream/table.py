@@ -41,9 +41,7 @@ class StateTable:
         return cls(layout, np.zeros((room, layout.word_count), np.uint64), build_empty_cells(room * SPARE), 0)
 
     def find_slots(self, keys: Keys) -> Slots:
-        """Return the slot of each key, -1 if there is none; a probe that meets another key continues at the
-        next cell.
-        """
+        """Return the slot of each key, -1 if there is none; a probe that meets another key moves to the next cell."""
         slots = np.full(len(keys[0]), -1, np.int64)
         pending, positions, last = np.arange(len(slots)), self._hash_places(keys), len(self.cells) - 1
         while pending.size:

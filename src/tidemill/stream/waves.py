@@ -49,9 +49,7 @@ class WaveTracker:
     def track_tags(
         self, tags: Sequence[LineageTag], arrived: Sequence[int] = (), words: Sequence[EndedEvent] = ()
     ) -> WaveCompletions:
-        """Add tags, events before ended events that arrived with them. Without ended events, arrival times are
-        not needed.
-        """
+        """Add tags, events before ended events of the same arrival. Without ended events, no times are needed."""
         waves = np.array([tag.root for tag in tags], np.int64)
         closes, ends = np.zeros(len(tags), bool), []
         for position, ended in _merge_by_arrival(arrived or [0] * len(tags), words):

@@ -21,9 +21,7 @@ def to_id(value: str | float) -> str:
 
 
 def choose_argument_name(parent: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return the name under which a parent is read: as the action declares, else the parent's name, else one from
-    its id.
-    """
+    """Return the name under which a parent is read: the declared one, else the parent's name, else one from its id."""
     declared, parent_name = parent.get("as"), names.get(to_id(parent["id"]), "")
     return declared or (parent_name if is_valid_name(parent_name) else f"action_{to_id(parent['id'])}")
 

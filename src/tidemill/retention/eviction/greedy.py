@@ -28,9 +28,7 @@ class GreedySelection:
         self.gone = bytearray((~store.stored).tobytes())
 
     def choose_lowest(self, least: Figures, score: Score, amount: float) -> list[int]:
-        """Choose datasets by score. `least` has a lower bound for each movable dataset; `score` computes the
-        current one.
-        """
+        """Choose datasets by `score`, the current score; `least` has a lower bound of it for each movable dataset."""
         self._store.check_amount(amount)
         chosen: list[tuple[float, int]] = []
         freed, size = 0.0, self._store.bytes
@@ -43,9 +41,7 @@ class GreedySelection:
         return self._return_surplus(chosen, freed - amount)
 
     def _iterate_lowest(self, lower_bounds: Figures, score: Score) -> Iterator[tuple[float, int]]:
-        """Yield movable datasets in the order of their scores. A yielded dataset counts as missing from then
-        on.
-        """
+        """Yield movable datasets in the order of their scores. A yielded dataset counts as missing from then on."""
         order = np.argsort(lower_bounds, kind="stable")
         bounds, numbers = lower_bounds[order].tolist(), self._store.movable[order].tolist()
         computed: list[tuple[float, int]] = []  # computed scores, outdated once another dataset is chosen

@@ -78,9 +78,7 @@ class SubmissionHistory:
         return len(self.identities)
 
     def record_submission(self, series: str, graph: Iterable[ProducedDataset]) -> None:
-        """Record a submitted graph, parents before their children. `series` names the series that it
-        continues.
-        """
+        """Record a submitted graph, parents before their children. `series` names the series that it continues."""
         self.now += 1
         home = self.series.record_submission(series)
         known_count = len(self)
@@ -135,9 +133,7 @@ class SubmissionHistory:
             self._change_popularity(number)
 
     def _change_popularity(self, number: int, *, demanded: bool = False) -> None:
-        """Move a dataset to its current popularity class, where its wait continues; a demand starts a new
-        wait.
-        """
+        """Move a dataset to its current popularity class, where its wait continues; a demand starts a new wait."""
         submissions = self.series.count_submissions(number)
         waited = max(submissions - self.since[number], float(demanded))
         self.waits.record_wait(self.kind[number], self.mood[number], self.before[number], waited, demanded=demanded)

@@ -54,9 +54,7 @@ class SubmissionSeries:
         self._mood.append(0)
 
     def add_member(self, dataset: int, series: int) -> float:
-        """Record that a series' graph contains a dataset; return the submissions that this adds to those of
-        its homes.
-        """
+        """Record that a series' graph contains a dataset; return the submissions that its new home adds."""
         while dataset >= len(self._homes):
             self._homes.append([])
         if series in self._homes[dataset]:

@@ -56,9 +56,7 @@ class EvictionAlgorithm(Protocol):
     def __init__(self) -> None: ...
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        """Choose movable datasets of at least `amount` bytes in total; raises `CannotFree` if there are not
-        enough.
-        """
+        """Choose movable datasets of at least `amount` bytes in total; raises `CannotFree` if there are not enough."""
         ...
 
 

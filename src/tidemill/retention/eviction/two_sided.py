@@ -1,7 +1,7 @@
 """Two-sided eviction: the cost of recomputing a dataset times the rate of its demand, per byte.
 
-Both factors are unions over missing datasets: recomputing one includes its missing ancestors, and while its
-descendants are missing, a demand for one of them is a demand for it.
+Both factors are unions over missing datasets: recomputing one includes its missing ancestors, and while its descendants
+are missing, a demand for one of them is a demand for it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
 
 
 def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Sequence[int]) -> list[float]:
-    """Estimate, for each evicted dataset, the seconds to recompute it and its missing ancestors after the whole
-    eviction.
-    """
+    """Estimate the seconds to recompute each evicted dataset with its missing ancestors, after the whole eviction."""
     selection = GreedySelection(store)
     for number in going:
         selection.gone[number] = True
@@ -48,9 +46,8 @@ PRIOR = 3.0
 def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
     """Estimate the demands per submission, up to a common factor, from the history.
 
-    A dataset that was demanded often and recently will be demanded again. A new one has the rate of its kind. One
-    that is no longer in the latest graph of its series has the share of its kind, in the same recency class, that
-    returned.
+    A dataset that was demanded often and recently will be demanded again. A new one has the rate of its kind. One that
+    is no longer in the latest graph of its series has the share of its kind, in the same recency class, that returned.
     """
     kind = np.array(history.kind)
     age = history.now - to_figures(history.demanded_at)
@@ -107,11 +104,11 @@ class ChainAwareEviction:
 class HitDensityEviction:
     """Two-sided, with demand rates predicted from the waits of equally popular datasets of the same kind.
 
-    A wait is counted in submissions of the series that demanded the dataset before (`series.py`), which are
-    expected at their past rate. The value of a dataset is the demands that it will serve per time for which it
-    uses space until then: the idea of LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit
-    Density", NSDI 2018). Wait statistics are coarse where few waits were observed, so the score is the geometric
-    mean with the plain rate; neither alone was better.
+    A wait is counted in submissions of the series that demanded the dataset before (`series.py`), which are expected at
+    their past rate. The value of a dataset is the demands that it will serve per time for which it uses space until
+    then: the idea of LHD (Beckmann, Chen, Cidon: "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018).
+    Wait statistics are coarse where few waits were observed, so the score is the geometric mean with the plain rate;
+    neither alone was better.
     """
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
@@ -144,8 +141,6 @@ class ClairvoyantEviction:
         return to_figures([self._compute_rate(i, history.now) for i in history.identities])
 
     def _compute_rate(self, identity: Identity, now: int) -> float:
-        """Return the rate of a dataset's future demands: sooner ones count more, because they bind space for
-        less time.
-        """
+        """Return the rate of a dataset's future demands: sooner ones count more, as they bind space for less time."""
         times = self._demands.get(identity, ())
         return sum(1 / (time - now) for time in times[bisect_right(times, now) :])

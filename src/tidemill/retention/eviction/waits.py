@@ -1,7 +1,7 @@
 """Waits for the next demand: estimates hazards from all waits so far, including open ones.
 
-A wait begins with a birth or a demand. A waiting dataset is in a *popularity class*: its popularity at the beginning
-of the wait, and its recency class (`recency.py`), which can change during the wait. For each kind of task, class and
+A wait begins with a birth or a demand. A waiting dataset is in a *popularity class*: its popularity at the beginning of
+the wait, and its recency class (`recency.py`), which can change during the wait. For each kind of task, class and
 length of the wait the *hazard* is estimated: of the datasets that waited that long, the share that the next submission
 demands. Rare cells are estimated from more frequent ones: a cell by its class over all kinds, times the factor of its
 kind.
@@ -42,9 +42,7 @@ def find_popularity_class(demands: float, standing: int) -> int:
 
 
 class WaitStatistics:
-    """Demands and waiting time by kind, popularity class and length. A wait that did not end by a demand adds only
-    time.
-    """
+    """Demands and waiting time by kind, popularity class and length. A wait without a demand adds only time."""
 
     def __init__(self) -> None:
         self._demands: list[array[float]] = []
@@ -55,9 +53,7 @@ class WaitStatistics:
             table += [array("d", bytes(8 * LENGTHS)) for _ in range(MOODS)]
 
     def record_wait(self, kind: int, mood: int, before: float, waited: float, *, demanded: bool) -> None:
-        """Record that a dataset waited in a class from length `before` to `waited`, and whether a demand ended
-        the wait.
-        """
+        """Record a wait in a class from length `before` to `waited`; `demanded`: a demand ended it."""
         if waited < 1:
             return
         cell = kind * MOODS + mood
@@ -96,9 +92,7 @@ def _to_table(table: list[array[float]]) -> Figures:
 
 
 def _estimate_hazards(demands: Figures, time: Figures) -> Figures:
-    """Estimate the hazard of each cell, shrunk towards that of its class, which is shrunk towards its length, and
-    so on.
-    """
+    """Estimate the hazard of each cell, shrunk towards that of its class, then of its length, then of all cells."""
     shape = (-1, MOODS, LENGTHS)
     demand_counts, wait_time = demands.reshape(shape), time.reshape(shape)
     overall = _shrink_ratio(demand_counts.sum(), wait_time.sum(), np.float64(0.5))
@@ -123,9 +117,7 @@ def _compute_densities(hazards: Figures) -> Figures:
 
 
 def _compute_part_densities(chance: Figures) -> Figures:
-    """Compute densities. Axes: cells, current interval of the wait, and end of the holding time; earlier ones are
-    empty.
-    """
+    """Compute densities. Axes: cells, current interval of the wait, and end of the holding time."""
     no_demand = (1 - chance) ** WIDTHS
     survival = np.where(BEFORE, 1.0, no_demand[:, None, :])
     remaining = np.cumprod(survival, axis=2)

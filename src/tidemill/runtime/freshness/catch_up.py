@@ -35,9 +35,7 @@ class CatchUpLimit:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimit:
-    """The positions up to which a run reads, the number of blocks that it leaves, and when the first of those
-    became visible.
-    """
+    """The positions up to which a run reads, the number of blocks that it leaves, and the time of the first of them."""
 
     upto: Upto
     left: int
@@ -119,9 +117,7 @@ def _has_timeout(task: Task) -> bool:
 
 
 def find_stops(links: Iterable[DeltaLink], since: int, head: int) -> dict[int, float]:
-    """Return the positions where a reader may stop between `since` and the head, with their times; none without
-    deltas.
-    """
+    """Return the positions where a reader may stop from `since` to the head, with their times; none without deltas."""
     in_order = list(links)
     from_start, to_head = {since}, {head}
     for link in in_order:

@@ -43,11 +43,10 @@ class FreshnessController:
     incremental: bool = True
 
     def attempt_run(self, run: Run, binding: BoundFlow) -> list[Block] | None:
-        """Make one attempt at a run of a flow with freshness targets; None if it has to wait, or nothing is
-        due.
+        """Make one attempt at a run of a flow with freshness targets; None if it has to wait, or nothing is due.
 
-        The run is acquired before planning, so that no other server plans it as well, and claimed for its own
-        step when the steps before it are finished.
+        The run is acquired before planning, so that no other server plans it as well, and claimed for its own step when
+        the steps before it are finished.
         """
         executor, timer = self.executor, WorkTimer(self.executor.engine)
         try:
@@ -100,9 +99,7 @@ class FreshnessController:
     def _run_prerequisites(
         self, context: PlanningContext, decision: PlanDecision, cause: int | None = None
     ) -> tuple[PlannedRun | None, Upto]:
-        """Run all steps but the last; return the last, which is the flow's own, and its positions. None: no
-        plan.
-        """
+        """Run all steps but the last; return the last, which is the flow's own, and its positions. None: no plan."""
         written: dict[str, int] = {}
         details = {} if cause is None else {"cause": cause}
         planned_runs = context.build_planned_runs(decision)

@@ -55,9 +55,7 @@ class PlanningContext:
         return NONE if declared is None else declared.promise
 
     def decide_refresh(self, channel: str, *, lead: float = 0.0, fresh: bool = False) -> PlanDecision:
-        """Decide how to refresh a channel with a freshness target; `fresh`: reflect all data, regardless of
-        its target.
-        """
+        """Decide how to refresh a channel with a freshness target; `fresh`: reflect all data, regardless of it."""
         return self.decision_request.decide_refresh(channel, self.find_target(channel), lead=lead, fresh=fresh)
 
     @cached_property

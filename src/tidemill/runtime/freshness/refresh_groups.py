@@ -22,9 +22,7 @@ def advise_refresh_group(catalog: CatalogReader, workflows: Sequence[WorkflowSpe
 
 
 def _find_candidates(workflow: WorkflowSpec, flow: BoundFlow) -> list[BoundFlow]:
-    """Find flows to merge with a flow: none that is planned by a freshness target, none that reads another's
-    output.
-    """
+    """Find flows to merge with a flow: none that is planned by a freshness target, none that reads another's output."""
     targeted = {c.name for c in workflow.channels if c.promise}
     similar = [
         b

@@ -68,8 +68,10 @@ def _read_arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
 def _read_visible_provenance(
     catalog: CatalogReader, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
 ) -> list[VisibleProvenance]:
-    """Read the provenance of a channel over time. `nothing` has version 0 of each pathway: of an input whose data
-    arrived after the table was written, the table reflects no version.
+    """Read the provenance of a channel over time.
+
+    `initial` has version 0 of each pathway: of an input whose data arrived after the table was written, the table
+    reflects no version, and lacks the first.
     """
     reached = {b.seq: b.reached for b in catalog.list_blocks(channel, BLOCKS)} if advances else {}
     newest = {seq: find_newest_versions(reached[seq]) for seq in advances if seq in reached}

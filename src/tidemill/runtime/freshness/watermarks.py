@@ -1,7 +1,7 @@
 """Watermarks: the freshness of channels with event time, and the data time that flows reach.
 
-Every block of a channel that `wf.settled` writes records its watermark. Data derived from such a channel is as fresh
-as the channel was at the position where it was read, which provenance determines: for each input version that a table
+Every block of a channel that `wf.settled` writes records its watermark. Data derived from such a channel is as fresh as
+the channel was at the position where it was read, which provenance determines: for each input version that a table
 reflects by way of the channel, the watermark is that of the block by which the channel first reflected it. Of several
 watermarks the earliest counts.
 """
@@ -48,9 +48,7 @@ class WatermarkHistory:
         )
 
     def find_earliest_watermark(self, channel: str, newest: Newest) -> Version | None:
-        """Return the earliest watermark of all pathways; None also if no data with event time comes to the
-        channel.
-        """
+        """Return the earliest watermark of all pathways; None also if no data with event time comes to the channel."""
         return _find_earliest(
             self.find_watermark(channel, p, v) for p, v in newest.items() if self.has_event_time(channel, p)
         )

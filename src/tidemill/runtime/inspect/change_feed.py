@@ -33,10 +33,10 @@ def find_next_block(catalog: CatalogReader, channel: str, at: int, head: int) ->
 
 @dataclass(slots=True)
 class ChangeFeed:
-    """A change feed that keeps its position. It retains nothing: blocks that are collected before it reads them
-    are missed.
+    """A change feed that keeps its position.
 
-    New rows come in the channel's change format: added rows, or rows with `_count` or `_deleted`.
+    It retains nothing: blocks that are garbage-collected before it reads them are missed. New rows come in the
+    channel's change format: added rows, or rows with `_count` or `_deleted`.
     """
 
     catalog: CatalogReader

@@ -17,8 +17,7 @@ RUNS = 100
 
 
 def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str, RecordedTable]:
-    """Build a record of each flow that ran since then: arrivals on its inputs, and the data and seconds of its
-    runs.
+    """Build a record of each flow that ran since then: arrivals on its inputs, and the data and seconds of its runs.
 
     A run loads the data that arrived between the start of the previous run and its own.
     """

@@ -78,9 +78,7 @@ class Compactor:
         return self.executor.run_once(claim, commit)
 
     def _update_cost_model(self, compaction: Compaction, block: Block, seconds: float) -> Json | None:
-        """Return the channel's cost model of major compactions, updated with this one; None for a minor
-        compaction.
-        """
+        """Return the channel's cost model of major compactions, updated with this one; None for a minor compaction."""
         if isinstance(compaction, MinorCompaction):
             return None
         model = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), compaction.view.channel)[
@@ -89,9 +87,7 @@ class Compactor:
         return model.add_run(_estimate_input(compaction.view), seconds, [DataSize(block.rows, block.bytes)]).to_json()
 
     def _check_blocks_exist(self, compaction: Compaction) -> None:
-        """Raise `Conflict` if a chosen block was collected before the run was claimed; afterwards they stay
-        readable.
-        """
+        """Raise `Conflict` if a chosen block was collected before the run was claimed; later they stay readable."""
         existing = {b.id for b in self.executor.catalog.list_filled_blocks(compaction.view.channel)}
         if not all(b.id in existing for b in list_blocks(compaction.view)):
             raise Conflict(
@@ -155,9 +151,7 @@ def _read_rewrite_costs(merge_costs: Iterable[ChannelMergeCost], channel: str) -
 
 
 def _estimate_input(content: Snapshot) -> ScanVolume:
-    """Estimate the volume of a major compaction. The savings by shared files are unknown yet; the cost model fits
-    them.
-    """
+    """Estimate the volume of a major compaction; the cost model fits the savings by shared files, unknown yet."""
     base = content.base
     rows, size = (0, 0) if base is None else (base.rows, base.bytes)
     return ScanVolume(sum(d.rows for d in content.deltas), rows, size + sum(d.bytes for d in content.deltas))

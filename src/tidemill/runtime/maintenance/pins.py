@@ -19,8 +19,7 @@ def pin_block(catalog: CatalogWriter, block: int) -> set[int]:
 
 
 def find_held_blocks(catalog: CatalogReader, block: Block) -> set[int]:
-    """Find the blocks that a pin retains: the lineage of the block, and the blocks from which its contents are
-    read.
+    """Find the blocks that a pin retains: the lineage of the block, and the blocks from which its contents are read.
 
     So the content at the block can be read, and the contents that its run read, and recursively theirs.
     """

@@ -1,8 +1,7 @@
 """Background maintenance of all channels.
 
-It is off where the settings say so, pauses while a setting override says so (`tidemill upkeep --pause`), and stops
-when its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any
-other.
+It is off where the settings say so, pauses while a setting override says so (`tidemill upkeep --pause`), and stops when
+its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any other.
 """
 
 from __future__ import annotations
@@ -106,10 +105,10 @@ class MaintenanceService:
         self._maintain_due(self._find_due_channels(made))
 
     def begin_maintenance(self, made: Iterable[Block]) -> None:
-        """Start the maintenance that is due after a run in the background, so that the flow's next run does
-        not wait for it.
+        """Start the maintenance that is due after a run in the background.
 
-        A compaction may be the first work that needs Spark, which takes long to start.
+        The next run of the flow does not wait for it. A compaction may be the first work that needs Spark, which takes
+        long to start.
         """
         self.background.schedule_channels(self._find_due_channels(made), self._maintain_due)
 
@@ -118,9 +117,7 @@ class MaintenanceService:
         self.background.wait()
 
     def _find_due_channels(self, written: Iterable[Block]) -> set[str]:
-        """Find channels where maintenance may be due: those that runs wrote and read, and those that are
-        costly to merge.
-        """
+        """Find channels where maintenance may be due: those that runs wrote and read, or with high merge costs."""
         if not self.rules.automatic:
             return set()
         catalog = self.executor.catalog

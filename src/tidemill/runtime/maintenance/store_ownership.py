@@ -2,8 +2,8 @@
 
 Both are checked when a catalog and a store are opened together, and again before anything is deleted. The marker is
 always read before the catalog, and the store is listed before the catalog is queried: a catalog never goes back by
-itself, so it must know everything that the store showed before. Several servers may write the marker concurrently;
-each writes a clock that the catalog had committed before, so no marker is ever ahead of its catalog.
+itself, so it must know everything that the store showed before. Several servers may write the marker concurrently; each
+writes a clock that the catalog had committed before, so no marker is ever ahead of its catalog.
 """
 
 from __future__ import annotations

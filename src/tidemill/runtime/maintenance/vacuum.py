@@ -3,8 +3,8 @@
 The catalog marks files before they are removed: those of garbage-collected blocks, and directories of attempts that
 ended without a result. The store is never listed for that. `scan_store` lists it on request, and only marks.
 
-The work is divided into small steps: before each, `go_on` is called, and if it returns False the rest stays due for
-the next time.
+The work is divided into small steps: before each, `go_on` is called, and if it returns False the rest stays due for the
+next time.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ class VacuumService:
         points: int = 0,
         keep_since: int | None = None,
     ) -> MaintenanceResult:
-        """Do the due maintenance on these channels, and all due removals; a few queries per channel if none is
-        due.
-        """
+        """Do the due maintenance on these channels, and all due removals; a few queries per channel if none is due."""
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.list_channels() if c.channel.name in names and c.head.seq > 0]
         compacted = [block for c in written for block in self._compact_channel(c.channel.name, compactor, problems)]
@@ -102,8 +100,7 @@ class VacuumService:
         )
 
     def collect_garbage(self, keep_since: int | None = None) -> CollectionResult:
-        """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is
-        over.
+        """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is over.
 
         With `keep_since` (microseconds since the epoch) every content from then on stays readable.
         """
@@ -114,8 +111,8 @@ class VacuumService:
     def remove_due_files(self) -> int:
         """Remove files whose grace period is over, in batches; returns how many existed.
 
-        A file that is unreferenced when it is marked stays unreferenced: no two attempts share a directory,
-        and a compaction may only share files that a block references.
+        A file that is unreferenced when it is marked stays unreferenced: no two attempts share a directory, and a
+        compaction may only share files that a block references.
         """
         catalog, removed = self.executor.catalog, 0
         while self.go_on() and (due := catalog.list_due_removals(self.grace, FILES)):
@@ -167,9 +164,7 @@ class VacuumService:
         return sum(expired, start=RunExpiryCounts())
 
     def _compact_channel(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
-        """Compact until nothing is due: a minor compaction may complete the next level. Concurrent compactions
-        are left alone.
-        """
+        """Compact until nothing is due, because a minor compaction may complete the next level; stop on a conflict."""
         try:
             while (
                 (verdict := compactor.assess_compaction(channel)).wanted
@@ -243,9 +238,7 @@ class VacuumService:
         return find_collectable(blocks, channel.head.seq, needs, catalog.list_pinned_blocks(name))
 
     def _list_cursor_needs(self, channel: str, readers: _Readers) -> Iterator[ReadNeed]:
-        """Yield the positions of the cursors that tasks continue from; tasks that are no longer declared do
-        not count.
-        """
+        """Yield the positions of the cursors that declared tasks continue from."""
         for cursor in self.executor.catalog.read_cursors(channel):
             if (cursor.binding, cursor.task, channel) in readers:
                 yield ReadNeed(cursor.position.seq)

@@ -45,9 +45,7 @@ class ActionRunner:
     locate: Callable[[str], str]
 
     def attempt_run(self, run: Run) -> bool:
-        """Make one attempt at the run of an action; False if another process has claimed it, or it has to
-        wait.
-        """
+        """Make one attempt at the run of an action; False if another process has claimed it, or it has to wait."""
         try:
             claim = self.executor.claim_run(run.id, ClaimRequest())
         except Conflict:
@@ -91,9 +89,7 @@ class ActionRunner:
         return action, build_task(action, self.sources)
 
     def _check_unchanged(self, spec: ActionSpec, action: Action, task: Task) -> None:
-        """Raise `RunFailed` if the action changed since its submission: its result would get the wrong
-        identity.
-        """
+        """Raise `RunFailed` if the action changed since its submission: its result would get the wrong identity."""
         description = describe_output(to_canonical_task(task), OUTPUT, [], self.surroundings)
         before, after = ({k: v for k, v in d.items() if k not in _NOT_CODE} for d in (spec.description, description))
         if before != after:
@@ -103,9 +99,7 @@ class ActionRunner:
             )
 
     def _resolve_command(self, action: Action, task: Task) -> Task:
-        """Replace programs and files by their paths, and set the environment variables that the action depends
-        on.
-        """
+        """Replace programs and files by their paths, and set the environment variables that the action depends on."""
         code = task.variant.code
         if not isinstance(code, Command):
             return task
@@ -127,9 +121,7 @@ class ActionRunner:
         return schemas[OUTPUT]
 
     def _report_damage(self, spec: ActionSpec, error: TidemillError) -> None:
-        """Raise `BlockDamaged` if an input's files are damaged, and mark the input as lost, so that it is
-        recomputed.
-        """
+        """Raise `BlockDamaged` if an input's files are damaged, and mark it as lost, so that it is recomputed."""
         for dataset in spec.inputs:
             try:
                 self.executor.store.check_files(dataset.files)

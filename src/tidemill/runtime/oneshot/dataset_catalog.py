@@ -36,17 +36,13 @@ class DatasetCatalog(Protocol):
     def read_submission(self, number: int) -> Submission: ...
     def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
     def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
-        """Read every action submitted and every task refreshed within a period, as far as they have not
-        expired.
-        """
+        """Read every action submitted and every task refreshed within a period, as far as they have not expired."""
 
     def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
         """Read the hourly totals of expired usage records."""
 
     def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
-        """List number, workflow and identity of every action of later submissions, parents before their
-        children.
-        """
+        """List number, workflow and identity of every action of later submissions, parents before their children."""
 
     def expire_submissions(self, age: float) -> ExpiredHistory:
         """Expire submissions and events that are older than `age` seconds and no longer needed."""
@@ -55,9 +51,7 @@ class DatasetCatalog(Protocol):
         """Read the specification of an action's run."""
 
     def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
-        """Commit the run of an action: its dataset becomes readable, and actions that wait for it become
-        ready.
-        """
+        """Commit the run of an action: its dataset becomes readable, and actions that wait for it become ready."""
 
     def mark_lost(self, identity: Identity) -> None:
         """Mark a dataset whose files are missing or damaged: the next request recomputes it."""

@@ -67,9 +67,7 @@ class DatasetEvictor:
         )
 
     def free_bytes(self, amount: int) -> StorageReport:
-        """Delete the datasets that are cheapest to lose; raises `CannotFree`, and deletes nothing, if that is
-        not enough.
-        """
+        """Delete the datasets that are cheapest to lose; if they do not suffice, raise `CannotFree` and delete none."""
         report = self.report_storage(amount)
         if report.problems:
             raise CannotFree(report.problems[0])

@@ -43,9 +43,7 @@ class SubmissionRunner:
         return submission
 
     def _recover_dead_runs(self) -> None:
-        """Reclaim runs of dead processes, and finish their deletions: new requests for the same data wait for
-        both.
-        """
+        """Reclaim runs of dead processes, and finish their deletions: new requests for the same data wait for both."""
         self.actor.executor.catalog.reclaim_expired_runs()
         self.delete()
 

@@ -50,9 +50,7 @@ class OneShotService:
         return self.ledger.read_submission(submission.id)
 
     def complete_submission(self, number: int, tell: Tell = lambda _: None) -> Submission:
-        """Run the ready actions of a submission, and wait for those that other processes run, until it has
-        ended.
-        """
+        """Run the ready actions of a submission, and wait for those that other processes run, until it has ended."""
         return self._build_submission_runner().complete_submission(number, tell)
 
     def attempt_run(self, run: Run) -> bool:

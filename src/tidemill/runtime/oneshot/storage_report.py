@@ -56,9 +56,7 @@ class StorageShares:
 
     @property
     def exceeded_shares(self) -> tuple[StorageShare, ...]:
-        """The shares over budget: workflows before the store, because their evictions count for the store,
-        too.
-        """
+        """The shares over budget: workflows before the store, because their evictions count for the store, too."""
         return tuple(share for share in (*self.workflows, self.store) if share.excess_bytes)
 
 
@@ -80,9 +78,7 @@ class EvictionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class StorageReport:
-    """Report on storage. `going` are the datasets that an eviction would delete; `problems` name budgets it cannot
-    meet.
-    """
+    """Report on storage. `going` are the datasets of the next eviction; `problems` name budgets that it cannot meet."""
 
     shares: StorageShares
     kept: tuple[RetainedDataset, ...]

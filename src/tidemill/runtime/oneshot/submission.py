@@ -47,9 +47,7 @@ class Submitter:
         )
 
     def _identify_nodes(self, nodes: Sequence[MemoNode]) -> dict[str, IdentifiedNode]:
-        """Identify the output of each node. A collision of identities is so rare that it is checked
-        afterwards.
-        """
+        """Identify the output of each node. A collision of identities is so rare that it is checked afterwards."""
         generations = self.ledger.read_generations()
         names = identify_nodes(nodes, lambda _: None, generations, self.surroundings)
         recorded = self.ledger.read_descriptions(n.identity for n in names.values())

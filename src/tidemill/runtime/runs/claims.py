@@ -1,8 +1,8 @@
 """The runs of this process, according to itself and to the catalog.
 
 The two may differ after the connection to the catalog was lost: a claim may have been committed whose answer was lost,
-and the end of a run may not have been recorded. Until its lease expires, such a run keeps its keys, and hides all
-later blocks of its channels.
+and the end of a run may not have been recorded. Until its lease expires, such a run keeps its keys, and hides all later
+blocks of its channels.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ class ProcessRuns:
             raise
 
     def recover_claims(self) -> None:
-        """Give up the runs that the catalog wrongly lists as this process's, after the catalog was
-        unreachable.
-        """
+        """Give up the runs that the catalog wrongly lists as this process's, after the catalog was unreachable."""
         if not self._in_doubt:
             return
         with self._changed:

@@ -164,9 +164,7 @@ class RunDispatcher:
             self._dispatcher.mark_ready(job, now)
 
     def _fill_job(self, job: Job, run: Run) -> None:
-        """Give a job its pending work as one batch: from when the run was first due to when it was last
-        requested.
-        """
+        """Give a job its pending work as one batch: from when the run was first due to when it was last requested."""
         due, requested = run.due or run.created, run.asked or run.created
         # data cut off by an earlier catch-up limit is older than the request
         job.fresh = min(job.fresh, self._compute_data_time(job, due))
@@ -204,9 +202,7 @@ class RunDispatcher:
                 self._jobs[flow.flow].fresh = flow.pace.edge
 
     def _rebuild_jobs(self, statistics: Sequence[FlowStatistics], now: float) -> None:
-        """Rebuild all jobs: flows were added or removed, or a weight changed, which changes inherited weights,
-        too.
-        """
+        """Rebuild all jobs: flows were added or removed, or a weight changed, which changes inherited weights, too."""
         start_times = {f.flow: f.began for f in statistics}
         jobs = self._build_jobs(
             [_build_profile(f) for f in statistics]

@@ -64,8 +64,8 @@ class Executor:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
-        A run of the flow that a dead process left is given up first, once its lease has expired. `upto` limits
-        the reads; `told` are details to record with the run.
+        A run of the flow that a dead process left is given up first, once its lease has expired. `upto` limits the
+        reads; `told` are details to record with the run.
         """
         self.own.recover_claims()
         for expired in self.catalog.reclaim_expired_runs():
@@ -94,9 +94,9 @@ class Executor:
     ) -> list[Block] | None:
         """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
 
-        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `rest` is the time of
-        the oldest block that the run leaves unread: its flow is due again after the commit. `fence` is the
-        fencing token under which this process acquired the run before.
+        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `rest` is the time of the
+        oldest block that the run leaves unread: its flow is due again after the commit. `fence` is the fencing token
+        under which this process acquired the run before.
         """
         try:
             request = build_claim_request(binding, upto)
@@ -194,9 +194,7 @@ class Executor:
             self.catalog.kill_run(run)
 
     def _record_failure(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
-        """Record a failed attempt and cancel its reservations, unless another process took the run and has
-        done so.
-        """
+        """Record a failed attempt and cancel its reservations, unless another process took the run and has done so."""
         if isinstance(error, LeaseLost | RunKilled):
             return
         message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__

@@ -168,9 +168,7 @@ class FlowAttempt:
             raise
 
     def _report_damage(self, inputs: Mapping[str, View], error: TidemillError) -> None:
-        """Raise `BlockDamaged` if an input's files are damaged: that is the cause, and the task's error only
-        its effect.
-        """
+        """Raise `BlockDamaged` if an input's files are damaged: that is the cause of the task's error."""
         for view in inputs.values():
             for block in list_blocks(view):
                 try:
@@ -200,9 +198,7 @@ class FlowAttempt:
                 return views.build_snapshot(read.port, span.since.seq)
 
     def _build_initial_view(self, views: ChannelViews, read: TaskInput, upto: int, pending: Sequence[Block]) -> View:
-        """Build the input of a task that never ran: its state and old content are empty, and all content is
-        new.
-        """
+        """Build the input of a task that never ran: its state and old content are empty, and all content is new."""
         empty = Snapshot(read.port, views.get_schema(read.port, pending), 0, None)
         if read.mode is not ReadMode.NEW:
             return empty

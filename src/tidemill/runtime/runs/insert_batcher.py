@@ -43,9 +43,7 @@ class SmallInsert:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedInsert:
-    """A validated insert. `numbers` are the positions of the requests that it answers: one insert, or several
-    messages.
-    """
+    """A validated insert. `numbers` are the positions of its requests: one insert, or several messages."""
 
     channel: Channel
     parcel: InsertBatch
@@ -54,9 +52,7 @@ class _CheckedInsert:
     advances: tuple[ProducerAdvance, ...] = ()
 
     def can_join(self, others: Sequence[_CheckedInsert]) -> bool:
-        """Tell whether it may share a block with these: a block has each merge key and each idempotency key at
-        most once.
-        """
+        """Tell whether it may share a block with these: a block has each merge key and idempotency key at most once."""
         keys_disjoint = all(self.parcel.keys.isdisjoint(o.parcel.keys) for o in others)
         has_unique_key = self.key is None or all(self.key != o.key for o in others)
         fits = sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
@@ -127,8 +123,7 @@ class InsertBatcher:
     def insert_all(self, wanted: Sequence[Wanted]) -> list[Answer]:
         """Insert all requests, those of one channel in order. An invalid request does not affect the others.
 
-        But a producer's messages are accepted in the order of their numbers: none is accepted after one that
-        failed.
+        But a producer's messages are accepted in the order of their numbers: none is accepted after one that failed.
         """
         answers: dict[int, Answer] = {}
         pending: list[_CheckedInsert] = []

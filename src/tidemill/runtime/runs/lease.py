@@ -14,8 +14,8 @@ from tidemill.ports.catalog import CatalogWriter
 class Lease:
     """Renews the lease of a run in the background; sets `lost` and calls `on_loss` once the lease is lost.
 
-    A renewal that fails for another reason, such as an unreachable catalog, is retried: the fencing token, not
-    this thread, prevents a commit after another process took the run.
+    A renewal that fails for another reason, such as an unreachable catalog, is retried: the fencing token, not this
+    thread, prevents a commit after another process took the run.
     """
 
     def __init__(self, catalog: CatalogWriter, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:

@@ -12,8 +12,8 @@ _RETRYABLE = (RunState.FAILED, RunState.KILLED)
 def request_flow_run(catalog: CatalogWriter, flow: str, *, backfill: bool = False) -> Run:
     """Request a run of a flow, with the attempts that its tasks allow.
 
-    A waiting run of the flow is returned instead, because it will read all pending data. A backfill recomputes
-    declared tables and reads all pending data of other tasks, on a track that live tables do not wait for.
+    A waiting run of the flow is returned instead, because it will read all pending data. A backfill recomputes declared
+    tables and reads all pending data of other tasks, on a track that live tables do not wait for.
     """
     binding = next((b for b in catalog.list_bindings() if b.name == flow), None)
     if binding is None:

@@ -1,8 +1,8 @@
 """A server: fires due triggers, reclaims runs of dead servers, and executes runs on its tracks.
 
-All its state is in the catalog, so any number of servers may share one catalog, and any of them may die. One of them
-is the leader: it fires triggers, reclaims expired runs and does maintenance. A tick makes a fixed number of queries;
-each finds the due work by an index, independent of the amount of work that is not due.
+All its state is in the catalog, so any number of servers may share one catalog, and any of them may die. One of them is
+the leader: it fires triggers, reclaims expired runs and does maintenance. A tick makes a fixed number of queries; each
+finds the due work by an index, independent of the amount of work that is not due.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ def _is_running(work: Future[None] | None) -> bool:
 
 
 class ServerLoop:
-    """The main loop of one server. `execute` makes one attempt at a run, within a catch-up limit, and returns at
-    its end.
+    """The main loop of one server. `execute` makes one attempt at a run, within a catch-up limit, until its end.
 
     `stopping` is set when the server drains: background work may then end early. While the engine of `executor` is
     lost, the loop restarts it and takes no runs; if it stays lost the loop ends, and `run` raises `EngineLost`.

@@ -17,8 +17,8 @@ from tidemill.ports.records import RegisteredChannel
 class ChannelViews:
     """Finds the blocks of a content or a change.
 
-    It queries the catalog once for each item and serves one unit of work: later changes are not seen. `updates`
-    are the merge kinds that the workflow declares: user-defined functions are in its files, not in the catalog.
+    It queries the catalog once for each item and serves one unit of work: later changes are not seen. `updates` are the
+    merge kinds that the workflow declares: user-defined functions are in its files, not in the catalog.
     """
 
     def __init__(self, catalog: CatalogReader, updates: Mapping[str, Updates]) -> None:

@@ -58,8 +58,8 @@ class FirstCome(SortedPolicy):
 class RandomPolicy(BasePolicy):
     """Runs a random ready job, all equally likely.
 
-    The jobs are kept shuffled: a new one is inserted at a random position, so the list stays uniformly random when
-    its first is taken.
+    The jobs are kept shuffled: a new one is inserted at a random position, so the list stays uniformly random when its
+    first is taken.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -84,8 +84,7 @@ class RandomPolicy(BasePolicy):
 class RoundRobin(RoundPolicy):
     """Runs jobs in turn, each for a time slice per round; a job that has used its slice waits for the next round.
 
-    A job gets one slice per round and no more, even if it runs out of data and gets new data before the round is
-    over.
+    A job gets one slice per round and no more, even if it runs out of data and gets new data before the round is over.
     """
 
     def __init__(self, slice_: float = 1.0) -> None:

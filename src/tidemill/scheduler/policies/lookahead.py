@@ -29,8 +29,7 @@ class _FillerSet(NamedTuple):
 
 
 class LookAhead(MaxBenefit):
-    """Max Benefit; but if a better job is expected while the best one runs, it prefers jobs that are finished by
-    then.
+    """Max Benefit; but if a better job is expected while the best one runs, it prefers jobs that are finished by then.
 
     Tracks are never idle for a job that is only expected.
     """

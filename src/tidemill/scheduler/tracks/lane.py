@@ -1,7 +1,7 @@
 """The second of two interfaces: on which tracks a job may run; and a single queue for all tracks.
 
-The result is data: lanes, and the jobs of each lane. Jobs with equal lanes are treated alike. The dispatcher depends
-on lanes only, not on the placement that built them.
+The result is data: lanes, and the jobs of each lane. Jobs with equal lanes are treated alike. The dispatcher depends on
+lanes only, not on the placement that built them.
 """
 
 from __future__ import annotations

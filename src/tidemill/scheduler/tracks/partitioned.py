@@ -34,8 +34,8 @@ class _TrackLoad:
 class PartitionedPlacement:
     """Jobs by increasing period, each on the last opened track, or on a new one where it does not fit.
 
-    A job may be a guest on any track where it would fit as well; if not aggressive, only while no job waits for
-    its home there.
+    A job may be a guest on any track where it would fit as well; if not aggressive, only while no job waits for its
+    home there.
     """
 
     aggressive: bool = False

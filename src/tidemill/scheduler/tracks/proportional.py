@@ -16,9 +16,7 @@ TINY = 1e-9
 
 
 class ClusterMeasure(Enum):
-    """The measure of a job that must be less than k times the smallest period of a cluster, for the job to join
-    it.
-    """
+    """The measure of a job that must be less than k times the smallest period of a cluster, for the job to join it."""
 
     TIMES = "times"  # the duration of an update
     PERIODS = "periods"
@@ -28,8 +26,8 @@ class ClusterMeasure(Enum):
 class ProportionalPlacement:
     """Long jobs have the first tracks; short ones the rest, and they may be guests on those of longer ones.
 
-    With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If
-    not aggressive, a job is a guest only while no job waits for its home.
+    With `spread` all tracks are shared out; otherwise as many as the load needs, and the rest are free for all. If not
+    aggressive, a job is a guest only while no job waits for its home.
     """
 
     spread: bool = True
@@ -70,9 +68,7 @@ def cluster_jobs(profiles: Sequence[JobProfile], k: float, alike: ClusterMeasure
 
 
 def _share_tracks(groups: Sequence[Sequence[JobProfile]], tracks: int) -> Iterator[tuple[int, ...]]:
-    """Yield the home tracks of each cluster, the longest jobs first. The track that a cluster shares is tried
-    last.
-    """
+    """Yield the home tracks of each cluster, the longest jobs first. The track that a cluster shares is tried last."""
     loads = [fsum(p.load for p in group) for group in reversed(groups)]
     total, low = fsum(loads), 0.0
     for i in range(len(loads)):

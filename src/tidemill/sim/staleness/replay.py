@@ -1,8 +1,8 @@
 """Replays a recorded workload under other policies.
 
-Arrivals are replayed as recorded. The duration of a run is not known, because under another policy it loads other
-data: a cost is fitted to the recorded runs of each table, and the runs of a replay deviate by the same factors, in the
-same order, as the recorded ones.
+Arrivals are replayed as recorded. The duration of a run is not known, because under another policy it loads other data:
+a cost is fitted to the recorded runs of each table, and the runs of a replay deviate by the same factors, in the same
+order, as the recorded ones.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def replay_policies(
     ways: Mapping[str, SimulationConfig] = WAYS,
     window: tuple[float, float] | None = None,
 ) -> list[ReplayResult]:
-    """Replay all configurations over the same time, the best first: in a window, or from the first arrival to the
-    last load.
-    """
+    """Replay all configurations, the best first: in a time window, or from the first arrival to the last load."""
     profiles = derive_periods([_build_profile(name, record) for name, record in recorded.items()])
     begin = min(arrived for record in recorded.values() for arrived, _ in record.batches)
     since, until = window or (begin, inf)

@@ -17,8 +17,8 @@ from tidemill.scheduler.tracks import PLACEMENTS
 class Slowdown:
     """Normal and slow periods alternate; in slow ones everything takes `factor` times as long.
 
-    On average everything takes twice as long as in normal periods: the slower the slow periods are, the longer are
-    the normal ones between them.
+    On average everything takes twice as long as in normal periods: the slower the slow periods are, the longer are the
+    normal ones between them.
     """
 
     factor: float = 3.0

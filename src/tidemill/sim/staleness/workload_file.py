@@ -30,9 +30,7 @@ class WorkloadFile:
 
 
 def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
-    """Parse the tables of a file and the dispatcher's settings; times are in seconds, or texts such as '5
-    minutes'.
-    """
+    """Parse the tables of a file and the dispatcher's settings; times are in seconds, or texts such as '5 minutes'."""
     _check_names("the workload", document, TOP)
     tables = document.get("tables")
     if not isinstance(tables, Mapping) or not tables:

@@ -45,8 +45,8 @@ class CountByCount(_ItemFormer):
 class TimeByCount(_ItemFormer):
     """Every x seconds, a window of the first y items from there on, as soon as there are that many.
 
-    Windows begin at multiples of the step, if an item falls within the step. The time of a wave is that of its
-    latest event.
+    Windows begin at multiples of the step, if an item falls within the step. The time of a wave is that of its latest
+    event.
     """
 
     NUMBERS = ("formed", "ranked", "floor")

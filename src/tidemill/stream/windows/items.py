@@ -86,9 +86,7 @@ class ItemQueue:
         return item
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events come
-        first.
-        """
+        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events come first."""
         self._source.restore_entries(e for e in entries if e.rank < 0)
         ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
         self.list = [list(item) for _, item in ranked]

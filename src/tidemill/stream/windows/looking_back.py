@@ -61,8 +61,8 @@ class TokensOverTime(_LookBackFormer):
 class TokensOverWaves(_LookBackFormer):
     """`newest` is the newest removed wave; events of waves that are neither newer nor queued are late.
 
-    Waves are ordered by their beginning. A wave stays until `size` waves have begun after it, even if all of its
-    events were deleted.
+    Waves are ordered by their beginning. A wave stays until `size` waves have begun after it, even if all of its events
+    were deleted.
     """
 
     def __init__(self, window: Window) -> None:

@@ -84,9 +84,7 @@ class WindowQueues:
     def run(
         self, events: Iterable[tuple[Group, QueueEntry]], now: int, ends: Sequence[WaveEnd] = ()
     ) -> tuple[WindowResult, WindowDelta]:
-        """Add events, in order of arrival, and form the windows that are due at `now`, after all of them have
-        arrived.
-        """
+        """Add events, in order of arrival, and form the windows that are due at `now`, after all arrivals."""
         outs: dict[Group, FormerOutput] = defaultdict(FormerOutput)
         new: dict[int, tuple[Group, QueueEntry]] = {}
         pending_ends = deque(ends)

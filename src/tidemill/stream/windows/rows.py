@@ -150,9 +150,7 @@ class WindowedInput:
         return rows
 
     def _build_window_sums(self, windows: Sequence[tuple[Group, FormedWindow]], names: Sequence[str]) -> pa.Table:
-        """Build a row for each window: events that entered since the previous one are added, those that left
-        are subtracted.
-        """
+        """Build a row for each window, by adding events that entered since the previous one and subtracting others."""
         values = _EventValues(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
         sums = [self._totals.update_sums(group, window, values) for group, window in windows]
         columns = {

@@ -14,8 +14,8 @@ Values = tuple[int, ...]
 class WindowTotals:
     """Running sums of each group's newest window.
 
-    They are not part of the state: without them, the first window is summed in full, and the next ones continue
-    from it.
+    They are not part of the state: without them, the first window is summed in full, and the next ones continue from
+    it.
     """
 
     def __init__(self) -> None:
