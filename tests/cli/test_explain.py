@@ -110,7 +110,7 @@ def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
     assert document["run"]["stats"]["tasks"]["totals"]["variant"] == "incremental"
     shop.insert_sample()
     lines = shop.well("run", "totals", "--variant", "batch").out.splitlines()
-    assert lines[-3].split() == ["totals", "batch", "variant", "'batch'", "was", "asked", "for"]
+    assert lines[-3].split() == ["totals", "batch", "variant", "'batch'", "was", "requested"]
     assert shop.json("run", "copied")["choices"] == {}
 
 

@@ -116,7 +116,7 @@ class BlockPruner:
         return self._count_pruned("overkill", any(is_before(e, ends) for e in enough))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
-        """Tell whether a later block, which stays fresh longer, can serve the same purpose. Only for competing blocks."""
+        """Tell whether a later block, which stays fresh longer, can serve the same purpose. For competing blocks."""
         competitors = self._passed.get((block.channel, block.shape))
         if competitors is None:
             return False

@@ -187,7 +187,7 @@ def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkey
     assert said.startswith(
         "ranked must reflect clicks within 20 s, but refreshing it and what it derives from has taken"
     )
-    assert "about 24.0 s lately" in said
+    assert "about 24.0 s recently" in said
     mill.close()
 
 
