@@ -41,7 +41,7 @@ def test_tables_are_inserted(mill: Tidemill, data: Any) -> None:
 
 
 def test_a_kind_that_is_none_is_refused(mill: Tidemill) -> None:
-    with pytest.raises(BadInput, match="a block is a 'base', the whole content, or a 'delta'"):
+    with pytest.raises(BadInput, match="a block is a 'base' \\(the full content\\) or a 'delta'"):
         mill.insert("orders", ROWS, kind="bass")
 
 

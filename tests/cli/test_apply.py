@@ -104,8 +104,8 @@ def copied(orders: tm.New) -> tm.Delta:
     [
         ('tm.on("oders")', "waits for channel 'oders', which no workflow declares, and would never run; did you"),
         ('tm.after("other_flow")', "waits for flow 'other_flow', which no workflow declares"),
-        ('tm.cron("every day")', "'every day' in time zone 'UTC' is no moment that cron knows: Wrong number of fields"),
-        ('tm.cron("0 3 * * *", "Europe/Nowhere")', "is no moment that cron knows"),
+        ('tm.cron("every day")', "'every day' in time zone 'UTC' is not a valid cron schedule: Wrong number of fields"),
+        ('tm.cron("0 3 * * *", "Europe/Nowhere")', "is not a valid cron schedule"),
     ],
 )
 def test_a_trigger_that_never_fires_is_refused_with_the_users_line(tidemill: Program, trigger: str, said: str) -> None:

@@ -46,7 +46,7 @@ def test_a_table_derives_from_inputs_by_any_way() -> None:
 
 def test_an_input_that_no_data_come_from_is_refused() -> None:
     said = why(search(scores={"pages": "1 day"}))
-    assert "'scores' is promised by way of 'pages', and no data come that way; its inputs are clicks" in said
+    assert "'scores' names the route 'pages', but no data take that route; its inputs are clicks" in said
 
 
 @pytest.mark.parametrize(("lag", "consistency"), [("soon", None), (None, "rather"), (-1, None)])
@@ -115,4 +115,4 @@ def test_of_all_that_name_a_way_the_shortest_lag_holds() -> None:
 
 def test_a_way_that_no_data_take_is_refused() -> None:
     said = why(split({"news > other": "0s"}))
-    assert "'all' is promised by way of 'news > other', and no data come that way; its inputs are log" in said
+    assert "'all' names the route 'news > other', but no data take that route; its inputs are log" in said

@@ -47,7 +47,7 @@ def test_every_live_run_can_be_killed_and_what_has_ended_stays_so() -> None:
 
 def test_what_is_being_deleted_is_never_rescued() -> None:
     assert set(DATASETS.list_targets(D.DELETING)) == {D.DELETING, D.DELETED}
-    with pytest.raises(IllegalMove, match="make it again"):
+    with pytest.raises(IllegalMove, match="recompute it"):
         Dataset(D.DELETING).retain_dataset(leaf=True)
 
 

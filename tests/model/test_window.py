@@ -60,8 +60,8 @@ def test_what_cannot_be_grouped_by_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("window", "problem"),
     [
-        (Window.from_text("0 waves", "1 token"), "size of a window must be more than nothing"),
-        (Window.from_text("1 token", "0 s"), "step of a window must be more than nothing"),
+        (Window.from_text("0 waves", "1 token"), "size of a window must be greater than 0"),
+        (Window.from_text("1 token", "0 s"), "step of a window must be greater than 0"),
         (Window.from_text("5 tokens", "1 token", timeout=2), "only a window whose step is in time can have a timeout"),
         (Window.from_text(Between("done"), timeout=2), "only a window whose step is in time can have a timeout"),
         (Window.from_text("5s", "1s", timeout=0.5), "a timeout is a number of steps from 1 on, not 0.5"),

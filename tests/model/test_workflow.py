@@ -128,7 +128,7 @@ def test_conflicting_writers() -> None:
         def one(a: tm.All) -> tm.Base:
             return a
 
-    assert "an input channel that is fed from outside" in refused(an_input)
+    assert "which is an input channel" in refused(an_input)
 
 
 def test_two_tasks_may_append_to_one_channel() -> None:
@@ -152,7 +152,7 @@ def test_old_needs_new() -> None:
         def t(a: tm.Old) -> tm.Delta:
             return a
 
-    assert "only defined beside a NEW" in refused(declare)
+    assert "needs a NEW of the same channel" in refused(declare)
 
 
 def test_signatures() -> None:
@@ -242,7 +242,7 @@ def test_a_query_must_fit_the_channel_it_writes() -> None:
         wf.table("q", "y string, n bigint")
         wf.sql("q", "SELECT y, count(*) AS m FROM a GROUP BY y")
 
-    assert "query 'q' gives the columns y, m, but channel 'q'" in refused(declare)
+    assert "query 'q' returns the columns y, m, but channel 'q'" in refused(declare)
     wf = tm.Workflow("w")
     wf.input("a", "x int, y string")
     wf.table("q", "y string, n bigint")

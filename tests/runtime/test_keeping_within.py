@@ -72,7 +72,7 @@ def test_pinning_rescues_what_was_chosen_to_go_and_refuses_what_is_gone(mill: Be
     assert (mill.state(made, 1), mill.state(made, 2)) == (D.STORED, D.DELETED)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.pin_dataset(second)
-    with pytest.raises(IllegalMove, match="make it again"):
+    with pytest.raises(IllegalMove, match="recompute it"):
         mill.shop.ledger.pin_dataset(second, pinned=True)
 
 

@@ -1,1 +1,1 @@
-"""The nouns: what everything else talks about, with no Spark, no database and no clock."""
+"""The domain model: plain values without Spark, database or clock, on which all other packages are built."""

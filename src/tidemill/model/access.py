@@ -1,4 +1,4 @@
-"""Who may do what: users with roles, the tokens that show who they are, and the record of what they changed."""
+"""Access control: users with roles, the tokens that authenticate them, and the audit log of their changes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from enum import StrEnum
 
 
 class UserRole(StrEnum):
-    """Each may do what those before it may."""
+    """A role includes the rights of the roles before it."""
 
-    VIEWER = "viewer"  # look at everything
-    OPERATOR = "operator"  # run, kill and insert in workflows that are theirs, or nobody's
+    VIEWER = "viewer"  # read everything
+    OPERATOR = "operator"  # run, kill and insert in workflows that the user owns or that have no owner
     ADMIN = "admin"
 
     def covers_role(self, other: UserRole) -> bool:
-        """
+        """Whether this role includes the rights of `other`.
+
         >>> UserRole.OPERATOR.covers_role(UserRole.VIEWER), UserRole.OPERATOR.covers_role(UserRole.ADMIN)
         (True, False)
         """
@@ -24,7 +25,7 @@ class UserRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody, or some program, that calls the API. One that was removed stays known, as the record names it."""
+    """A person or program that calls the API. A removed user stays in the catalog, since the audit log refers to it."""
 
     name: str
     role: UserRole
@@ -34,11 +35,11 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A user's way to show who they are. Its secret is known to nobody but its holder."""
+    """A credential of a user. The catalog stores no secret, only the user has it."""
 
     id: str
     user: str
-    label: str  # what it is for
+    label: str  # its purpose
     created: float
     expires: float | None = None
     revoked: float | None = None
@@ -49,7 +50,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One change that somebody asked for over the API; `outcome` is the status of the answer, if there was one."""
+    """One change requested over the API; `outcome` is the HTTP status of the response, if there was one."""
 
     id: int
     at: float

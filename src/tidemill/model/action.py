@@ -1,4 +1,4 @@
-"""One-shot workflows: a graph of actions that is submitted once, and what each action does."""
+"""One-shot workflows: a graph of actions that is submitted once, and the work of each action."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ActionId = str
-"""As the user numbers or names it; 1 and "1" are the same."""
+"""The user's number or name of an action; 1 and "1" are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A program. `{name}` in an argument stands for the directory of that parent, `{output}` for that of the output."""
+    """A program. In an argument, `{name}` is the directory of that parent and `{output}` that of the output."""
 
     command: tuple[str, ...]
-    files: tuple[str, ...] = ()  # that its result depends on, such as the program itself
+    files: tuple[str, ...] = ()  # files that its result depends on, such as the program itself
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A PySpark program in a file, run by spark-submit; its arguments may hold what those of a command may."""
+    """A PySpark program in a file, run by spark-submit; its arguments may use the placeholders of a command."""
 
     script: str
     arguments: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A Python function `module:name` from DataFrames, one an argument, to a DataFrame."""
+    """A Python function `module:name` that takes one DataFrame per argument and returns a DataFrame."""
 
     function: str
 
@@ -45,7 +45,7 @@ Work = CommandLine | Script | Query | FunctionCall
 
 @dataclass(frozen=True, slots=True)
 class ActionParent:
-    """What an action reads, and under which name."""
+    """An action whose output another action reads, and the name under which it reads it."""
 
     id: ActionId
     name: str
@@ -57,8 +57,8 @@ class Action:
     name: str  # for people; several actions may have the same
     work: Work
     parents: tuple[ActionParent, ...] = ()  # in port order
-    force: bool = False  # compute it even if the same was computed before
-    path: str | None = None  # where the user wants the output; None: Tidemill manages it
+    force: bool = False  # compute it even if an equal result exists
+    path: str | None = None  # the user's path for the output; None: Tidemill manages it
     pinned: bool = False  # the output is never evicted
     version: str | None = None
     deterministic: bool | None = None
@@ -69,7 +69,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class OneShotWorkflow:
-    """A checked workflow: ids are unique, all that is named is there, and nothing depends on itself."""
+    """A validated workflow: ids are unique, all references resolve, and the graph has no cycle."""
 
     name: str
     start: ActionId
@@ -77,22 +77,22 @@ class OneShotWorkflow:
     actions: tuple[Action, ...]
 
     def sort_actions(self) -> Iterator[Action]:
-        """Parents before their children."""
+        """The actions in topological order: parents before their children."""
         by_id = {a.id: a for a in self.actions}
         done: set[ActionId] = set()
-        ahead = list(reversed(self.actions))
-        while ahead:
-            at = ahead[-1]
-            missing = [by_id[p.id] for p in at.parents if p.id not in done]
-            if at.id in done or not missing:
-                ahead.pop()
-                if at.id not in done:
-                    done.add(at.id)
-                    yield at
+        stack = list(reversed(self.actions))
+        while stack:
+            action = stack[-1]
+            missing = [by_id[p.id] for p in action.parents if p.id not in done]
+            if action.id in done or not missing:
+                stack.pop()
+                if action.id not in done:
+                    done.add(action.id)
+                    yield action
             else:
-                ahead += missing
+                stack += missing
 
     def list_permanent_actions(self) -> frozenset[ActionId]:
-        """What stays until its user deletes it: the end, what nothing follows from, and outputs at the user's paths."""
+        """Actions whose outputs stay until the user deletes them: the end, leaves, and outputs at the user's paths."""
         inner = {p.id for a in self.actions for p in a.parents}
         return frozenset(a.id for a in self.actions if a.id == self.end or a.id not in inner or a.path is not None)

@@ -1,4 +1,4 @@
-"""What Spark's analyser says of a workflow's queries and functions before anything runs."""
+"""Results of Spark's analyser for a workflow's queries and functions, before anything runs."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ Schemas = Mapping[str, Schema]
 
 
 class QueryRefused(Exception):
-    """Spark does not accept a query, and why, in Spark's words."""
+    """Spark rejects a query; the message is Spark's."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A query over tables of known columns, and the operators that its incremental variants would be made of."""
+    """A query over tables with known columns, and the operators of its incremental variants."""
 
     text: str
-    tables: Schemas  # by the names that the query gives them
+    tables: Schemas  # by their names in the query
     operators: Any = None  # of the algebra; None if there are none
-    channels: Mapping[str, str] = field(default_factory=dict)  # by the names that the query gives them
+    channels: Mapping[str, str] = field(default_factory=dict)  # by their names in the query
     description: str = ""  # of the operators
 
     def compute_key(self) -> Identity:
-        """Equal keys have equal analyses."""
+        """A cache key: equal keys have equal analyses."""
         tables = {name: str(schema) for name, schema in self.tables.items()}
         return compute_identity("query analysis", {"sql": self.text, "tables": tables, "operators": self.description})
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The columns of a query's result as Spark has them, and why only batch can keep it fresh, if that is so."""
+    """The columns of a query's result as Spark derives them, and the reason if only batch refresh is possible."""
 
     schema: Schema
     obstacle: str | None = None
 
 
 class Analyser(Protocol):
-    """Answers from what was analysed before, or by asking Spark; None where neither is possible."""
+    """Answers from cached analyses or by calling Spark; returns None where neither is possible."""
 
     def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
         """Raises `QueryRefused` if Spark does not accept the query."""
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
-        """The columns that a function returns, by output, given those that it is called with, by argument."""
+        """The columns that a function returns, by output, given the columns of its arguments."""
 
 
 class NoAnalyser:
-    """Knows nothing."""
+    """An analyser without Spark: every answer is None."""
 
     def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
         return None
@@ -63,7 +63,7 @@ class NoAnalyser:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSchema:
-    """The columns of a channel as a block has shown them, and the identity of the task that wrote it."""
+    """The columns of a channel as observed in a block, and the identity of the task that wrote the block."""
 
     schema: Schema
     writer: Identity
@@ -71,7 +71,7 @@ class ObservedSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaKnowledge:
-    """What is known beside a workflow's declarations when it is resolved."""
+    """Facts besides a workflow's declarations that are used to resolve it."""
 
     analyser: Analyser = NoAnalyser()
     learnt: Mapping[str, ObservedSchema] = field(default_factory=dict)  # by channel
@@ -81,6 +81,6 @@ NOTHING_KNOWN = SchemaKnowledge()
 
 
 def compute_inference_key(task: Task, inputs: Schemas) -> Identity:
-    """Equal keys have equal inferred outputs."""
+    """A cache key: equal keys have equal inferred outputs."""
     columns = {argument: str(schema) for argument, schema in inputs.items()}
     return compute_identity("inferred outputs", {"task": task.compute_identity(), "inputs": columns})

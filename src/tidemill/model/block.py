@@ -1,9 +1,9 @@
-"""Blocks: immutable data plus a description, and what a channel holds after each of them.
+"""Blocks: immutable data plus a description, and the content of a channel after each block.
 
-Guarantees. A block never changes once filled. A *base* at sequence number n is the whole content of its
-channel at n. A *delta* `since -> seq` turns the content at `since` into the content at `seq`; filled slots
-link up without a gap (each delta's `since` is the sequence number of the filled slot before it), whatever
-slots were cancelled in between.
+Guarantees. A block never changes once filled. A *base* at sequence number n is the full content of its
+channel at n. A *delta* `since -> seq` turns the content at `since` into the content at `seq`; filled reservations
+link up without a gap (each delta's `since` is the sequence number of the filled reservation before it), regardless of
+reservations that were cancelled in between.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ class BlockKind(StrEnum):
 
 
 def parse_block_kind(name: str) -> BlockKind:
-    """
+    """The kind with this name; `BadInput` if there is none.
+
     >>> parse_block_kind("base")
     <BlockKind.BASE: 'base'>
     """
     if name not in list(BlockKind):
-        raise BadInput(f"a block is a 'base', the whole content, or a 'delta', a change to it; not {name!r}")
+        raise BadInput(f"a block is a 'base' (the full content) or a 'delta' (a change to it), not {name!r}")
     return BlockKind(name)
 
 
 class BlockOrigin(StrEnum):
-    """Who made a block."""
+    """The operation that created a block."""
 
-    FIRST = "first"  # the empty base every channel starts with
+    FIRST = "first"  # the empty base with which every channel starts
     INSERT = "insert"
     RUN = "run"
     COMPACTION = "compaction"
 
 
 class BlockState(StrEnum):
-    RESERVED = "reserved"  # a run holds the slot
+    RESERVED = "reserved"  # a run holds the reservation
     FILLED = "filled"
-    CANCELLED = "cancelled"  # the run failed; the slot changes nothing
-    COLLECTED = "collected"  # the files are gone, the description stays for tracing
+    CANCELLED = "cancelled"  # the run failed; the reservation has no effect
+    COLLECTED = "collected"  # garbage-collected: the files are deleted, the description stays for tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's description. `source` and `target` are the provenance it starts from and leads to."""
+    """A block's description. `source` and `target` are the provenance before and after the block."""
 
     id: int
     channel: str
@@ -79,10 +80,10 @@ class Block:
     run: int | None = None
     task: str | None = None
     version: Version | None = None  # input channels only: when it became visible
-    reached: Provenance = NOTHING  # what the channel reflects at `seq`
+    reached: Provenance = NOTHING  # the channel's provenance at `seq`
     content: Identity = EMPTY  # identity of the channel's content at `seq`
-    edge: Version | None = None  # event time up to which all is there at `seq`; None: it has none, or nobody can say
-    pinned: bool = False  # it stays, with what it was made from, until somebody unpins it
+    edge: Version | None = None  # watermark: event time up to which the content is complete at `seq`; None: unknown
+    pinned: bool = False  # it and its inputs are retained until a user unpins it
 
     @property
     def rows(self) -> int:
@@ -95,7 +96,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPosition:
-    """A readable point of a channel: everything up to `seq`, what it reflects, and its identity."""
+    """A readable point of a channel: everything up to `seq`, its provenance, and its identity."""
 
     seq: int = 0
     reached: Provenance = NOTHING
@@ -114,13 +115,13 @@ def advance_position(position: ChannelPosition, block: Block) -> ChannelPosition
 
 
 def assign_version(position: ChannelPosition, block: Block, version: Version) -> Block:
-    """Date an inserted block: it becomes visible as `version` of its input channel, after `position`."""
+    """The inserted block with its version: it becomes visible as `version` of its input channel, after `position`."""
     target = Provenance.from_pathways({(block.channel,): [version]})
     return replace(block, version=version, source=position.reached, target=target)
 
 
 def link_block(position: ChannelPosition, block: Block) -> Block:
-    """Link a filled slot to the one before it and record what the channel holds once it is visible."""
+    """Link a filled block to the one before it and record the channel's state once the block is visible."""
     after = advance_position(position, block)
     since = position.seq if block.kind is BlockKind.DELTA else None
     return replace(block, since=since, reached=after.reached, content=after.content)

@@ -1,4 +1,4 @@
-"""Values as JSON that says exactly what they are: equal values give equal JSON, in every process."""
+"""Canonical JSON: equal values give equal JSON in every process, and different values give different JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 
 class NotSerializable(TypeError):
-    """A value whose content cannot be seen, such as a connection or an open file."""
+    """A value whose content cannot be serialized, such as a connection or an open file."""
 
 
 def to_canonical_json(value: Any) -> Any:
-    """JSON that differs wherever values do; raises `NotPlain` for what cannot be written down.
+    """The canonical JSON of a value; raises `NotSerializable` for values that have no JSON form.
 
     >>> to_canonical_json({"b": (1, 2.0), "a": {"y", "x"}})
     {'dict': [['a', {'set': ['x', 'y']}], ['b', [1, 2.0]]]}
@@ -50,56 +50,58 @@ def _to_json_content(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return [[f.name, to_canonical_json(getattr(value, f.name))] for f in fields(value)]
     raise NotSerializable(
-        f"what a {_get_type_name(value)} holds cannot be told; pass numbers, strings, lists, dicts or dates"
+        f"the content of a {_get_type_name(value)} cannot be serialized; pass numbers, strings, lists, dicts or dates"
     )
 
 
 MOST = 100_000
-"""Values, and characters of texts, up to which something is small."""
+"""The greatest number of values, plus characters of strings, that counts as small."""
 
 
 def is_small(value: Any) -> bool:
-    """Can a value be written down at little cost? No more of it than that is looked at.
+    """Whether a value can be serialized at little cost. Visits at most `MOST` values.
 
     >>> is_small({"a": [1, 2]}), is_small(range(10)), is_small("x" * MOST), is_small([[0] * MOST])
     (True, True, False, False)
     """
-    left = MOST
-    waiting: list[Iterator[Any]] = [iter([value])]
-    while waiting and left > 0:
-        one = next(waiting[-1], waiting)
-        if one is waiting:
-            waiting.pop()
+    budget = MOST
+    stack: list[Iterator[Any]] = [iter([value])]
+    while stack and budget > 0:
+        member = next(stack[-1], stack)
+        if member is stack:
+            stack.pop()
             continue
-        left -= 1 + (len(one) if isinstance(one, str | bytes | bytearray) else 0)
-        waiting.append(_iterate_members(one))
-    return left > 0
+        budget -= 1 + (len(member) if isinstance(member, str | bytes | bytearray) else 0)
+        stack.append(_iterate_members(member))
+    return budget > 0
 
 
 def _iterate_members(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple | set | frozenset):
         return iter(value)
     if isinstance(value, dict):
-        return (part for pair in value.items() for part in pair)
+        return (member for item in value.items() for member in item)
     if is_dataclass(value) and not isinstance(value, type):
         return (getattr(value, f.name) for f in fields(value))
     return iter(())
 
 
 def list_types(value: Any) -> Iterator[type]:
-    """The types of a plain value and of all that it holds."""
+    """The types of a serializable value and of all values inside it."""
     yield type(value)
-    held: Iterable[Any] = ()
+    members: Iterable[Any] = ()
     if isinstance(value, list | tuple):
-        held = value
+        members = value
     elif isinstance(value, set | frozenset):
-        held = sorted(value, key=lambda v: _dump_json(to_canonical_json(v)))
+        members = sorted(value, key=lambda v: _dump_json(to_canonical_json(v)))
     elif isinstance(value, dict):
-        held = [part for pair in sorted(value.items(), key=lambda p: _dump_json(to_canonical_json(p))) for part in pair]
+        members = [
+            member for item in sorted(value.items(), key=lambda p: _dump_json(to_canonical_json(p))) for member in item
+        ]
     elif is_dataclass(value) and not isinstance(value, type):
-        held = [getattr(value, f.name) for f in fields(value)]
-    for part in held:
-        yield from list_types(part)
+        members = [getattr(value, f.name) for f in fields(value)]
+    for member in members:
+        yield from list_types(member)
 
 
 def _get_type_name(value: Any) -> str:

@@ -1,6 +1,6 @@
 """How a channel's deltas change its content: the merge kinds.
 
-Each kind defines three functions on whole blocks:
+Each kind defines three functions on full blocks:
 
     merge(B_i, D_ij) = B_j          apply a delta to a base
     chain(D_ij, D_jk) = D_ik        make one delta of two
@@ -12,8 +12,8 @@ and every kind obeys the same laws, which `tests/oracle/test_laws.py` checks:
     merge(B_i, diff(B_i, B_j)) = B_j
     merge(merge(B, D1), D2) = merge(B, chain(D1, D2))
 
-This module only describes the kinds. `algebra.reference` gives them their meaning on plain Python rows,
-`spark.merge` on DataFrames.
+This module only describes the kinds. `algebra.reference` implements them on plain Python rows, `spark.merge` on
+DataFrames.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DELETED = "_deleted"
 PATCH = "_patch"
 RESERVED = (COUNT, DELETED, PATCH)
 INTERNAL_PREFIX = "_tidemill_"
-"""How the names of columns begin that merging adds and takes away again."""
+"""The prefix of temporary columns that a merge adds and removes."""
 
 Rows = list[dict[str, Any]]
 PerKey = Callable[[Rows, Rows], Rows]
@@ -86,8 +86,8 @@ class Upsert:
 class Increment:
     """A delta holds at most one row per key with amounts to add to `columns`; a new key starts from nothing.
 
-    With `_deleted` true the old row is forgotten first; amounts, if given, then start a new one. The
-    increment columns are never NULL in the content: NULL amounts occur on a pure deletion alone.
+    With `_deleted` true the old row is deleted first; amounts, if given, then start a new one. The increment
+    columns are never NULL in the content: NULL amounts occur only in a pure deletion.
     """
 
     name: ClassVar[str] = "increment"
@@ -115,8 +115,8 @@ class Increment:
 class Patch:
     """Upserts, and patches: a row with `_patch` true sets `columns` of every row that agrees with it on `by`.
 
-    With `_deleted` true a patch removes all those rows. A delta's patches change the content before; then its
-    upserts replace rows by key. So a value that a thousand rows share changes in one row of the delta.
+    With `_deleted` true a patch removes all those rows. A delta's patches are applied to the content first, then its
+    upserts replace rows by key. So one row of a delta changes a value that a thousand rows share.
     """
 
     name: ClassVar[str] = "patch"
@@ -132,15 +132,15 @@ class Patch:
         yield from _find_key_problems(self.by, schema)
         for column in self.columns:
             if column not in schema or column in self.key or column in self.by:
-                yield f"a patch cannot set {column!r}: it must be a column outside the key and what patches go by"
+                yield f"a patch cannot set {column!r}: it must be a column outside the key and outside by="
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """The user's own functions, each called once per key with plain lists of rows.
+    """The user's functions, each called once per key with plain lists of rows.
 
     `merge(base, delta)`, `chain(first, second)` and `diff(before, after)` return rows. They must obey the
-    laws above; `tidemill.testing.check_laws` tries them.
+    laws above; `tidemill.testing.check_laws` tests them.
     """
 
     name: ClassVar[str] = "custom"
@@ -149,8 +149,8 @@ class Custom:
     chain: PerKey = field(compare=False)
     diff: PerKey = field(compare=False)
     delta: Schema | None = None  # columns of a delta, if they differ from the content's
-    expand: PerKey | None = field(default=None, compare=False)  # (base, delta) to signed rows, if there is a short way
-    contract: Callable[[Rows], Rows] | None = field(default=None, compare=False)  # signed rows to a delta, likewise
+    expand: PerKey | None = field(default=None, compare=False)  # optional shortcut: (base, delta) to signed rows
+    contract: Callable[[Rows], Rows] | None = field(default=None, compare=False)  # optional: signed rows to a delta
 
     def build_delta_schema(self, schema: Schema) -> Schema:
         return self.delta or schema

@@ -1,4 +1,4 @@
-"""Channels: time-varying relations, described. Their blocks live in the catalog and the block store."""
+"""Channel declarations. A channel is a time-varying relation; its blocks live in the catalog and the block store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
 def is_valid_name(name: str) -> bool:
-    """Names are identifiers, with dots between them where flows nest.
+    """Whether a name consists of identifiers, separated by dots where flows nest.
 
     >>> is_valid_name("news.tagged"), is_valid_name("../etc"), is_valid_name("1st")
     (True, False, False)
@@ -25,14 +25,14 @@ def is_valid_name(name: str) -> bool:
 
 
 class ChannelRole(StrEnum):
-    INPUT = "input"  # fed from outside
+    INPUT = "input"  # fed by inserts and sources
     DERIVED = "derived"  # written by tasks
-    STATE = "state"  # what a declared table keeps for itself, so that it need not look at everything again
+    STATE = "state"  # internal state of a declared table, for incremental refresh
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel as declared. A derived channel without a schema takes that of the first block written."""
+    """A channel as declared. A derived channel without a schema takes the schema of its first block."""
 
     name: str
     role: ChannelRole

@@ -1,12 +1,12 @@
-"""What a function does: its code, and that of everything of the project that it calls, as text that can be compared.
+"""The code closure of a function: its source and that of all project code it uses, as text that can be compared.
 
-Formatting, comments, docstrings and the names of modules do not matter. What does: the text of the function; the text
-of functions and classes of the project that it names, and so on from there; the values of constants that it names;
-and which things of libraries its names stand for, though not what is in those.
+Formatting, comments, docstrings and module names do not count. These count: the text of the function; the text of
+the project's functions and classes that it names, transitively; the values of constants that it names; and the names
+of library objects that it uses, but not the libraries' code.
 
-A function is looked at once, when its code was just loaded: what globals hold later, such as a memo that fills or a
-model that is loaded when it is first needed, is no part of what it does. What is large then, or cannot be written down,
-is told by the statements that made it, and by what these use.
+A function is traced once, right after its code was loaded: later values of globals, such as a cache that fills or a
+model that is loaded on first use, are not part of the closure. A value that is large at that time or not serializable
+is represented by the statements that assign it, and by the names that these use.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ Json = dict[str, Any]
 NOTHING: Mapping[str, Any] = {}
 
 Use = list[Any]
-"""What a name stands for: ["piece", number], ["library", name], ["value", JSON] or ["unseen", why]."""
+"""The referent of a name: ["piece", number], ["library", name], ["value", JSON] or ["unseen", reason]."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeClosure:
-    """All code that something consists of, in the order in which it was met; the first piece is the thing itself.
+    """All code pieces of a function or script in the order of discovery; the first piece is the function itself.
 
-    `unseen` names what could not be looked into: whether that is the same as before, nobody can tell.
+    `unseen` names the parts whose code could not be read, so that changes of them cannot be detected.
     """
 
     pieces: tuple[Json, ...]
@@ -67,33 +67,33 @@ _seen: WeakKeyDictionary[Callable[..., Any], CodeClosure] = WeakKeyDictionary()
 
 
 def trace_code(function: Callable[..., Any]) -> CodeClosure:
-    """The code of a function and of all of the project that it needs, as it was when it was first asked for."""
+    """The code of a function and of all project code that it uses, as it was on the first call for this function."""
     try:
-        found = _seen.get(function)
-    except TypeError:  # it cannot be a key, as objects with fields that are called
+        closure = _seen.get(function)
+    except TypeError:  # not hashable or not weakly referenceable, such as some callable objects
         return _trace_callable(function)
-    if found is None:
-        found = _seen[function] = _trace_callable(function)
-    return found
+    if closure is None:
+        closure = _seen[function] = _trace_callable(function)
+    return closure
 
 
 def _trace_callable(function: Callable[..., Any]) -> CodeClosure:
-    walk = _CodeTracer()
-    use = walk.trace_value(function, getattr(function, "__name__", type(function).__name__))
+    tracer = _CodeTracer()
+    use = tracer.trace_value(function, getattr(function, "__name__", type(function).__name__))
     if use[0] != "piece":
-        walk.add_piece(object(), "", lambda: ("", {"": use}))
-    return walk.build_closure()
+        tracer.add_piece(object(), "", lambda: ("", {"": use}))
+    return tracer.build_closure()
 
 
 def trace_script(text: str, name: str) -> CodeClosure:
-    """The code of a program, and of the modules of the project that it imports."""
-    walk = _CodeTracer()
+    """The code of a program, and of the project's modules that it imports."""
+    tracer = _CodeTracer()
     tree = parse_source(text)
     if tree is None:
-        walk.unseen.append(f"{name}: not Python")
-        return walk.build_closure()
-    walk.add_piece(object(), name, lambda: (unparse_node(tree), walk.find_uses(tree, {}, None)))
-    return walk.build_closure()
+        tracer.unseen.append(f"{name}: not Python")
+        return tracer.build_closure()
+    tracer.add_piece(object(), name, lambda: (unparse_node(tree), tracer.find_uses(tree, {}, None)))
+    return tracer.build_closure()
 
 
 @dataclass(slots=True)
@@ -107,27 +107,27 @@ class _CodeTracer:
         return CodeClosure(tuple(self.pieces), tuple(dict.fromkeys(self.unseen)))
 
     def add_piece(self, key: Any, name: str, make: Callable[[], tuple[str, Mapping[str, Use]]]) -> Use:
-        """A piece, made only when it is first met; its number is known before, since code may call itself."""
-        at = id(key) if not isinstance(key, tuple) else key
-        if at not in self._numbers:
-            self._alive.append(key)  # so that nothing else gets its id
-            self._numbers[at] = len(self.pieces)
+        """The piece for `key`, built on first use; its number is assigned before, since code may call itself."""
+        piece_key = id(key) if not isinstance(key, tuple) else key
+        if piece_key not in self._numbers:
+            self._alive.append(key)  # so that its id is not reused
+            self._numbers[piece_key] = len(self.pieces)
             piece: Json = {"name": name}
             self.pieces.append(piece)
             text, uses = make()
             piece |= {"text": text, "uses": dict(sorted(uses.items()))}
-        return ["piece", self._numbers[at]]
+        return ["piece", self._numbers[piece_key]]
 
     def trace_value(self, value: Any, name: str) -> Use:
-        """What a value is, as far as it can be told without knowing where its name was bound."""
+        """The use of a value, without knowledge of the statement that bound its name."""
         value = unwrap(value) if callable(value) else value
         if isinstance(value, partial):
-            given = {k: self.trace_value(v, k) for k, v in sorted(value.keywords.items())}
+            keywords = {k: self.trace_value(v, k) for k, v in sorted(value.keywords.items())}
             return [
                 "partial",
                 self.trace_value(value.func, name),
                 [self.trace_value(a, name) for a in value.args],
-                given,
+                keywords,
             ]
         if isinstance(value, MethodType):
             return ["method", value.__name__, self.trace_value(value.__self__, name)]
@@ -147,13 +147,13 @@ class _CodeTracer:
         return self._trace_plain_value(value, name)
 
     def _trace_plain_value(self, value: Any, name: str) -> Use:
-        """A value, with the code of classes of the project of which it has objects: they have methods."""
-        written = _to_small_json(value)
-        if written is None:
+        """A value, with the code of project classes that occur in it, since their methods count."""
+        encoded = _to_small_json(value)
+        if encoded is None:
             self.unseen.append(name)
             return ["unseen", type(value).__qualname__]
-        own = [t for t in dict.fromkeys(list_types(value)) if is_project_module(_find_module(t))]
-        return ["value", *written, *(self.trace_value(t, t.__name__) for t in own)]
+        project_types = [t for t in dict.fromkeys(list_types(value)) if is_project_module(_find_module(t))]
+        return ["value", *encoded, *(self.trace_value(t, t.__name__) for t in project_types)]
 
     def _trace_function(self, function: FunctionType) -> tuple[str, dict[str, Use]]:
         tree = read_tree(function.__code__.co_filename, function.__globals__)
@@ -193,50 +193,50 @@ class _CodeTracer:
         cells: Mapping[str, Any] = NOTHING,
         within: frozenset[str] | None = None,
     ) -> dict[str, Use]:
-        """What each name stands for that a piece takes from outside: `within` says which those can be."""
-        found: dict[str, Use] = {}
+        """The use of each free name of a piece; `within` limits the names that are looked up in globals."""
+        uses: dict[str, Use] = {}
         local = {**cells, **dict(resolve_imports(node, str(names.get("__package__") or "")))}
         outer = {n.id for d in list_decorators(node) for n in ast.walk(d) if isinstance(n, ast.Name)}
         for chain in list_attribute_chains(node):
             root = chain[0]
             if root in local:
-                found |= self._trace_chain(_NameBinding(local[root], root), chain)
+                uses |= self._trace_chain(_NameBinding(local[root], root), chain)
             elif root in names and (within is None or root in within or root in outer):
-                found |= self._trace_chain(_NameBinding(names[root], root, names, tree), chain)
-        return found
+                uses |= self._trace_chain(_NameBinding(names[root], root, names, tree), chain)
+        return uses
 
     def _trace_chain(self, bound: _NameBinding, chain: tuple[str, ...]) -> dict[str, Use]:
-        """Of a module of the project only what is named counts, unless the module itself is passed on."""
-        used = 1
-        while used < len(chain) and bound.has_member(chain[used]):
-            bound, used = bound.get_member(chain[used]), used + 1
-        return {".".join(chain[:used]): self._trace_binding(bound)}
+        """The use of an attribute chain. Of a project module only the named member counts, if one is named."""
+        depth = 1
+        while depth < len(chain) and bound.has_member(chain[depth]):
+            bound, depth = bound.get_member(chain[depth]), depth + 1
+        return {".".join(chain[:depth]): self._trace_binding(bound)}
 
     def _trace_binding(self, bound: _NameBinding) -> Use:
-        """What has no code and no plain value is told by the statements that made it, wherever they stand."""
+        """The use of a binding. A value without code or JSON form is represented by the statements that assign it."""
         if isinstance(bound.value, LibraryName):
             return ["library", bound.value.name]
         if isinstance(bound.value, MissingModule):
             self.unseen.append(bound.value.name)
             return ["unseen", bound.value.name]
-        made = (
+        statements = (
             [] if _is_self_describing(bound.value) or bound.tree is None else find_assignments(bound.tree, bound.name)
         )
-        if not made:
+        if not statements:
             return self.trace_value(bound.value, bound.name)
-        source = _find_import_source(made[-1], bound)
+        source = _find_import_source(statements[-1], bound)
         if source is not None:
             return self._trace_binding(source)
-        return self.add_piece((bound.name, bound.tree), bound.name, lambda: self._trace_statements(made, bound))
+        return self.add_piece((bound.name, bound.tree), bound.name, lambda: self._trace_statements(statements, bound))
 
-    def _trace_statements(self, made: list[ast.stmt], bound: _NameBinding) -> tuple[str, dict[str, Use]]:
-        uses = {name: use for s in made for name, use in self.find_uses(s, bound.names, bound.tree).items()}
-        return "\n".join(map(unparse_node, made)), uses
+    def _trace_statements(self, statements: list[ast.stmt], bound: _NameBinding) -> tuple[str, dict[str, Use]]:
+        uses = {name: use for s in statements for name, use in self.find_uses(s, bound.names, bound.tree).items()}
+        return "\n".join(map(unparse_node, statements)), uses
 
 
 @dataclass(frozen=True, slots=True)
 class _NameBinding:
-    """A value, and the module in which it goes by a name."""
+    """A value, its name, and the namespace and syntax tree of the module that binds it."""
 
     value: Any
     name: str
@@ -251,24 +251,24 @@ class _NameBinding:
 
 
 def _find_import_source(statement: ast.stmt, bound: _NameBinding) -> _NameBinding | None:
-    """The same thing where it was made, if this is a module of the project that only imports it."""
+    """The binding in the module that defines the name, if `statement` imports it from a project module."""
     if not isinstance(statement, ast.ImportFrom):
         return None
-    found = find_module(resolve_import_source(statement, str(bound.names.get("__package__") or "")))
+    module = find_module(resolve_import_source(statement, str(bound.names.get("__package__") or "")))
     name = next(a.name for a in statement.names if bound.name in (a.asname, a.name))
-    module = _NameBinding(found, "")
-    return module.get_member(name) if module.has_member(name) else None
+    source = _NameBinding(module, "")
+    return source.get_member(name) if source.has_member(name) else None
 
 
 def _is_self_describing(value: Any) -> bool:
-    """Has it code, or a value that can be written down?"""
+    """Whether the value has code or a small JSON form."""
     if isinstance(value, FunctionType | type | ModuleType | MethodType | partial) or hasattr(value, "__qualname__"):
         return True
     return _to_small_json(value) is not None
 
 
 def _to_small_json(value: Any) -> tuple[Any] | None:
-    """A value that is small and plain, as JSON."""
+    """The JSON of a value in a 1-tuple; None if it is large or not serializable."""
     try:
         return (to_canonical_json(value),) if is_small(value) else None
     except NotSerializable:
@@ -276,5 +276,5 @@ def _to_small_json(value: Any) -> tuple[Any] | None:
 
 
 def _find_module(value: Any) -> ModuleType:
-    found = resolve_module(getattr(value, "__module__", "") or "builtins")
-    return found if isinstance(found, ModuleType) else builtins
+    module = resolve_module(getattr(value, "__module__", "") or "builtins")
+    return module if isinstance(module, ModuleType) else builtins

@@ -50,7 +50,7 @@ def updates_from_json(data: Mapping[str, Any]) -> Updates:
 
 
 def _raise_unloaded(_first: Rows, _second: Rows) -> Rows:
-    """Stands for a user's function, which lives in the workflow file and not in the catalog."""
+    """Placeholder for a user's function, which is in the workflow file and not in the catalog."""
     raise LookupError("a custom merge needs its workflow file; none was loaded")
 
 
@@ -62,7 +62,7 @@ CODE_WORDS = {
     "WaveEndSpec": "wave end",
     "WaveBarrierSpec": "barrier",
 }
-"""What a task with state is called in `status`, `plan` and on the page; other code goes by its class's name."""
+"""Names of stateful tasks in `status`, `plan` and on the page; other code is shown by its class's name."""
 
 
 def target_to_json(promise: FreshnessTarget) -> Json:
@@ -96,11 +96,11 @@ def task_to_json(task: Task) -> Json:
 
 
 def _dedupe_items(items: Iterable[Json]) -> list[Json]:
-    found: list[Json] = []
+    unique: list[Json] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in unique:
+            unique.append(item)
+    return unique
 
 
 def binding_to_json(binding: BoundFlow) -> Json:

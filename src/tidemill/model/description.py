@@ -1,7 +1,7 @@
-"""What a dataset is: the description of everything that its content follows from.
+"""Dataset descriptions: everything that determines a dataset's content.
 
-Its identity is the hash of this description. The description itself is recorded beside the dataset and compared before
-the dataset is reused, so that a collision of hashes can do no harm.
+A dataset's identity is the hash of its description. The description itself is stored with the dataset and compared
+before the dataset is reused, so that a hash collision does no harm.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def describe_output(
     surroundings: Mapping[str, str] = NOTHING,
     generation: int = 0,
 ) -> Json:
-    """The description of what `task` writes as `output` from inputs, which are given in port order.
+    """The description of the dataset that `task` writes as `output` from `inputs`, which are in port order.
 
-    Of environment variables only a hash is kept, since they may hold secrets. The generation tells apart results that
-    nothing else does: of tasks that were forced to run, or give another result each time.
+    Environment variables are included as hashes, since they may hold secrets. The generation distinguishes results
+    that are otherwise equal: of tasks that were forced to run or are not deterministic.
     """
     environment = {name: _hash_secret(surroundings.get(name)) for name in sorted(task.environment)}
     return {
@@ -48,7 +48,7 @@ def compute_dataset_identity(description: Json) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionChange:
-    """A part in which two descriptions differ: what it is called, and how it was and is."""
+    """A part in which two descriptions differ: its name, and its value before and after."""
 
     part: str
     before: Any
@@ -67,7 +67,7 @@ class DescriptionChange:
         if self.before is None:
             return f"{self.part} is new: {self.after!r}"
         if self.after is None:
-            return f"{self.part} is gone; it was {self.before!r}"
+            return f"{self.part} was removed; it was {self.before!r}"
         return f"{self.part} was {self.before!r} and is {self.after!r}"
 
 
@@ -77,10 +77,14 @@ def _diff_lines(before: str, after: str) -> str:
 
 
 def diff_descriptions(before: Json, after: Json) -> tuple[DescriptionChange, ...]:
-    """Every part in which two descriptions differ, code by the name of the function that it belongs to."""
-    one, other = dict(_list_parts(before)), dict(_list_parts(after))
-    names = [*one, *(n for n in other if n not in one)]
-    return tuple(DescriptionChange(n, one.get(n), other.get(n)) for n in names if one.get(n) != other.get(n))
+    """Every part in which two descriptions differ; code is named after its function."""
+    old_parts, new_parts = dict(_list_parts(before)), dict(_list_parts(after))
+    names = [*old_parts, *(name for name in new_parts if name not in old_parts)]
+    return tuple(
+        DescriptionChange(name, old_parts.get(name), new_parts.get(name))
+        for name in names
+        if old_parts.get(name) != new_parts.get(name)
+    )
 
 
 def _list_parts(description: Json) -> Iterator[tuple[str, Any]]:
@@ -89,28 +93,30 @@ def _list_parts(description: Json) -> Iterator[tuple[str, Any]]:
             for number, code in enumerate(value):
                 yield from _list_code_parts(code, f"variant {number} " if len(value) > 1 else "")
         elif part == "inputs":
-            yield from ((f"input {number}", given) for number, given in enumerate(value))
+            yield from ((f"input {number}", content) for number, content in enumerate(value))
         elif part == "environment":
-            yield from ((f"environment {name}", given) for name, given in value.items())
+            yield from ((f"environment {name}", content) for name, content in value.items())
         elif part == "parameters":
-            yield from ((f"parameter {name}", given) for name, given in value["dict"])
+            yield from ((f"parameter {name}", content) for name, content in value["dict"])
         else:
             yield part, value
 
 
 def _list_code_parts(code: Json, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Pieces are told apart by name; the second of one name has its number beside it."""
-    seen: dict[str, int] = {}
+    """The parts of one variant's code. Pieces are keyed by name; repeated names get a number."""
+    counts: dict[str, int] = {}
     for piece in code.get("function", ()):
-        seen[piece["name"]] = seen.get(piece["name"], 0) + 1
-        name = piece["name"] if seen[piece["name"]] == 1 else f"{piece['name']} ({seen[piece['name']]})"
+        counts[piece["name"]] = counts.get(piece["name"], 0) + 1
+        name = piece["name"] if counts[piece["name"]] == 1 else f"{piece['name']} ({counts[piece['name']]})"
         yield f"{prefix}code of {name}", piece["text"]
-        yield from ((f"{prefix}{used} in {name}", _format_use(use, code)) for used, use in piece["uses"].items())
+        yield from (
+            (f"{prefix}{used_name} in {name}", _format_use(use, code)) for used_name, use in piece["uses"].items()
+        )
     yield from ((f"{prefix}{part}", value) for part, value in code.items() if part != "function")
 
 
 def _format_use(use: list[Any], code: Json) -> Any:
-    """Pieces are numbered as they are met, which is nothing to tell anybody."""
+    """A use for display: a piece by its name, since piece numbers depend on the order of discovery."""
     if use[0] == "piece":
         return code["function"][use[1]]["name"]
     return use[1] if len(use) == 2 else use[1:]

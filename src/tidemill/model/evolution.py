@@ -1,7 +1,7 @@
-"""Changes of a schema: which of them leave rows readable that were written before.
+"""Schema evolution: which schema changes leave existing rows readable.
 
-A reader gives old rows the new columns as NULL, leaves out those that are no longer there, and widens numbers. It
-does nothing else to them, so that every other change is refused while there are such rows.
+A reader fills new columns of old rows with NULL, drops removed columns, and widens numbers. It makes no other
+conversion, so that every other change is rejected while such rows exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDENS = {
 
 
 def can_widen(have: str, want: str) -> bool:
-    """Does every value of the one type fit into the other without loss?
+    """Whether every value of type `have` fits into type `want` without loss.
 
     >>> can_widen("INT", "BIGINT"), can_widen("BIGINT", "INT"), can_widen("INT", "INT")
     (True, False, False)
@@ -29,32 +29,32 @@ def can_widen(have: str, want: str) -> bool:
 
 
 def can_read(have: Schema, want: Schema, key: Collection[str] = ()) -> bool:
-    """Can rows that were written with one schema be read with the other?"""
+    """Whether rows written with schema `have` can be read with schema `want`."""
     return not any(find_unreadable_changes(have, want, key))
 
 
 def find_unreadable_changes(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterator[str]:
-    """What would have to change in rows that were written with the schema `have`, and cannot.
+    """The changes from schema `have` to `want` that make existing rows unreadable.
 
     >>> list(find_unreadable_changes(Schema.from_ddl("a string, b int"), Schema.from_ddl("a int, b bigint, c date")))
     ['column a from STRING to INT']
     """
     if have == want:
         return
-    old = {f.name: f for f in have}
-    spelt = {f.name.lower(): f.name for f in have}
+    old_fields = {f.name: f for f in have}
+    old_spellings = {f.name.lower(): f.name for f in have}
     for field in want:
-        before = old.get(field.name)
+        before = old_fields.get(field.name)
         if before is not None:
             yield from _find_field_changes(before, field, "key column" if field.name in key else "column")
-        elif field.name.lower() in spelt:
-            yield f"the spelling of column {spelt[field.name.lower()]} to {field.name}"
+        elif field.name.lower() in old_spellings:
+            yield f"the spelling of column {old_spellings[field.name.lower()]} to {field.name}"
         elif not field.nullable:
             yield f"column {field.name} to NOT NULL"
 
 
-def _find_field_changes(before: Field, after: Field, what: str) -> Iterator[str]:
-    if before.type != after.type and (what == "key column" or not can_widen(before.type, after.type)):
-        yield f"{what} {after.name} from {before.type} to {after.type}"
+def _find_field_changes(before: Field, after: Field, noun: str) -> Iterator[str]:
+    if before.type != after.type and (noun == "key column" or not can_widen(before.type, after.type)):
+        yield f"{noun} {after.name} from {before.type} to {after.type}"
     if before.nullable and not after.nullable:
-        yield f"{what} {after.name} to NOT NULL"
+        yield f"{noun} {after.name} to NOT NULL"

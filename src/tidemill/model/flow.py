@@ -1,4 +1,4 @@
-"""Flows: reusable fragments of tasks with open ports. Bound to channels, a flow becomes runnable."""
+"""Flows: reusable groups of tasks with open ports. A flow that is bound to channels can run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.model.trigger import Trigger
 
 @dataclass(frozen=True, slots=True)
 class NestedFlow:
-    """A flow used inside another: the inner ports on the left, the outer ones they become on the right."""
+    """A flow used inside another; `ports` maps its ports to those of the outer flow."""
 
     name: str
     flow: FlowSpec
@@ -23,7 +23,7 @@ class NestedFlow:
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """Tasks and nested flows. Its ports are the names its tasks read and write."""
+    """Tasks and nested flows. The flow's ports are the names that its tasks read and write."""
 
     name: str
     parts: tuple[Task | NestedFlow, ...] = ()
@@ -34,7 +34,7 @@ class FlowSpec:
         return frozenset(p for t in self.list_tasks() for p in list_ports(t))
 
     def list_tasks(self) -> Iterator[Task]:
-        """All tasks, those of nested flows under the names the ports have here."""
+        """All tasks; those of nested flows with the port names of this flow."""
         for part in self.parts:
             if isinstance(part, Task):
                 yield part
@@ -55,16 +55,16 @@ def list_ports(task: Task) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class BoundFlow:
-    """A flow bound to channels: the unit that runs. Its tasks name channels, in an order in which they can run.
+    """A flow bound to channels: the unit of execution. Its tasks name channels and are in topological order.
 
-    Any of its triggers makes it run. They and its priority say when, not what, and so are no part of its identity.
+    Any of its triggers makes it run. Triggers and priority decide when it runs, so they are not part of its identity.
     """
 
     name: str
     tasks: tuple[Task, ...]
     location: SourceLocation = UNKNOWN
     triggers: tuple[Trigger, ...] = ()
-    priority: float = 1.0  # how much the staleness of what it writes counts
+    priority: float = 1.0  # weight of the staleness of the channels that it writes
 
     def compute_identity(self) -> Identity:
         signatures = [

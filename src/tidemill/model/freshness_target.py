@@ -1,8 +1,8 @@
-"""Promises: how fresh and how consistent a channel is kept, and in which form those outside take it.
+"""Freshness targets: how fresh and how consistent a channel must be, and the delivery form for external consumers.
 
-A channel is stale by a pathway for as long as there has been a version of the pathway's input that it does not
-reflect. It is inconsistent if the newest version that it reflects came after the oldest had been superseded: by the
-time between.
+A channel's staleness by a pathway is the time since the oldest version of the pathway's input that it does not
+reflect. A channel is inconsistent if the newest version that it reflects came after the oldest had been superseded;
+its inconsistency is the time between.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from enum import StrEnum
 from tidemill.model.provenance import Pathway
 
 EVERY = "*"
-"""In a promise, all pathways that it does not name."""
+"""In a freshness target, all pathways that it does not name."""
 
 
 class DeliveryForm(StrEnum):
-    """In which form somebody outside takes what is new."""
+    """The form in which an external consumer receives updates."""
 
-    BASE = "base"  # the whole content
-    DELTA = "delta"  # what changed
-    MONOTONE = "monotone"  # what changed, and nothing is ever taken back
+    BASE = "base"  # the full content
+    DELTA = "delta"  # the changes
+    MONOTONE = "monotone"  # the changes, without deletions
 
 
 @dataclass(frozen=True, slots=True)
 class FreshnessTarget:
-    """What is promised of a channel; nothing, unless said."""
+    """The freshness target of a channel; by default there is none."""
 
-    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by way (see `goes`), or for EVERY other one
-    consistency: float | None = None  # seconds; 0: all that is reflected was there at one moment; None: any
-    accepts: tuple[DeliveryForm, ...] = ()  # none: any
+    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by route (see `is_routed_via`), or for EVERY
+    consistency: float | None = None  # seconds; 0: all reflected versions were current at one time; None: any
+    accepts: tuple[DeliveryForm, ...] = ()  # empty: any
 
     def find_lag(self, pathway: Pathway) -> float | None:
-        """How stale the channel may be by a pathway; None: as stale as it may happen. All that is promised holds.
+        """The greatest allowed staleness by a pathway; None: unlimited. Of several matching lags the smallest counts.
 
-        >>> promise = FreshnessTarget({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
-        >>> [promise.find_lag(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
+        >>> target = FreshnessTarget({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
+        >>> [target.find_lag(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
         [60.0, 0.0, 3600.0]
         """
-        named = [lag for way, lag in self.lag.items() if is_routed_via(pathway, way)]
-        return min(named, default=self.lag.get(EVERY))
+        lags = [lag for route, lag in self.lag.items() if is_routed_via(pathway, route)]
+        return min(lags, default=self.lag.get(EVERY))
 
     def __bool__(self) -> bool:
         return bool(self.lag) or self.consistency is not None or bool(self.accepts)
 
 
 def is_routed_via(pathway: Pathway, way: str) -> bool:
-    """Does a pathway go by way of these channels, in this order?
+    """Whether a pathway passes these channels in this order.
 
     >>> pathway = ("fetched", "successful", "top")
-    >>> [is_routed_via(pathway, way) for way in ("fetched", "successful > top", "top > successful")]
+    >>> [is_routed_via(pathway, route) for route in ("fetched", "successful > top", "top > successful")]
     [True, True, False]
     """
-    rest = iter(pathway)
-    return all(channel.strip() in rest for channel in way.split(">"))
+    channels = iter(pathway)
+    return all(channel.strip() in channels for channel in way.split(">"))
 
 
 NONE = FreshnessTarget()

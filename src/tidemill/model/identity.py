@@ -1,4 +1,4 @@
-"""Identity: a hash that says what something *is*, so that equal things can be recognised."""
+"""Identity: a content hash, so that equal values can be recognised."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ EMPTY = compute_identity("empty")
 
 
 def compute_code_identity(function: Callable[..., Any]) -> Identity:
-    """Identity of what a function does: formatting and comments do not matter, helpers of the project do."""
-    found = trace_code(function)
-    return compute_identity("code", found.pieces, found.unseen)
+    """The identity of a function's code: formatting and comments do not count, helpers of the project do."""
+    closure = trace_code(function)
+    return compute_identity("code", closure.pieces, closure.unseen)

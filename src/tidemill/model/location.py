@@ -1,4 +1,4 @@
-"""Where in the user's files something was declared."""
+"""Source locations: the file and line at which the user declared something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A file and line of the user's, as error messages print it."""
+    """A file and line of the user's code, as printed in error messages."""
 
     file: str
     line: int
@@ -24,7 +24,7 @@ UNKNOWN = SourceLocation("<unknown>", 0)
 
 
 def find_caller() -> SourceLocation:
-    """The nearest frame outside this package: the line on which the user declared something."""
+    """The location of the nearest stack frame outside this package: the line of the user's declaration."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What names in code stand for: those that it takes from around it, and those that it imports itself."""
+"""Name resolution for code tracing: free names of functions, and names that functions import themselves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidemill.model.source_code import resolve_module
 
 @dataclass(frozen=True, slots=True)
 class LibraryName:
-    """A module of a library that a function imports itself, or a name in one."""
+    """A library module, or a name in one, that a function imports itself."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class MissingModule:
-    """A module that a function imports itself, and that cannot be found or imported here."""
+    """A module that a function imports itself and that cannot be found or imported in this process."""
 
     name: str
 
@@ -40,7 +40,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def list_names(code: CodeType) -> Iterator[str]:
-    """Names that code takes from outside, or that are attributes; nested functions included."""
+    """Free names and attribute names of code, including nested functions."""
     yield from code.co_names
     yield from code.co_freevars
     for constant in code.co_consts:
@@ -50,7 +50,7 @@ def list_names(code: CodeType) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def list_attribute_chains(node: ast.AST) -> tuple[tuple[str, ...], ...]:
-    """Each name, with the attributes asked of it: `a.b.c` once, as a whole."""
+    """Each name with its chain of attributes: `a.b.c` is one chain."""
     return tuple(dict.fromkeys(_find_chains(node)))
 
 
@@ -70,8 +70,8 @@ def _to_dotted_chain(node: ast.expr) -> tuple[str, ...]:
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
-        before = _to_dotted_chain(node.value)
-        return (*before, node.attr) if before else ()
+        prefix = _to_dotted_chain(node.value)
+        return (*prefix, node.attr) if prefix else ()
     return ()
 
 
@@ -81,31 +81,31 @@ def _list_imports(node: ast.AST) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 
 def resolve_imports(node: ast.AST, package: str) -> Iterator[tuple[str, Any]]:
-    """Names that a piece imports itself, with what they stand for."""
-    for found in _list_imports(node):
-        if isinstance(found, ast.Import):
-            for a in found.names:
-                name = a.name if a.asname else a.name.partition(".")[0]
-                yield a.asname or name, find_module(name)
+    """Names that a piece of code imports itself, with the objects they refer to."""
+    for statement in _list_imports(node):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                name = alias.name if alias.asname else alias.name.partition(".")[0]
+                yield alias.asname or name, find_module(name)
         else:
-            for a in found.names:
-                yield a.asname or a.name, _find_member(resolve_import_source(found, package), a.name)
+            for alias in statement.names:
+                yield alias.asname or alias.name, _find_member(resolve_import_source(statement, package), alias.name)
 
 
 def resolve_import_source(statement: ast.ImportFrom, package: str) -> str:
-    """The module that it imports from, written out if it is relative."""
-    above = package.split(".")
-    parts = above[: len(above) - statement.level + 1] if statement.level else []
+    """The absolute name of the module that a statement imports from."""
+    package_parts = package.split(".")
+    parts = package_parts[: len(package_parts) - statement.level + 1] if statement.level else []
     return ".".join([*parts, statement.module] if statement.module else parts)
 
 
 def find_module(name: str) -> ModuleType | LibraryName | MissingModule:
-    found = resolve_module(name)
-    return LibraryName(found) if isinstance(found, str) else found or MissingModule(name)
+    module = resolve_module(name)
+    return LibraryName(module) if isinstance(module, str) else module or MissingModule(name)
 
 
 def _find_member(module: str, name: str) -> Any:
-    found = find_module(module)
-    if not isinstance(found, ModuleType):
-        return LibraryName(f"{module}:{name}") if isinstance(found, LibraryName) else found
-    return getattr(found, name) if hasattr(found, name) else find_module(f"{module}.{name}")
+    source = find_module(module)
+    if not isinstance(source, ModuleType):
+        return LibraryName(f"{module}:{name}") if isinstance(source, LibraryName) else source
+    return getattr(source, name) if hasattr(source, name) else find_module(f"{module}.{name}")

@@ -1,7 +1,7 @@
-"""Notices: what people want to be told without asking.
+"""Notices: messages about events that users want to receive.
 
-They are made from what happened, once for each turn of events: a flow whose runs fail one after another is told of
-once, and again when it has recovered.
+A notice is created once per change of state: a flow whose runs fail repeatedly causes one notice, and another one when
+it has recovered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to tell. `id` stays the same however often it has to be sent until somebody takes it."""
+    """One message. `id` stays the same over all delivery attempts, so that a receiver can deduplicate."""
 
     kind: NoticeKind
     subject: str
@@ -42,7 +42,7 @@ class Notice:
 
 
 def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, *, failing: bool) -> Notice | None:
-    """What an event is to be told as, if at all; `failing` if the last run of the same flow had failed.
+    """The notice for an event; None if it causes none. `failing`: the previous run of the same flow had failed.
 
     >>> build_notice("run.finished", "totals", {}, 5.0, failing=True).text
     'totals runs again'
@@ -60,11 +60,11 @@ def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, 
 
 
 RETRIES = 8
-"""How often somebody who does not take a notice is tried; about an hour in all."""
+"""Delivery attempts before a notice is given up; about an hour in total."""
 
 
 def compute_pause(attempts: int) -> float:
-    """Seconds to wait before the next try.
+    """Seconds to wait before the next delivery attempt.
 
     >>> [compute_pause(n) for n in (1, 2, 8)]
     [10.0, 20.0, 1280.0]

@@ -1,12 +1,12 @@
 """Temporal provenance: which versions of which inputs a block reflects, by every pathway.
 
-A pathway is the route data took: the input channel, then each derived channel it passed through, the
-channel at hand left out. For each pathway a provenance holds the *set* of input versions reflected, since
-a table that was extended against different snapshots of a lookup reflects all of them. A pathway that is
-absent contributes nothing.
+A pathway is the route that data took: the input channel, then each derived channel that it passed through, without the
+channel itself. For each pathway a provenance holds the *set* of input versions reflected, since a table that was
+extended against different snapshots of a lookup table reflects all of them. A pathway that is absent contributes
+nothing.
 
-Of many versions on one pathway only the oldest and the newest are named, so that a table that is extended for years
-does not name each day. Nothing is decided by those in between: ends and starts follow from the extremes.
+Of many versions on one pathway only the oldest and the newest are stored, so that a table that is extended for years
+does not list each day. No decision depends on those in between: ends and starts follow from the extremes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pathway = tuple[str, ...]
 _ARROW = ">"
 
 NAMED = 32
-"""Versions of one pathway that are named."""
+"""The greatest number of versions that are stored for one pathway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Provenance:
         >>> print(Provenance.from_pathways({("clicks",): [3], ("pages",): []}))
         clicks: 3
         """
-        kept = {p: _keep_extremes(frozenset(v)) for p, v in sorted(pathways.items())}
-        return cls(MappingProxyType({p: v for p, v in kept.items() if v}))
+        limited = {p: _keep_extremes(frozenset(v)) for p, v in sorted(pathways.items())}
+        return cls(MappingProxyType({p: v for p, v in limited.items() if v}))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Iterable[Version]]) -> Provenance:
@@ -61,7 +61,7 @@ class Provenance:
         return bool(self.pathways)
 
     def append_channel(self, channel: str) -> Provenance:
-        """The same versions as seen by whoever reads them from the derived channel `channel`."""
+        """The same versions as a reader of the derived channel `channel` sees them."""
         return Provenance.from_pathways({(*p, channel): v for p, v in self.pathways.items()})
 
     def find_start(self) -> Version | None:
@@ -79,7 +79,7 @@ class Provenance:
         return (time.find_end(pathway[0], t) for t in self[pathway])
 
     def is_consistent(self, time: Timeline) -> bool:
-        """True iff there was a moment at which everything reflected was the latest: `start < end`."""
+        """True iff there was a time at which all reflected versions were the latest: `start < end`."""
         start, end = self.find_start(), self.find_end(time)
         return start is None or end is None or start < end
 
@@ -92,7 +92,7 @@ class Provenance:
 
 
 def _keep_extremes(versions: frozenset[Version]) -> frozenset[Version]:
-    """The oldest and the newest, half of each, if they are too many to be named."""
+    """The oldest and the newest versions, half of each, if there are more than `NAMED`."""
     if len(versions) <= NAMED:
         return versions
     ordered = sorted(versions)
@@ -112,9 +112,9 @@ def merge_provenances(parts: Iterable[Provenance]) -> Provenance:
 
 
 def is_applicable(base: Provenance, source: Provenance, target: Provenance) -> bool:
-    """May a delta from `source` to `target` be applied to `base`?
+    """Whether a delta from `source` to `target` may be applied to `base`.
 
-    On each pathway the base must be where the delta starts, or the delta must not move, or the base must
+    On each pathway the base must equal the delta's source, or the delta must not advance it, or the base must
     reflect nothing yet, as the empty first base of a channel does.
     """
     pathways = base.pathways.keys() | source.pathways.keys() | target.pathways.keys()
@@ -122,6 +122,6 @@ def is_applicable(base: Provenance, source: Provenance, target: Provenance) -> b
 
 
 def apply_delta(base: Provenance, source: Provenance, target: Provenance) -> Provenance:
-    """What `base` reflects once a delta from `source` to `target` is applied to it."""
+    """The provenance of `base` after a delta from `source` to `target` is applied to it."""
     pathways = base.pathways.keys() | target.pathways.keys()
     return Provenance.from_pathways({p: (base[p] - source[p]) | target[p] for p in pathways})

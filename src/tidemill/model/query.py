@@ -1,4 +1,4 @@
-"""Spark SQL as text: what is the same query, and which queries answer differently each time."""
+"""Spark SQL as text: normalisation of queries, and detection of nondeterministic ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ VARYING = frozenset(
         *("SPARK_PARTITION_ID", "INPUT_FILE_NAME", "TABLESAMPLE"),
     }
 )
-"""Functions whose result is another one each time, at least if their arguments say nothing else."""
+"""Nondeterministic functions; some of them are deterministic with certain arguments, such as a seed."""
 
 
 def normalise_query(query: str) -> str:
     """The query without comments, and with spacing and the case of keywords and functions made uniform.
 
-    Names and strings stay as they are written: the case of a column's name is part of the result.
+    Names and strings are unchanged: the case of a column's name is part of the result.
 
     >>> normalise_query("select  count( x ) as N -- all of them\\nfrom t")
     'SELECT COUNT ( x ) AS N FROM t'
@@ -32,7 +32,7 @@ def normalise_query(query: str) -> str:
 
 
 def is_nondeterministic(query: str) -> bool:
-    """Does it use something that gives another result each time?
+    """Whether the query uses a nondeterministic function.
 
     >>> is_nondeterministic("SELECT rand() FROM t"), is_nondeterministic("SELECT 'rand()' FROM t")
     (True, False)
@@ -41,7 +41,7 @@ def is_nondeterministic(query: str) -> bool:
 
 
 def can_rename_table(query: str, name: str) -> bool:
-    """Does the query use the name for a table only, so that a table of another name gives the same result?
+    """Whether the query uses the name only for a table, so that renaming the table leaves the result unchanged.
 
     A table under another alias, a column, a CTE or a field of the name might mean something else.
 
@@ -52,9 +52,9 @@ def can_rename_table(query: str, name: str) -> bool:
         tree = parse_one(query, dialect="spark")
     except SqlglotError:
         return False
-    found = [i for i in tree.find_all(exp.Identifier) if i.name.lower() == name.lower()]
-    spelled = [t for t in _tokenize_query(query) or () if _is_name(t, name)]
-    return len(found) == len(spelled) and all(_is_table(i) or _is_qualifier(i) for i in found)
+    identifiers = [i for i in tree.find_all(exp.Identifier) if i.name.lower() == name.lower()]
+    tokens = [t for t in _tokenize_query(query) or () if _is_name(t, name)]
+    return len(identifiers) == len(tokens) and all(_is_table(i) or _is_qualifier(i) for i in identifiers)
 
 
 def rename_tables(query: str, names: Mapping[str, str]) -> str:
@@ -63,10 +63,10 @@ def rename_tables(query: str, names: Mapping[str, str]) -> str:
     >>> rename_tables("SELECT `T`.x FROM t", {"t": "u"})
     'SELECT u.x FROM u'
     """
-    lower = {name.lower(): to for name, to in names.items()}
+    replacements = {name.lower(): new_name for name, new_name in names.items()}
     tokens = [t for t in _tokenize_query(query) or () if any(_is_name(t, name) for name in names)]
     for token in reversed(tokens):
-        query = f"{query[: token.start]}{lower[token.text.lower()]}{query[token.end + 1 :]}"
+        query = f"{query[: token.start]}{replacements[token.text.lower()]}{query[token.end + 1 :]}"
     return query
 
 
@@ -75,13 +75,13 @@ def _is_name(token: Token, name: str) -> bool:
 
 
 def _is_table(name: exp.Expression) -> bool:
-    """Is it a table that has no other name?"""
+    """Whether it is a table without database and alias."""
     table = name.parent
     return isinstance(table, exp.Table) and table.this is name and not (table.args.get("db") or table.alias)
 
 
 def _is_qualifier(name: exp.Expression) -> bool:
-    """Does it stand before a column of a table that is read beside it?"""
+    """Whether it qualifies a column of a table that the same SELECT reads."""
     column = name.parent
     if not isinstance(column, exp.Column) or column.args.get("table") is not name or column.args.get("db"):
         return False
@@ -101,12 +101,12 @@ def _tokenize_query(query: str) -> list[Token] | None:
 
 
 def _format_tokens(query: str, tokens: list[Token]) -> Iterator[str]:
-    """Two strings side by side are another one than two with a space between: the first is a quote inside one."""
+    """The tokens with uniform spacing. Adjacent strings stay joined: `'a''b'` is one string with a quote inside."""
     end = -1
-    for at, token in enumerate(tokens):
+    for i, token in enumerate(tokens):
         raw = query[token.start : token.end + 1]
-        called = at + 1 < len(tokens) and tokens[at + 1].token_type is TokenType.L_PAREN
-        joined = token.token_type is TokenType.STRING and at > 0 and token.start == end + 1 and raw[0] == query[end]
-        yield "" if joined else " "
-        yield raw if token.token_type in _NAMES and not (called and token.token_type is TokenType.VAR) else raw.upper()
+        is_call = i + 1 < len(tokens) and tokens[i + 1].token_type is TokenType.L_PAREN
+        is_joined = token.token_type is TokenType.STRING and i > 0 and token.start == end + 1 and raw[0] == query[end]
+        yield "" if is_joined else " "
+        yield raw if token.token_type in _NAMES and not (is_call and token.token_type is TokenType.VAR) else raw.upper()
         end = token.end

@@ -1,4 +1,4 @@
-"""Tables that are refreshed together: one bound flow, so one job of the dispatcher, one run and one commit for all."""
+"""Refresh groups: tables that form one bound flow, and so are refreshed by one dispatched job, run and commit."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.workflow import sort_tasks
 
 Groups = Mapping[str, Sequence[BoundFlow]]
-"""Bound flows by the word that puts them together."""
+"""Bound flows by the name of their refresh group."""
 
 
 def merge_bindings(name: str, parts: Sequence[BoundFlow]) -> BoundFlow:
-    """One flow of all the parts. Whatever makes one of them due makes all of them due, and they count for their sum."""
+    """One flow of all the parts. Any part's trigger makes it due, and its priority is the sum of theirs."""
     tasks = sort_tasks(task for part in parts for task in part.tasks)
     triggers = tuple(dict.fromkeys(trigger for part in parts for trigger in part.triggers))
     return BoundFlow(name, tasks, parts[0].location, triggers, fsum(part.priority for part in parts))
 
 
 def find_unrelated_groups(groups: Groups) -> Iterator[str]:
-    """What is wrong with groups whose tables no channel feeds in common: they would only wait for each other."""
+    """Problems of groups whose tables read no common channel: such tables would only wait for each other."""
     for name, parts in groups.items():
         if not frozenset.intersection(*(part.read_channels for part in parts)):
             tables = ", ".join(part.name for part in parts)
             yield (
                 f"{parts[0].location}: tables of together={name!r} read no channel in common ({tables}); "
-                "put those together that the same channel feeds"
+                "group only tables that read the same channel"
             )

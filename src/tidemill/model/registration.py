@@ -1,4 +1,4 @@
-"""The difference between what is declared and what is registered: what `apply` would do."""
+"""The difference between a declared workflow and the registered one: the changes that `apply` would make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegistrationChange:
-    """One thing that `apply` would do."""
+    """One change that `apply` would make."""
 
     action: ChangeKind
     what: str  # "channel" or "flow"
@@ -31,10 +31,10 @@ class RegistrationChange:
 def diff_registration(
     declared: WorkflowSpec, channels: Iterable[Channel], bindings: Mapping[str, tuple[str, str]]
 ) -> tuple[RegistrationChange, ...]:
-    """What registering `declared` would change.
+    """The changes that registering `declared` would make.
 
-    `channels` are the registered ones of this workflow; `bindings` gives, for each registered bound flow of
-    it, its identity and the code of its tasks in one line.
+    `channels` are the registered ones of this workflow; `bindings` gives, for each of its registered bound flows,
+    the identity and the code of its tasks in one line.
     """
     registered = {c.name: c for c in channels}
     return (*_diff_channels(declared, registered), *_diff_bindings(declared, bindings))
@@ -67,7 +67,7 @@ def _diff_bindings(declared: WorkflowSpec, registered: Mapping[str, tuple[str, s
 
 
 def _format_task(task: Task) -> str:
-    """A task by its name; a declared table also by how it is refreshed."""
+    """A task's name; for a declared table also its refresh mode."""
     if task.refresh is None:
         return task.name
     batch = f", only in batch: {task.batch_because}" if task.batch_because is not None else ""
@@ -89,5 +89,5 @@ def _list_channel_changes(old: Channel, new: Channel) -> list[str]:
     if new.schema is not None and old.schema is not None and str(old.schema) != str(new.schema):
         changes.append(old.schema.describe_difference(new.schema) or "nullability or order of columns")
     if target_to_json(old.promise) != target_to_json(new.promise):
-        changes.append(f"promise {target_to_json(old.promise)} -> {target_to_json(new.promise)}")
+        changes.append(f"freshness target {target_to_json(old.promise)} -> {target_to_json(new.promise)}")
     return changes

@@ -1,4 +1,4 @@
-"""Runs: atomic executions, what they consume and what they produce."""
+"""Runs: atomic executions, their inputs and their outputs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tidemill.model.time import Version
 
 
 class RunState(StrEnum):
-    WAITING = "waiting"  # for `not_before` to pass; without one, for what other runs make
+    WAITING = "waiting"  # for `not_before` to pass; without one, for outputs of other runs
     READY = "ready"  # any server may claim it
-    CLAIMED = "claimed"  # a server has it, under a lease, and does what must come before
-    SUBMITTED = "submitted"  # handed to the engine, under a lease; what it writes has its place
-    RUNNING = "running"  # the engine has begun
+    CLAIMED = "claimed"  # a server holds its lease and prepares it
+    SUBMITTED = "submitted"  # passed to the engine, under a lease; its reservations are made
+    RUNNING = "running"  # the engine has started it
     FINISHED = "finished"
     FAILED = "failed"
     KILLED = "killed"
@@ -34,30 +34,30 @@ class RunState(StrEnum):
 TO_COME = (RunState.WAITING, RunState.READY)
 UNDER_WAY = (RunState.CLAIMED, RunState.SUBMITTED, RunState.RUNNING)
 AT_WORK = (RunState.SUBMITTED, RunState.RUNNING)
-"""Under way, and its slots and readings are fixed."""
+"""Active states in which the run's reservations and read spans are fixed."""
 
 
 class RunKind(StrEnum):
     FLOW = "flow"
     INSERT = "insert"
     COMPACTION = "compaction"
-    ACTION = "action"  # of a one-shot workflow: it makes one dataset
+    ACTION = "action"  # of a one-shot workflow: it produces one dataset
 
 
 LOST = 3
-"""Attempts of a run that may be lost for no fault of its tasks': its server dies, or is cut off from what it needs."""
+"""Attempts of a run that may be lost without a fault of its tasks: its server dies, or loses its connections."""
 
 OWN = (RunKind.INSERT, RunKind.COMPACTION)
-"""Runs that nobody but the process that asked for them can execute: it alone has what they are about."""
+"""Runs that only the process that created them can execute, since it alone has their data."""
 
 
 BACKFILL = "tidemill-backfill"
-"""How the tags of backfills begin, by which the engine lets others go first."""
+"""The prefix of the engine's tags of backfills, by which other runs get precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One atomic execution. `fence` changes with every claim; only its holder can commit."""
+    """One atomic execution. `fence`, the fencing token, changes with every claim; only its holder can commit."""
 
     id: int
     kind: RunKind
@@ -74,41 +74,41 @@ class Run:
     error: str | None = None
     stats: Mapping[str, Any] = field(default_factory=dict)
     backfill: bool = False  # it loads history, and live tables never wait for it
-    due: float | None = None  # since when, if not since it was created: what waits for it may have come before
-    asked: float | None = None  # when it last was, if again since it was created: what came until then it will read
-    lost: int = 0  # attempts that ended for no fault of the tasks'
+    due: float | None = None  # since when, if not since its creation: the waiting data may be older
+    asked: float | None = None  # time of the last repeated request, if any: it will read all data up to that time
+    lost: int = 0  # attempts that ended without a fault of the tasks
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A task of the run wants to consume a channel; `cursor` if it goes on from where it last ended."""
+    """A read of a channel by a task of the run; `cursor` if it continues from the task's last run."""
 
     task: str
     channel: str
     cursor: bool
-    upto: int | None = None  # a sequence number; None: all that is there
-    goes_on: bool = False  # what it writes is a change of what it wrote before, so that there must be a cursor
+    upto: int | None = None  # a sequence number; None: the latest
+    goes_on: bool = False  # the cursor must exist, since the task writes a change of its previous output
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationRequest:
-    """A task of the run, or an insert, wants a place on a channel. A repeated key finds the first insert."""
+    """A request of a task or an insert for a reservation on a channel. A repeated idempotency key finds the first."""
 
     task: str | None
     channel: str
     kind: BlockKind
-    keys: tuple[str, ...] = ()  # of the inserts that share it
-    updates: Updates | None = None  # how a delta is encoded, if not as its channel gives changes to readers
-    made_for: Channel | None = None  # the channel as it was when its rows were read, if that was before the claim
+    keys: tuple[str, ...] = ()  # idempotency keys of the inserts that share it
+    updates: Updates | None = None  # encoding of a delta, if not the channel's
+    made_for: Channel | None = None  # the channel as it was when the rows were read, if that was before the claim
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a run needs when it is claimed.
+    """The reservations and reads that a run needs when it is claimed.
 
-    `through` are channels that the run both writes and reads: no other run may hold an earlier slot there.
-    `versions` are the identities of the tasks as the claimer has loaded them: a claim for others than those registered
-    is refused, and what the run consumes counts for these alone.
+    `through` are channels that the run both writes and reads: no other run may hold an earlier reservation there.
+    `versions` are the identities of the tasks as the claiming server has loaded them: a claim is rejected if others
+    are registered, and the run's cursors count for these identities only.
     """
 
     slots: tuple[ReservationRequest, ...] = ()
@@ -118,23 +118,23 @@ class ClaimRequest:
 
 
 def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> ClaimRequest:
-    """What a run of a bound flow needs. One read a task and channel, with a cursor if any mode needs one.
+    """The claim request of a bound flow: one read per task and channel, with a cursor if any mode needs one.
 
-    `upto` says, by task and channel, how far it reads; else it reads all that is there.
+    `upto` gives, by task and channel, the last sequence number to read; the default is the latest.
     """
     reads: dict[tuple[str, str], bool] = {}
-    goes_on: set[tuple[str, str]] = set()
+    cursor_required: set[tuple[str, str]] = set()
     for task in binding.tasks:
         for read in task.reads:
-            at = (task.name, read.port)
-            reads[at] = reads.get(at, False) or read.mode is not ReadMode.ALL or read.advance
+            key = (task.name, read.port)
+            reads[key] = reads.get(key, False) or read.mode is not ReadMode.ALL or read.advance
             if task.refresh is not None and read.mode is not ReadMode.ALL:
-                goes_on.add(at)
+                cursor_required.add(key)
     return ClaimRequest(
         slots=tuple(
             ReservationRequest(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes
         ),
-        reads=tuple(ReadRequest(*at, cursor, upto.get(at), at in goes_on) for at, cursor in reads.items()),
+        reads=tuple(ReadRequest(*key, cursor, upto.get(key), key in cursor_required) for key, cursor in reads.items()),
         through=binding.intermediate_channels,
         versions={t.name: t.compute_identity() for t in binding.tasks},
     )
@@ -142,7 +142,7 @@ def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reserved place on a channel, held by a run for one output of one task."""
+    """A reserved sequence number on a channel, held by a run for one output of one task."""
 
     block: int
     channel: str
@@ -154,7 +154,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class ReadSpan:
-    """What a task consumes of a channel: everything up to `upto`; `since` is where its last run ended."""
+    """The part of a channel that a task consumes: everything up to `upto`; `since` is where its last run ended."""
 
     since: ChannelPosition
     upto: ChannelPosition
@@ -162,10 +162,10 @@ class ReadSpan:
 
 @dataclass(frozen=True, slots=True)
 class RunClaim:
-    """The right to execute a run: its fence, its slots, and the spans it shall consume.
+    """The right to execute a run: its fencing token, its reservations, and the spans that it consumes.
 
     `slots` and `spans` are keyed by (task name, channel name). On a channel that the run itself writes
-    before it reads, the span ends at the position before the run's own slot.
+    before it reads, the span ends at the position before the run's reservation.
     """
 
     run: Run
@@ -177,7 +177,7 @@ class RunClaim:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBlock:
-    """What a run puts into a slot."""
+    """The block that a run writes for a reservation."""
 
     slot: Reservation
     schema: Schema
@@ -185,14 +185,14 @@ class WrittenBlock:
     identity: Identity
     source: Provenance = NOTHING
     target: Provenance = NOTHING
-    edge: Version | None = None  # of event time, if it has any and somebody knows
+    edge: Version | None = None  # the watermark in event time, if known
 
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What a task has read of a channel: everything up to `upto`, or only what changed after `since`.
+    """The part of a channel that a task has read: everything up to `upto`, or only the changes after `since`.
 
-    With `since` the task's cursor moves from there to `upto`, provided that nobody moved it meanwhile.
+    With `since` the task's cursor moves from there to `upto`, provided that no other run moved it meanwhile.
     """
 
     task: str
@@ -202,14 +202,14 @@ class Consumption:
 
 
 CONTENT = "file:"
-"""How the producer is called that a file's content is: by its hash, after this."""
+"""The prefix of the producer name of an inserted file; the hash of the file's content follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerAdvance:
     """A producer's messages on a channel, from the one after `since` up to `upto`, are in the run's blocks.
 
-    The producer's number moves from `since` to `upto`, provided that nobody moved it meanwhile.
+    The producer's number moves from `since` to `upto`, provided that no other run moved it meanwhile.
     """
 
     channel: str
@@ -220,21 +220,21 @@ class ProducerAdvance:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Everything that becomes visible when a run commits, or not at all."""
+    """Everything that a run's commit makes visible atomically."""
 
     filled: tuple[WrittenBlock, ...]
     consumed: tuple[Consumption, ...] = ()
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
-    costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # learnt, by task and variant, as JSON
+    costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # fitted, by task and variant, as JSON
     advanced: tuple[ProducerAdvance, ...] = ()
-    merged: Mapping[str, float] = field(default_factory=dict)  # by channel read, the seconds that merging took
-    rest: float | None = None  # more waits for the flow than this run loaded, and the oldest of it came then
+    merged: Mapping[str, float] = field(default_factory=dict)  # seconds spent merging, by channel read
+    rest: float | None = None  # arrival time of the oldest data that this run left unread, if any
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumedInput:
-    """One read of one invocation: the span, and whether the channel is fed from outside."""
+    """One read of one invocation: the span, and whether the channel is an input channel."""
 
     port: str
     mode: ReadMode
@@ -243,7 +243,7 @@ class ConsumedInput:
     advance: bool = False
 
     def compute_provenance_before(self) -> Provenance:
-        """What the read reflected at the start of the change: for ALL, the same as at its end."""
+        """The provenance of the read at the start of the change: for ALL, the same as at its end."""
         return self._compute_provenance(self.span.upto if self.mode is ReadMode.ALL else self.span.since)
 
     def compute_provenance_after(self) -> Provenance:
@@ -253,7 +253,7 @@ class ConsumedInput:
         return position.reached if self.input else position.reached.append_channel(self.port)
 
     def describe_content(self) -> list[Identity]:
-        """What was read: the content, or those between which the change lies."""
+        """The identities of the content read: for NEW, of the contents before and after the change."""
         before, now = self.span.since.content, self.span.upto.content
         return {ReadMode.ALL: [now], ReadMode.NEW: [before, now], ReadMode.OLD: [before]}[self.mode]
 
@@ -261,28 +261,30 @@ class ConsumedInput:
 def compute_provenance(task: Task, kind: BlockKind, reads: tuple[ConsumedInput, ...]) -> tuple[Provenance, Provenance]:
     """Source and target provenance of an output of `task`.
 
-    The task's own state says nothing new: what it reflects came in through the other inputs. Where a
-    channel is read as NEW, its OLD and ALL say nothing that NEW does not.
+    The task's state adds nothing: its provenance came from the other inputs. Where a channel is read as NEW, its OLD
+    and ALL add nothing either.
     """
     new = {r.port for r in reads if r.mode is ReadMode.NEW}
-    telling = [r for r in reads if r.port not in task.state_ports and (r.mode is ReadMode.NEW or r.port not in new)]
-    target = merge_provenances(r.compute_provenance_after() for r in telling)
+    contributing = [
+        r for r in reads if r.port not in task.state_ports and (r.mode is ReadMode.NEW or r.port not in new)
+    ]
+    target = merge_provenances(r.compute_provenance_after() for r in contributing)
     if kind is BlockKind.BASE:
         return NOTHING, target
-    return merge_provenances(r.compute_provenance_before() for r in telling), target
+    return merge_provenances(r.compute_provenance_before() for r in contributing), target
 
 
 VOID = compute_identity("void")
-"""The identity of a base that stands for nothing: what was there was dropped, and must be made anew."""
+"""The identity of a void base: the content was dropped and must be recomputed."""
 
 
 def compute_output_identity(task: Task, argument: str, reads: tuple[ConsumedInput, ...]) -> Identity:
-    """Identity of a block that `task` writes as `argument` from `reads`, in port order."""
+    """The identity of a block that `task` writes as `argument` from `reads`, in port order."""
     return compute_dataset_identity(describe_output(task, argument, [r.describe_content() for r in reads]))
 
 
 def build_pending_block(filled: WrittenBlock, updates: Updates, since: int) -> Block:
-    """A block of this very run, as later tasks of the run see it."""
+    """An uncommitted block of the current run, as later tasks of the run read it."""
     return Block(
         id=filled.slot.block,
         channel=filled.slot.channel,

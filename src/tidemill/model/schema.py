@@ -1,7 +1,7 @@
 """Schemas: column names and Spark SQL types, parsed from the DDL text that Spark users write.
 
-Types are kept as sqlglot reads them and compared in one canonical spelling, so `int` and `INTEGER`
-are the same type and no room but `spark` needs Spark to talk about columns.
+Types are stored and compared in one canonical spelling, that of sqlglot, so that `int` and `INTEGER` are the same type
+and only the package `spark` needs Spark to describe columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KNOWN = frozenset(
 
 _COLLATE = "COLLATE"
 _SPARK_ONLY = frozenset({exp.DType.TIME, exp.DType.VARIANT})
-"""Types that Spark computes with and keeps in files, and that nothing else here can read."""
+"""Types that Spark computes with and stores in files, but that code outside Spark cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Field:
 
     @property
     def is_groupable(self) -> bool:
-        """Spark can group by and compare everything but maps and variants."""
+        """Whether Spark can group by and compare the column: all types but maps and variants."""
         return not any(d.this in (exp.DType.MAP, exp.DType.VARIANT) for d in self.data_type.find_all(exp.DataType))
 
     @property
     def is_exchangeable(self) -> bool:
-        """Can values of this type be read from files and shown without Spark? Intervals, for example, cannot."""
+        """Whether values of this type can be read from files and shown without Spark; intervals cannot, for example."""
         known = all(d.this in _KNOWN for d in self.data_type.find_all(exp.DataType))
         return known and _COLLATE not in self.type
 
@@ -78,16 +78,16 @@ class Schema:
 
     @classmethod
     def from_ddl(cls, ddl: str) -> Schema:
-        """Read Spark DDL.
+        """Parse Spark DDL.
 
         >>> str(Schema.from_ddl("url string, hits int not null"))
         '`url` STRING, `hits` INT NOT NULL'
         """
         fields = tuple(_parse_fields(ddl))
         names = [f.name.lower() for f in fields]
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
-            raise ValueError(f"column {twice[0]!r} is declared twice in {ddl!r}")
+        duplicates = sorted({n for n in names if names.count(n) > 1})
+        if duplicates:
+            raise ValueError(f"column {duplicates[0]!r} is declared twice in {ddl!r}")
         return cls(fields)
 
     @property
@@ -113,11 +113,11 @@ class Schema:
         return Schema(self.fields + fields)
 
     def has_same_shape(self, other: Schema) -> bool:
-        """Equal names and types in the same order; nullability may differ."""
+        """Whether names and types are equal, in the same order; nullability may differ."""
         return [(f.name, f.type) for f in self] == [(f.name, f.type) for f in other]
 
     def describe_difference(self, other: Schema) -> str:
-        """What one would have to change here to get `other`, for people.
+        """The differences from `other` as text for users.
 
         >>> Schema.from_ddl("a int, b int").describe_difference(Schema.from_ddl("a string, c int"))
         'column a is INT, not STRING; column b is not in it; column c is missing'
@@ -127,14 +127,14 @@ class Schema:
 
 def _list_differences(mine: Sequence[Field], theirs: Sequence[Field]) -> Iterator[str]:
     by_name = {f.name: f for f in theirs}
-    here = {f.name for f in mine}
+    own_names = {f.name for f in mine}
     for field in mine:
         other = by_name.get(field.name)
         if other is None:
             yield f"column {field.name} is not in it"
         elif other.type != field.type:
             yield f"column {field.name} is {field.type}, not {other.type}"
-    yield from (f"column {f.name} is missing" for f in theirs if f.name not in here)
+    yield from (f"column {f.name} is missing" for f in theirs if f.name not in own_names)
 
 
 def _parse_fields(ddl: str) -> Iterator[Field]:
@@ -164,15 +164,15 @@ def _is_not_null(column: exp.ColumnDef) -> bool:
 
 
 def _format_type(kind: exp.DataType) -> str:
-    """One spelling for equal types: DECIMAL is DECIMAL(10, 0), wherever it stands; comments are left out."""
+    """The canonical spelling of a type: DECIMAL is DECIMAL(10, 0), also inside other types; comments are dropped."""
     kind = kind.copy()
     for decimal in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.DECIMAL]:
-        given = [p.name for p in decimal.expressions]
-        shape = [int(n) for n in (given + ["10", "0"][len(given) :])]
+        parameters = [p.name for p in decimal.expressions]
+        shape = [int(n) for n in (parameters + ["10", "0"][len(parameters) :])]
         if not 0 <= shape[1] <= shape[0] <= 38:
-            raise ValueError(f"not a decimal that Spark has: {decimal.sql('spark')}; at most 38 digits")
+            raise ValueError(f"not a valid Spark decimal: {decimal.sql('spark')}; use at most 38 digits")
         decimal.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(n)) for n in shape])
-    for time in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.TIME]:  # no TIMESTAMP, as sqlglot has it
+    for time in [d for d in kind.find_all(exp.DataType) if d.this == exp.DType.TIME]:  # sqlglot would print TIMESTAMP
         precision = ", ".join(p.name for p in time.expressions) or "6"
         time.replace(exp.DataType(this=exp.DType.USERDEFINED, kind=f"TIME({precision})"))
         if time is kind:

@@ -1,4 +1,4 @@
-"""Where Python code stands written: files of the project, parsed, without what does not matter."""
+"""Source code of the user's project: parsed modules without comments and docstrings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib"
 
 
 def is_project(file: str | None) -> bool:
-    """Is this a file of the user's, rather than of Python, of an installed package, or of Tidemill?"""
+    """Whether this is a file of the user's project, and not of Python, an installed package or Tidemill."""
     if file is None or "site-packages" in file or "dist-packages" in file:
         return False
     return not file.startswith(("<frozen", _OURS, *_LIBRARIES))
@@ -33,7 +33,7 @@ def is_project_module(module: ModuleType) -> bool:
 
 
 def resolve_module(name: str) -> ModuleType | str | None:
-    """The module of the project, imported if need be; of a library only its name; None if there is none such."""
+    """The module if it belongs to the project, imported if necessary; the name of a library module; None if missing."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded if is_project_module(loaded) else name
@@ -44,7 +44,7 @@ def resolve_module(name: str) -> ModuleType | str | None:
 
 
 def _find_file(spec: ModuleSpec) -> str | None:
-    """A file, or a directory if the package is one without a file of its own; None for what is built in."""
+    """The module's file, or the directory of a namespace package; None for built-in modules."""
     if spec.has_location:
         return spec.origin
     return next(iter(spec.submodule_search_locations or ()), None)
@@ -58,7 +58,7 @@ def _find_module_spec(name: str) -> ModuleSpec | None:
 
 
 def _import_module(name: str) -> ModuleType | None:
-    """What the task would import when it runs, imported now."""
+    """Import a module; None if that fails."""
     try:
         __import__(name)
     except ImportError:
@@ -67,7 +67,7 @@ def _import_module(name: str) -> ModuleType | None:
 
 
 def read_tree(file: str, names: Mapping[str, Any] | None = None) -> ast.Module | None:
-    """A file's code as it stands now; None if it cannot be read."""
+    """The syntax tree of a file's current content; None if it cannot be read."""
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file, dict(names or {})))
     return parse_source(text) if text else None
@@ -75,7 +75,7 @@ def read_tree(file: str, names: Mapping[str, Any] | None = None) -> ast.Module |
 
 @lru_cache(maxsize=256)
 def parse_source(text: str) -> ast.Module | None:
-    """Code without comments and docstrings; nobody may change it."""
+    """The syntax tree without comments and docstrings. It is cached: callers must not modify it."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -93,7 +93,7 @@ def _drop_docstring(node: ast.Module | Defined) -> None:
 
 @lru_cache(maxsize=4096)
 def unparse_node(node: ast.AST) -> str:
-    """Code as text, however it was formatted. That it is declared as a task, and with which options, is no part."""
+    """Code as text in uniform formatting, without the decorator that declares it as a task."""
     if not isinstance(node, Defined) or not any(map(_is_task_decorator, node.decorator_list)):
         return ast.unparse(node)
     bare = copy(node)
@@ -106,29 +106,29 @@ def list_decorators(node: ast.AST) -> list[ast.expr]:
 
 
 def _is_task_decorator(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return isinstance(called, ast.Attribute) and called.attr == "task"
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(function, ast.Attribute) and function.attr == "task"
 
 
 def find_definitions(tree: ast.Module, code: CodeType) -> list[ast.AST]:
-    """What a function's code was made from: one definition, or all lambdas that begin on its line."""
+    """The definitions that a function's code may come from: one, or all lambdas that begin on its line."""
     return _index_by_line(tree).get((code.co_name, code.co_firstlineno), [])
 
 
 @lru_cache(maxsize=256)
 def _index_by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
-    found: dict[tuple[str, int], list[ast.AST]] = {}
+    index: dict[tuple[str, int], list[ast.AST]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
-            found.setdefault(("<lambda>", node.lineno), []).append(node)
+            index.setdefault(("<lambda>", node.lineno), []).append(node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found.setdefault((node.name, first), []).append(node)
-    return found
+            index.setdefault((node.name, first), []).append(node)
+    return index
 
 
 def find_class_definition(tree: ast.Module, qualname: str) -> ast.AST | None:
-    """The last one under this name counts, as it does in Python."""
+    """The last definition of a class with this name, as in Python."""
     return _index_classes(tree).get(qualname)
 
 
@@ -149,7 +149,7 @@ def _list_classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def find_assignments(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """The statements of a module that give a name its value."""
+    """The statements of a module that assign a name."""
     return [s for s in tree.body if not isinstance(s, Defined) and name in set(_list_assigned_names(s))]
 
 

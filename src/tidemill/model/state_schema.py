@@ -1,4 +1,4 @@
-"""The schema of rows that a step keeps between runs."""
+"""The schema of state rows that a task keeps between runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.model.schema import Field, Schema
 
 @dataclass(frozen=True, slots=True)
 class StateSchema:
-    """Rows of state: their columns, and the key by which a later row takes the place of an earlier one."""
+    """State rows: their columns, and the key by which a later row replaces an earlier one."""
 
     schema: Schema
     key: tuple[str, ...]
@@ -26,6 +26,9 @@ class StateSchema:
 
 
 def widen_schema(schema: Schema, ddl: str) -> Schema:
-    """Columns, and others after them. Any may be NULL: of what left a queue nothing is kept but its number."""
-    own = tuple(Field(f.name, f.type) for f in schema)
-    return Schema((*own, *Schema.from_ddl(ddl)))
+    """The columns of `schema`, all nullable, followed by those of `ddl`.
+
+    They are nullable since of an event that left a queue only the number is kept.
+    """
+    nullable = tuple(Field(f.name, f.type) for f in schema)
+    return Schema((*nullable, *Schema.from_ddl(ddl)))

@@ -1,7 +1,7 @@
-"""Steps with state: what they keep between runs, and what they write, declared.
+"""Stateful tasks: declarations of their state and outputs.
 
-State lies in channels like everything else: a base, and from each run a delta of changed rows by key, committed
-together with the outputs and the cursors. How a step works on it, only `stream` and the engine know.
+State is stored in channels like all other data: a base, and from each run a delta of changed rows by key, committed
+together with the outputs and the cursors. `stream` and the engine implement the tasks.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WINDOW, START, END, FORMED, EVENTS = "_window", "_window_start", "_window_end", 
 WIDTHS = {
     "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8",
 }  # fmt: skip
-"""Types of fixed width, which a row of keyed state can have, and what arrays call them."""
+"""Fixed-width types that keyed state may have, and their NumPy type codes."""
 
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedTaskSpec:
-    """A vectorised function over the rows of state that a batch's keys lead to, and the batch."""
+    """A vectorised function over a batch and the state rows of the batch's keys."""
 
     call: Callable[..., Any]
     kept: StateSchema
@@ -45,8 +45,8 @@ class KeyedTaskSpec:
         return {self.STATE: self.kept}
 
     def describe_code(self) -> Json:
-        found = trace_code(self.call)
-        return {"function": list(found.pieces), "unseen": list(found.unseen), "state": str(self.kept.schema)}
+        closure = trace_code(self.call)
+        return {"function": list(closure.pieces), "unseen": list(closure.unseen), "state": str(self.kept.schema)}
 
     def find_problems(self) -> Iterator[str]:
         yield from self.kept.find_problems()
@@ -56,7 +56,7 @@ class KeyedTaskSpec:
             if column.type not in WIDTHS:
                 known = ", ".join(WIDTHS).lower()
                 yield f"column {column.name!r} is {column.type}, but a row of state has a fixed width: use {known}"
-            if column.name in self.kept.key and column.type not in _WHOLE:
+            if column.name in self.kept.key and column.type not in _INTEGER_TYPES:
                 yield f"its key {column.name!r} is {column.type}; use whole numbers, e.g. xxhash64 of a text"
         if self.partitions < 1:
             yield f"its partitions are at least 1, not {self.partitions}"
@@ -64,33 +64,33 @@ class KeyedTaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTaskSpec:
-    """An operator of the user's own, with as many kinds of state as it needs; `make` makes it from the parameters."""
+    """A user-defined operator with any number of state tables; `make` creates it from the parameters."""
 
     make: Callable[..., Any]
     states: Mapping[str, StateSchema]
     shapes: Mapping[str, Schema]
 
     def describe_code(self) -> Json:
-        found = trace_code(self.make)
-        states = {name: str(kept.schema) for name, kept in self.states.items()}
-        return {"function": list(found.pieces), "unseen": list(found.unseen), "states": states}
+        closure = trace_code(self.make)
+        states = {name: str(state.schema) for name, state in self.states.items()}
+        return {"function": list(closure.pieces), "unseen": list(closure.unseen), "states": states}
 
     def find_problems(self) -> Iterator[str]:
         for name in sorted({*self.states} & {*self.shapes}):
             yield f"{name!r} is both a kind of its state and an output; give one of them another name"
-        for name, kept in self.states.items():
-            yield from (f"state {name!r}: {problem}" for problem in kept.find_problems())
+        for name, state in self.states.items():
+            yield from (f"state {name!r}: {problem}" for problem in state.find_problems())
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTaskSpec:
-    """Windows over a channel of events: as rows, or summed up.
+    """Windows over a channel of events, emitted as rows or aggregated.
 
-    `schema` and `fed` become known when the channels are: the columns of the events, and if they come from outside.
+    `schema`, the columns of the events, and `fed`, whether they come from an input channel, are set by `bind_schema`.
     """
 
     window: Window
-    sums: tuple[str, ...] | None = None  # columns to add up, besides counting; None: windows come as rows
+    sums: tuple[str, ...] | None = None  # columns to sum, besides the count; None: windows are emitted as rows
     schema: Schema = Schema(())
     fed: bool = True
 
@@ -107,12 +107,12 @@ class WindowTaskSpec:
 
     @property
     def states(self) -> Mapping[str, StateSchema]:
-        """The events that wait, what is known of each group besides, and the tags of waves that are not complete."""
-        kept = {
+        """The queued events, the counters of each group, and the tags of incomplete waves."""
+        states = {
             self.QUEUE: StateSchema(widen_schema(self.schema, _ENTRY), (EVENT,)),
             self.GROUPS: StateSchema(Schema.from_ddl(f"{GROUP} string, {NUMBERS} array<bigint>"), (GROUP,)),
         }
-        return kept | ({self.WAVES: StateSchema(Schema.from_ddl("tag string"), ("tag",))} if self.is_by_waves else {})
+        return states | ({self.WAVES: StateSchema(Schema.from_ddl("tag string"), ("tag",))} if self.is_by_waves else {})
 
     @property
     def shapes(self) -> Mapping[str, Schema]:
@@ -138,14 +138,14 @@ class WindowTaskSpec:
         yield from self.window.find_problems()
         for name in RESERVED:
             if name in self.schema:
-                yield f"windows are over channels that only add rows, and its events have {name!r}: some are taken back"
-        used = [*(key.column_name for key in self.window.by), *(self.sums or ()), *_to_names(self.window.time)]
-        for name in used:
+                yield f"windows need a channel that only adds rows, and its events have {name!r}: rows may be deleted"
+        columns = [*(key.column_name for key in self.window.by), *(self.sums or ()), *_to_names(self.window.time)]
+        for name in columns:
             if name not in self.schema:
                 yield f"its events have no column {name!r} (they have {', '.join(self.schema.names)})"
-            elif name in (self.sums or ()) and self.schema.get_field(name).type not in _WHOLE:
+            elif name in (self.sums or ()) and self.schema.get_field(name).type not in _INTEGER_TYPES:
                 kind = self.schema.get_field(name).type
-                yield f"column {name!r} is {kind}; only whole numbers can be taken out again"
+                yield f"column {name!r} is {kind}; only whole numbers can be subtracted exactly"
         for name in sorted(
             {*widen_schema(Schema(()), _ENTRY).names, *widen_schema(Schema(()), _WINDOW).names} & {*self.schema.names}
         ):

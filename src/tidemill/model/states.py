@@ -1,7 +1,8 @@
-"""The states of runs and of datasets, and every legal move between them. An action that must run is a run.
+"""The states of runs and of datasets, and all legal transitions between them. An action that must run is a run.
 
-Whoever moves something writes `UPDATE … WHERE state = before AND version = known`. So of several who try, one wins, and
-the others find that nothing changed. What is not in the tables below is refused before it reaches the database.
+A transition is an `UPDATE … WHERE state = before AND version = known`. So of several concurrent attempts one wins, and
+the others find that no row changed. Transitions that are not in the tables below are rejected before they reach the
+database.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from tidemill.model.run import RunState
 
 
 class DatasetState(StrEnum):
-    TO_STORE = "to-store"  # somebody makes it; it will be stored
-    TO_LEAF = "to-leaf"  # somebody makes it; it will be a leaf
-    TO_DELETE = "to-delete"  # somebody makes it; it will go once those who wait for it have read it
-    STORED = "stored"  # there until space is short
-    LEAF = "leaf"  # there until its user deletes it
-    STORED_TO_DELETE = "stored-to-delete"  # there until the last claim is released
-    PROCESSING = "processing"  # chosen to be deleted; may still be rescued
-    DELETING = "deleting"  # its files are going; nobody may read it any more
+    TO_STORE = "to-store"  # in production; it will be stored
+    TO_LEAF = "to-leaf"  # in production; it will be a leaf
+    TO_DELETE = "to-delete"  # in production; it will be deleted once its waiting readers have read it
+    STORED = "stored"  # available until space is short
+    LEAF = "leaf"  # available until its user deletes it
+    STORED_TO_DELETE = "stored-to-delete"  # available until the last claim is released
+    PROCESSING = "processing"  # chosen for deletion; may still be rescued
+    DELETING = "deleting"  # its files are being deleted; it can no longer be read
     DELETED = "deleted"
 
 
@@ -32,7 +33,7 @@ S = TypeVar("S", RunState, DatasetState)
 
 @dataclass(frozen=True, slots=True)
 class StateTransition(Generic[S]):
-    """A legal move, and the one thing that may cause it."""
+    """A legal transition and its cause."""
 
     before: S
     after: S
@@ -41,22 +42,22 @@ class StateTransition(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class StateMachine(Generic[S]):
-    """All legal moves of one kind of thing."""
+    """All legal transitions of runs or of datasets."""
 
     noun: str
     moves: tuple[StateTransition[S], ...]
 
     def list_targets(self, before: S) -> tuple[S, ...]:
-        """Where it can go from here."""
-        return tuple(m.after for m in self.moves if m.before is before)
+        """The states that can follow `before`."""
+        return tuple(move.after for move in self.moves if move.before is before)
 
     def check_transition(self, before: S, after: S) -> None:
         if after not in self.list_targets(before):
             raise IllegalMove(f"{self.noun} that is {before} cannot become {after}; {self._describe_options(before)}")
 
     def _describe_options(self, before: S) -> str:
-        causes = [f"{m.after} ({m.cause})" for m in self.moves if m.before is before]
-        return f"from there it can become {', '.join(causes)}" if causes else "it stays as it is"
+        causes = [f"{move.after} ({move.cause})" for move in self.moves if move.before is before]
+        return f"from there it can become {', '.join(causes)}" if causes else "it is final"
 
 
 R, D = RunState, DatasetState
@@ -69,25 +70,27 @@ def _build_transitions(states: Iterable[S], after: S, cause: str) -> tuple[State
 ACTIONS = StateMachine(
     "a run",
     (
-        StateTransition(R.WAITING, R.READY, "nothing is awaited any more"),
-        StateTransition(R.WAITING, R.FAILED, "what it waits for will never come"),
-        *_build_transitions((R.WAITING, R.READY), R.CLAIMED, "a server took it"),
+        StateTransition(R.WAITING, R.READY, "all inputs are available"),
+        StateTransition(R.WAITING, R.FAILED, "an input can never become available"),
+        *_build_transitions((R.WAITING, R.READY), R.CLAIMED, "a server claimed it"),
         *_build_transitions(
-            (R.WAITING, R.READY), R.SUBMITTED, "a server took it and hands it to the engine, in one step"
+            (R.WAITING, R.READY), R.SUBMITTED, "a server claimed it and submits it to the engine, in one step"
         ),
-        StateTransition(R.CLAIMED, R.READY, "the server shut down in order, or its claim expired"),
-        StateTransition(R.CLAIMED, R.WAITING, "the server gave it back, to be looked at again later"),
-        StateTransition(R.CLAIMED, R.SUBMITTED, "the server hands it to the engine"),
-        StateTransition(R.SUBMITTED, R.RUNNING, "the engine began"),
-        StateTransition(R.SUBMITTED, R.FINISHED, "it committed, and its start was missed"),
+        StateTransition(R.CLAIMED, R.READY, "the server shut down, or its lease expired"),
+        StateTransition(R.CLAIMED, R.WAITING, "the server released it for a later attempt"),
+        StateTransition(R.CLAIMED, R.SUBMITTED, "the server submits it to the engine"),
+        StateTransition(R.SUBMITTED, R.RUNNING, "the engine started it"),
+        StateTransition(R.SUBMITTED, R.FINISHED, "it committed, and its start was not recorded"),
         StateTransition(R.RUNNING, R.FINISHED, "it committed"),
-        *_build_transitions((R.SUBMITTED, R.RUNNING), R.READY, "it failed or was lost, and tries remain"),
-        *_build_transitions((R.SUBMITTED, R.RUNNING), R.WAITING, "it failed, and is tried again later"),
-        *_build_transitions((R.CLAIMED, R.SUBMITTED, R.RUNNING), R.FAILED, "it failed or was lost, and no try remains"),
-        *_build_transitions((R.WAITING, R.READY, R.CLAIMED, R.SUBMITTED, R.RUNNING), R.KILLED, "somebody killed it"),
+        *_build_transitions((R.SUBMITTED, R.RUNNING), R.READY, "it failed or was lost, and attempts remain"),
+        *_build_transitions((R.SUBMITTED, R.RUNNING), R.WAITING, "it failed, and is retried later"),
+        *_build_transitions(
+            (R.CLAIMED, R.SUBMITTED, R.RUNNING), R.FAILED, "it failed or was lost, and no attempt remains"
+        ),
+        *_build_transitions((R.WAITING, R.READY, R.CLAIMED, R.SUBMITTED, R.RUNNING), R.KILLED, "a user killed it"),
     ),
 )
-"""Moves of runs, those of actions among them. What has ended stays so: whoever submits again gets another run."""
+"""Transitions of runs, including those of actions. End states are final: a new submission creates a new run."""
 
 DATASETS = StateMachine(
     "a dataset",
@@ -96,38 +99,38 @@ DATASETS = StateMachine(
         StateTransition(D.TO_LEAF, D.LEAF, "its producer committed"),
         StateTransition(D.TO_DELETE, D.STORED_TO_DELETE, "its producer committed"),
         *_build_transitions((D.TO_STORE, D.TO_LEAF, D.TO_DELETE), D.DELETED, "its producer died"),
-        *_build_transitions((D.TO_STORE, D.TO_DELETE), D.TO_LEAF, "somebody wants it to stay"),
-        StateTransition(D.TO_DELETE, D.TO_STORE, "it is wanted again"),
-        StateTransition(D.STORED, D.LEAF, "somebody wants it to stay"),
-        StateTransition(D.STORED, D.PROCESSING, "it was chosen to go, and nobody claims it"),
-        StateTransition(D.STORED, D.STORED_TO_DELETE, "it was chosen to go, and somebody claims it"),
+        *_build_transitions((D.TO_STORE, D.TO_DELETE), D.TO_LEAF, "a user requests to retain it"),
+        StateTransition(D.TO_DELETE, D.TO_STORE, "it is requested again"),
+        StateTransition(D.STORED, D.LEAF, "a user requests to retain it"),
+        StateTransition(D.STORED, D.PROCESSING, "it was chosen for deletion and has no claims"),
+        StateTransition(D.STORED, D.STORED_TO_DELETE, "it was chosen for deletion and has claims"),
         StateTransition(D.STORED_TO_DELETE, D.PROCESSING, "the last claim was released"),
-        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.STORED, "it is wanted again"),
-        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.LEAF, "somebody wants it to stay"),
-        StateTransition(D.PROCESSING, D.PROCESSING, "who was to delete it is gone, and another took over"),
-        StateTransition(D.PROCESSING, D.DELETING, "nobody claims it, looked at again in the same transaction"),
-        StateTransition(D.DELETING, D.DELETING, "deleting failed, or who did it is gone; it is tried again"),
-        StateTransition(D.DELETING, D.DELETED, "all its files are gone"),
-        StateTransition(D.LEAF, D.PROCESSING, "its user deletes it, and nobody claims it"),
-        StateTransition(D.LEAF, D.STORED_TO_DELETE, "its user deletes it, and somebody claims it"),
+        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.STORED, "it is requested again"),
+        *_build_transitions((D.STORED_TO_DELETE, D.PROCESSING), D.LEAF, "a user requests to retain it"),
+        StateTransition(D.PROCESSING, D.PROCESSING, "the deleting server died, and another one took over"),
+        StateTransition(D.PROCESSING, D.DELETING, "it has no claims, checked again in the same transaction"),
+        StateTransition(D.DELETING, D.DELETING, "deletion failed, or the deleting server died; it is retried"),
+        StateTransition(D.DELETING, D.DELETED, "all its files are deleted"),
+        StateTransition(D.LEAF, D.PROCESSING, "its user deletes it, and it has no claims"),
+        StateTransition(D.LEAF, D.STORED_TO_DELETE, "its user deletes it, and it has claims"),
         *_build_transitions((D.STORED, D.LEAF, D.STORED_TO_DELETE, D.PROCESSING), D.DELETED, "its files were lost"),
-        *_build_transitions((D.DELETED,), D.TO_STORE, "it is made again"),
-        *_build_transitions((D.DELETED,), D.TO_LEAF, "it is made again, to stay"),
-        *_build_transitions((D.DELETED,), D.TO_DELETE, "it is made again, for those who wait for it alone"),
+        *_build_transitions((D.DELETED,), D.TO_STORE, "it is recomputed"),
+        *_build_transitions((D.DELETED,), D.TO_LEAF, "it is recomputed, to be retained"),
+        *_build_transitions((D.DELETED,), D.TO_DELETE, "it is recomputed, only for its waiting readers"),
     ),
 )
 
 PRODUCED = frozenset({D.TO_STORE, D.TO_LEAF, D.TO_DELETE})
-"""Somebody is making it."""
+"""A run is producing it."""
 READABLE = frozenset({D.STORED, D.LEAF, D.STORED_TO_DELETE})
 HOLDS_FILES = READABLE | {D.PROCESSING, D.DELETING}
 KEPT = frozenset({D.LEAF, D.TO_LEAF})
-"""No decision about space ever touches these."""
+"""Never evicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Where a dataset stands, how many actions that will read it have claimed it, and whether somebody pinned it."""
+    """A dataset's state, the number of claims by actions that will read it, and whether a user pinned it."""
 
     state: DatasetState
     version: int = 0
@@ -144,35 +147,39 @@ class Dataset:
         return replace(self, state=after, version=self.version + 1, claims=claims)
 
     def add_claim(self) -> Dataset:
-        """Somebody will read it; what is being made can be claimed beforehand."""
+        """Add a claim of a future reader; a dataset in production can be claimed as well."""
         if self.state not in READABLE | PRODUCED:
-            raise IllegalMove(f"a dataset that is {self.state} cannot be claimed; rescue it or make it again first")
+            raise IllegalMove(f"a dataset that is {self.state} cannot be claimed; rescue it or recompute it first")
         return replace(self, version=self.version + 1, claims=self.claims + 1)
 
     def release_claim(self) -> Dataset:
-        """Somebody has read it. What was only waiting for this goes on to be deleted."""
+        """Release the claim of a reader. The last release starts a deletion that waited for it."""
         if not self.claims:
-            raise IllegalMove("a dataset that nobody claims cannot be released; each claim is released once")
-        left = replace(self, version=self.version + 1, claims=self.claims - 1)
-        return left.transition_to(D.PROCESSING) if left.state is D.STORED_TO_DELETE and not left.claims else left
+            raise IllegalMove("a dataset without claims cannot be released; each claim is released once")
+        released = replace(self, version=self.version + 1, claims=self.claims - 1)
+        return (
+            released.transition_to(D.PROCESSING)
+            if released.state is D.STORED_TO_DELETE and not released.claims
+            else released
+        )
 
     def mark_for_eviction(self) -> Dataset:
-        """Chosen to make room: at once, or when the last claim is released."""
+        """Choose the dataset for deletion: at once, or when the last claim is released."""
         if self.state is not D.STORED:
-            raise IllegalMove(f"only a stored dataset makes room, and this one is {self.state}; choose another")
+            raise IllegalMove(f"only a stored dataset can be evicted, and this one is {self.state}; choose another")
         return self.transition_to(D.STORED_TO_DELETE if self.claims else D.PROCESSING)
 
     def retain_dataset(self, *, leaf: bool) -> Dataset:
-        """Somebody needs it to be there: rescued if it was about to go, and kept for good as a leaf."""
+        """Retain the dataset: a pending deletion is cancelled; a leaf is kept until its user deletes it."""
         if self.state in (D.DELETING, D.DELETED):
-            raise IllegalMove(f"a dataset that is {self.state} cannot be rescued; make it again")
-        goal = _find_retained_state(self.state, leaf)
-        return self if goal is self.state else self.transition_to(goal)
+            raise IllegalMove(f"a dataset that is {self.state} cannot be rescued; recompute it")
+        target = _find_retained_state(self.state, leaf)
+        return self if target is self.state else self.transition_to(target)
 
     def pin(self) -> Dataset:
-        """No decision about space touches it from now on; rescued if it was about to go."""
-        stays = self.retain_dataset(leaf=False)
-        return replace(stays, version=stays.version + 1, pinned=True)
+        """Exclude the dataset from eviction; a pending deletion is cancelled."""
+        retained = self.retain_dataset(leaf=False)
+        return replace(retained, version=retained.version + 1, pinned=True)
 
     def unpin(self) -> Dataset:
         return replace(self, version=self.version + 1, pinned=False)

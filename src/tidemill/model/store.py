@@ -1,4 +1,4 @@
-"""What a block store says of itself: whose it is, how the directories in it are named, and what is to be removed."""
+"""Block store layout: the marker that names its catalog, the directory names, and pending removals."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from tidemill.model.time import Version
 
 RUNS = "runs"
-"""The directory below the store's root that holds everything that runs write, and nothing else of Tidemill's."""
+"""The directory below the store's root that holds all files written by runs, and no other files of Tidemill."""
 
 FORMAT = 1
 
 
 def format_attempt_directory(run: int, fence: int) -> str:
-    """Where one attempt at a run writes; no other attempt ever does.
+    """The directory of one attempt of a run; no other attempt writes to it.
 
     >>> format_attempt_directory(17, 1700000000000000)
     'runs/17/1700000000000000'
@@ -24,7 +24,7 @@ def format_attempt_directory(run: int, fence: int) -> str:
 
 
 def is_written_by_runs(path: str) -> bool:
-    """Is this what attempts write in their directories: Parquet files, and what Spark keeps beside them?
+    """Whether this is a file that attempts write in their directories: Parquet, or Spark's auxiliary files.
 
     >>> is_written_by_runs("runs/1/5/7/part-0.parquet"), is_written_by_runs("runs/1/5/7/_temporary/0/x.tmp")
     (True, True)
@@ -46,7 +46,7 @@ class StoreMarker:
     catalog: str  # its id
     clock: Version
     created: float  # seconds since the epoch
-    inherited: int = 0  # when it was adopted, the greatest number of a run that had a directory, of whatever catalog
+    inherited: int = 0  # at adoption, the greatest run number with a directory in the store, from any catalog
     format: int = FORMAT
 
     def to_json(self) -> dict[str, Any]:
@@ -54,22 +54,22 @@ class StoreMarker:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> StoreMarker:
-        """Raises `KeyError`, `TypeError` or `ValueError` if this is no marker."""
+        """Parse a marker; raises `KeyError`, `TypeError` or `ValueError` if it is invalid."""
         numbers = (int(data["clock"]), float(data["created"]), int(data["inherited"]), int(data["format"]))
         return cls(str(data["catalog"]), *numbers)
 
 
 class RemovalKind(StrEnum):
-    """What was marked for removal."""
+    """The kind of a path that is marked for removal."""
 
     FILE = "file"  # of a garbage-collected block
     ATTEMPT = "attempt"  # the directory of an attempt that ended without a result
-    ORPHAN = "orphan"  # a file that nothing names, in the directory of an attempt that is over
+    ORPHAN = "orphan"  # an unreferenced file in the directory of an attempt that has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A path below the store's root that is to be removed."""
+    """A path below the store's root that is marked for removal."""
 
     path: str
     kind: RemovalKind
@@ -79,5 +79,5 @@ class Removal:
 class GracePeriods:
     """Seconds between marking and removal."""
 
-    blocks: float = 120.0  # files of garbage-collected blocks: the catalog knows all about them
-    orphans: float = 86_400.0  # what ended attempts left: their processes may still be writing
+    blocks: float = 120.0  # files of garbage-collected blocks: the catalog tracks all their readers
+    orphans: float = 86_400.0  # files of ended attempts: their processes may still be writing

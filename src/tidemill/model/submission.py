@@ -1,4 +1,4 @@
-"""Submissions of one-shot workflows: what is handed in, what is kept of it, and the datasets that come of it."""
+"""Submissions of one-shot workflows: requests, stored submissions, and their datasets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An action as it is handed in, with the name of what it makes. `plain` is that name without any force."""
+    """An action as submitted, with the identity of its dataset. `plain` is the identity without the force option."""
 
     key: str
     name: str
@@ -37,7 +37,7 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRequest:
-    """A workflow as it is handed in, parents before their children."""
+    """A workflow as submitted, parents before their children."""
 
     workflow: str
     user: str
@@ -47,10 +47,10 @@ class SubmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A dataset as the catalog knows it."""
+    """A dataset as stored in the catalog."""
 
     identity: Identity
-    workflow: str  # whose action first wanted it, under this name
+    workflow: str  # the workflow whose action first requested it, under this name
     name: str
     kind: str
     parents: tuple[Identity, ...]
@@ -78,7 +78,7 @@ class StoredDataset:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedAction:
-    """What became of an action of a submission."""
+    """An action of a submission, with the decision to reuse or compute it and its progress."""
 
     key: str
     name: str
@@ -89,12 +89,12 @@ class SubmittedAction:
     saved: float  # seconds
     path: str | None
     placed: float | None
-    run: Run | None  # that makes its dataset; none if that was there, or is not needed
+    run: Run | None  # the run that produces its dataset; None if the dataset existed or is not needed
     bytes: int  # of its dataset
 
     @property
     def state(self) -> RunState:
-        """What was there has nothing left to do, unless a copy of it is wanted somewhere."""
+        """The state of its run; a reused dataset is finished, unless a requested copy is pending."""
         if self.run is not None and self.run.state is not RunState.FINISHED:
             return self.run.state
         return RunState.FINISHED if self.path is None or self.placed is not None else RunState.WAITING
@@ -110,40 +110,41 @@ class Submission:
 
     @property
     def state(self) -> RunState:
-        """That of its worst action: one that came to nothing, else one that has not ended."""
+        """The worst state of its actions: failed or killed, else one that has not ended."""
         return find_worst_state(a.state for a in self.actions)
 
     @property
     def has_ended(self) -> bool:
-        """Will nothing change any more by itself?"""
+        """Whether no action is pending or active."""
         return not any(a.state in (*TO_COME, *UNDER_WAY) for a in self.actions)
 
 
 def find_worst_state(states: Iterable[RunState]) -> RunState:
-    """
+    """The worst of several states: failures first, then active states, then pending ones.
+
     >>> str(find_worst_state([RunState.FINISHED, RunState.WAITING, RunState.RUNNING]))
     'running'
     """
-    found = set(states)
+    present = set(states)
     ranked = (RunState.FAILED, RunState.KILLED, *reversed(UNDER_WAY), *reversed(TO_COME))
-    return next((s for s in ranked if s in found), RunState.FINISHED)
+    return next((state for state in ranked if state in present), RunState.FINISHED)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """What the run of an action is to do: which action of which workflow, and what it makes from what."""
+    """The work of an action's run: the action, its workflow, its dataset and its inputs."""
 
     submission: int
     document: Json
     key: str
-    description: Json  # of what it makes, as it was submitted
+    description: Json  # of its dataset, as submitted
     dataset: StoredDataset
     inputs: tuple[StoredDataset, ...]  # in port order
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What the run of an action made."""
+    """The result of an action's run."""
 
     schema: Schema
     files: tuple[DataFile, ...]
@@ -153,7 +154,7 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPlacement:
-    """A copy of a dataset that somebody wants at a path of theirs."""
+    """A copy of a dataset that a submission requests at a path of the user."""
 
     submission: int
     key: str
@@ -163,12 +164,12 @@ class DatasetPlacement:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredHistory:
-    """How much of what was submitted, and of what happened, was forgotten."""
+    """Numbers of expired history entries."""
 
     submissions: int = 0
-    datasets: int = 0  # that were gone
+    datasets: int = 0  # that had been deleted
     runs: int = 0
-    events: int = 0  # of no run
+    events: int = 0  # that belong to no run
 
     def __add__(self, other: ExpiredHistory) -> ExpiredHistory:
         mine, theirs = astuple(self), astuple(other)

@@ -1,4 +1,4 @@
-"""Tasks: steps from channels to channels, and the variants in which they can be run."""
+"""Tasks: steps from channels to channels, and their executable variants."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tidemill.model.stateful import Stateful
 
 
 class ReadMode(StrEnum):
-    """What a task is fed from an input."""
+    """The part of an input that a task reads."""
 
-    ALL = "all"  # the whole content
-    NEW = "new"  # what changed since the task's last successful run
-    OLD = "old"  # the whole content as of that run; only beside a NEW of the same channel
+    ALL = "all"  # the full content
+    NEW = "new"  # the changes since the task's last successful run
+    OLD = "old"  # the full content as of that run; only together with a NEW of the same channel
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
-    """One input: the name under which the code sees it, the port (a channel, once bound), and the mode.
+    """One input: its name in the code, the port (a channel, once bound), and the mode.
 
-    `advance`: the task's next run goes on from here, although this one reads the whole content. `afresh`: what is read
-    is what the task would be fed if it had never run.
+    `advance`: the cursor moves, so that the task's next run continues from here, although this run reads the full
+    content. `afresh`: the task reads as if it had never run.
     """
 
     argument: str
@@ -49,18 +49,18 @@ class TaskInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """One output: the name under which the code returns it, the port (a channel, once bound), and the kind.
+    """One output: its name in the code, the port (a channel, once bound), and the kind.
 
-    `updates` says how a delta is encoded, if not as the channel gives its changes to readers.
+    `updates` is the encoding of a delta, if it is not that of the channel.
     """
 
     argument: str
     port: str
     kind: BlockKind
     updates: Updates | None = None
-    void: bool = False  # nothing is written, and what was there counts no more
-    merged: bool = False  # the code gives a delta, and what is written is what it makes of nothing
-    edge: str | None = None  # its column whose largest value is the trailing edge of all that the task writes
+    void: bool = False  # nothing is written, and the previous content becomes invalid
+    merged: bool = False  # the code returns a delta, and the base written is that delta merged into an empty base
+    edge: str | None = None  # its column whose largest value is the watermark of all outputs of the task
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Function:
     call: Callable[..., Any]
 
     def describe_code(self) -> Json:
-        found = trace_code(self.call)
-        return {"function": list(found.pieces), "unseen": list(found.unseen)}
+        closure = trace_code(self.call)
+        return {"function": list(closure.pieces), "unseen": list(closure.unseen)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Sql:
         return {"sql": normalise_query(self.query)}
 
     def list_column_names(self) -> list[str]:
-        """The names of the result's columns; `*` stands for names that cannot be told from the text.
+        """The names of the result's columns; `*` for names that cannot be derived from the text.
 
         >>> Sql("SELECT a, count(*) AS n FROM t GROUP BY a").list_column_names()
         ['a', 'n']
@@ -98,21 +98,21 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program. `{name}` in an argument stands for the directory of that input or output.
+    """A program. `{name}` in an argument is replaced by the directory of that input or output.
 
-    Inputs are directories of Parquet files; the program leaves Parquet, CSV or JSON-lines files in each
-    output directory. It sees PATH, HOME, LANG and what `env` gives, nothing else of the environment.
+    Inputs are directories of Parquet files; the program writes Parquet, CSV or JSON-lines files to each output
+    directory. Its environment consists of PATH, HOME, LANG and `env`.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    made_of: Mapping[str, Any] = field(default_factory=dict)  # what is known of the program, besides its name
+    made_of: Mapping[str, Any] = field(default_factory=dict)  # facts that identify the program, besides its name
 
     def describe_code(self) -> Json:
         return {"command": list(self.argv), "env": dict(self.env), **self.made_of}
 
     def format_arguments(self, paths: Mapping[str, str]) -> list[str]:
-        """The arguments with each `{name}` that is known replaced by its path; other braces stand for themselves.
+        """The arguments with each known `{name}` replaced by its path; other braces are left unchanged.
 
         >>> Command(("cp", "{words}/x", "{'a': 1}")).format_arguments({"words": "/tmp/w"})
         ['cp', '/tmp/w/x', "{'a': 1}"]
@@ -120,16 +120,16 @@ class Command:
         return [_PLACEHOLDER.sub(lambda m: paths.get(m[1], m[0]), argument) for argument in self.argv]
 
     def find_unknown_arguments(self, names: Collection[str]) -> list[str]:
-        """Arguments that are a placeholder and nothing else, but name neither an input nor an output."""
+        """Arguments that consist of one placeholder that names neither an input nor an output."""
         return [a for a in self.argv if (m := _PLACEHOLDER.fullmatch(a)) is not None and m[1] not in names]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A query as its user wrote it. It is run as it stands; nothing in it is replaced."""
+    """A query as the user wrote it. It is run unchanged."""
 
     query: str
-    tables: Mapping[str, str]  # by the name of a table in the query, the channel that it means
+    tables: Mapping[str, str]  # channels by the names of the tables in the query
 
     def describe_query(self) -> Json:
         return {"sql": normalise_query(self.query), "tables": dict(self.tables)}
@@ -137,9 +137,9 @@ class QueryText:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A way to keep a declared table fresh. What `query` is only the algebra and the engine know.
+    """The code of one refresh mode of a declared table. `query` is opaque here: the algebra and the engine use it.
 
-    Before the columns of all channels are known it is a relation as declared, and the description empty.
+    Before the columns of all channels are known, `query` is the declared relation and the description is empty.
     """
 
     query: Any
@@ -147,7 +147,7 @@ class Refresh:
     way: str
     description: str  # of the operators, one a line
     schema: Schema | None = field(default=None, compare=False)  # of the result, as declared
-    text: QueryText | None = None  # what computes the whole result, if a query declares the table
+    text: QueryText | None = None  # the query that computes the full result, if a query declares the table
     types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of the columns that it reads, by channel
 
     def describe_code(self) -> Json:
@@ -168,7 +168,7 @@ Code = Function | Sql | Command | Refresh | Stateful
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run a task. A programmed task has exactly one."""
+    """One executable form of a task. A programmed task has exactly one."""
 
     name: str
     reads: tuple[TaskInput, ...]
@@ -185,14 +185,14 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try again after a failure, and how long to wait: `backoff`, doubled each time."""
+    """The number of attempts, and the time to wait after a failure: `backoff`, doubled each time, up to `longest`."""
 
     attempts: int = 1
     backoff: float = 1.0  # seconds
     longest: float = 300.0
 
     def compute_backoff(self, failed_attempts: int) -> float:
-        """Seconds to wait after so many failures.
+        """Seconds to wait after this number of failed attempts.
 
         >>> [RetryPolicy(5, 2.0, longest=10.0).compute_backoff(n) for n in (1, 2, 3, 4)]
         [2.0, 4.0, 8.0, 10.0]
@@ -210,16 +210,16 @@ class Task:
     retry: RetryPolicy = RetryPolicy()
     time_limit: float | None = None  # seconds
     location: SourceLocation = UNKNOWN
-    refresh: str | None = None  # of a declared table: the way that its user chose; None: runs as it stands
-    batch_because: str | None = None  # of a declared table: why it can only be run in batch
-    version: str | None = None  # that the user gives it, to say that something has changed which its code does not show
+    refresh: str | None = None  # of a declared table: the refresh mode that the user chose; None: a programmed task
+    batch_because: str | None = None  # of a declared table: the reason why only batch refresh is possible
+    version: str | None = None  # set by the user, to mark a change that the code does not show
     environment: tuple[str, ...] = ()  # names of environment variables that its result depends on
-    deterministic: bool | None = None  # does the same input give the same result? None: as its code says
-    fixed_identity: Identity | None = field(default=None, compare=False)  # since its code was loaded
+    deterministic: bool | None = None  # whether equal inputs give equal results; None: derived from its code
+    fixed_identity: Identity | None = field(default=None, compare=False)  # computed when its code was loaded
 
     @property
     def variant(self) -> Variant:
-        """The only variant of a programmed task; of a declared table the one that needs nothing from before."""
+        """The only variant of a programmed task; for a declared table the variant that needs no previous state."""
         return self.variants[0]
 
     def select_variant(self, variant: str) -> Task:
@@ -227,9 +227,9 @@ class Task:
         return replace(self, variants=tuple(v for v in self.variants if v.name == variant))
 
     def to_first_run(self) -> Task:
-        """The programmed task as if it had never run: all there is is new, and what it writes replaces what was there.
+        """The programmed task as if it had never run: all input is new, and its output replaces the existing content.
 
-        A task that reads whole contents and writes bases does so anyway.
+        A task that reads full contents and writes bases is unchanged.
         """
         reads = (replace(r, afresh=r.mode is not ReadMode.ALL or r.port in self.state_ports) for r in self.reads)
         writes = (replace(w, kind=BlockKind.BASE, merged=w.kind is BlockKind.DELTA) for w in self.writes)
@@ -245,16 +245,16 @@ class Task:
 
     @property
     def watermark_output(self) -> TaskOutput | None:
-        """The output that says how far event time is settled; None if what the task writes has none."""
+        """The output that carries the watermark of event time; None if the task's outputs have none."""
         return next((w for w in self.writes if w.edge is not None), None)
 
     @property
     def state_ports(self) -> frozenset[str]:
-        """The task's state: what it both reads and writes."""
+        """The ports of the task's state: those that it both reads and writes."""
         return frozenset({r.port for r in self.reads} & {w.port for w in self.writes})
 
     def describe_task(self) -> Json:
-        """What the task does, in full: equal descriptions mean equal results for equal inputs."""
+        """The full description of the task: equal descriptions mean equal results for equal inputs."""
         return {
             "code": [v.code.describe_code() for v in self.variants],
             "reads": [[[r.argument, r.mode] for r in v.reads] for v in self.variants],
@@ -271,16 +271,16 @@ class Task:
             raise WorkflowError([f"{self.location}: parameters of task {self.name!r}: {error}"]) from error
 
     def compute_identity(self) -> Identity:
-        """Of the task with all its variants, also if one was chosen since."""
+        """The identity of the task with all its variants, also after `select_variant`."""
         return self.fixed_identity or compute_identity("task", self.describe_task())
 
     def fix_identity(self) -> Task:
-        """The task under the identity that it has now, whatever its code does to the values of globals later."""
+        """The task with its current identity fixed, so that later changes of global values do not affect it."""
         return replace(self, fixed_identity=self.compute_identity())
 
     @property
     def is_repeatable(self) -> bool:
-        """May a result be taken for that of another run? Not if code cannot be looked into, unless it has a version."""
+        """Whether a result may be reused for another run. Not if code is unreadable, unless the task has a version."""
         if self.deterministic is not None:
             return self.deterministic
         codes = [v.code for v in self.variants]

@@ -1,7 +1,7 @@
 """Logical time.
 
-A version is the catalog clock's reading when an update of an input channel became visible: microseconds
-since the epoch, pushed forward where needed so that versions strictly increase over the whole catalog.
+A version is the reading of the catalog's clock when an update of an input channel became visible: microseconds
+since the epoch, advanced where necessary so that versions strictly increase over the whole catalog.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ def compute_next_version(last: Version, now: float) -> Version:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each input channel was updated, and what time it is.
+    """The versions of each input channel, and the current time.
 
-    A version is valid from its own time until the channel's next version: its *end*. The newest
-    version's end is `now`.
+    A version is valid from its time until the channel's next version: its *end*. The newest version's end is `now`.
     """
 
     versions: Mapping[str, Sequence[Version]]  # per input channel, ascending
     now: Version
 
     def find_end(self, channel: str, version: Version) -> Version:
-        later = self.versions.get(channel, ())
-        at = bisect_right(later, version)
-        return later[at] if at < len(later) else self.now
+        versions = self.versions.get(channel, ())
+        i = bisect_right(versions, version)
+        return versions[i] if i < len(versions) else self.now

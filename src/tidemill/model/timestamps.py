@@ -1,4 +1,4 @@
-"""Points in time, as the catalog's clock counts them and as people write them."""
+"""Timestamps: conversion between the catalog's clock, seconds since the epoch and text."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from tidemill.model.units import parse_duration
 
 
 def to_microseconds(moment: float) -> Version:
-    """Seconds since the epoch as the catalog's clock counts them."""
+    """Seconds since the epoch as a reading of the catalog's clock."""
     return int(moment * 1_000_000)
 
 
 def parse_instant(text: str) -> Version:
-    """A time as people write it: ISO 8601, taken as UTC unless it names a zone.
+    """Parse an ISO 8601 time, in UTC unless it names a zone.
 
     >>> parse_instant("1970-01-01 00:00:01.5")
     1500000
     """
     try:
-        moment = dt.datetime.fromisoformat(text)
+        instant = dt.datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(f"not a time: {text!r}; write it like '2026-05-01 12:00' or with a zone") from error
-    return to_microseconds((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
+    return to_microseconds((instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)).timestamp())
 
 
 def parse_moment(said: str, now: float) -> float:
-    """A time, or one so long ago, in seconds since the epoch.
+    """Parse a time, or a duration before `now`, to seconds since the epoch.
 
     >>> parse_moment("1 hour", 10_000.0), parse_moment("1970-01-02", 0.0)
     (6400.0, 86400.0)
@@ -39,15 +39,15 @@ def parse_moment(said: str, now: float) -> float:
         return _parse_instant_seconds(said)
 
 
-def _parse_instant_seconds(said: str) -> float:
+def _parse_instant_seconds(text: str) -> float:
     try:
-        return parse_instant(said) / 1_000_000
+        return parse_instant(text) / 1_000_000
     except ValueError as error:
-        raise BadInput(f"{said!r} is neither a duration such as '7 days' nor a time: {error}") from error
+        raise BadInput(f"{text!r} is neither a duration such as '7 days' nor a time: {error}") from error
 
 
 def format_version(version: Version) -> str:
-    """A reading of the catalog's clock, for people.
+    """A reading of the catalog's clock as text.
 
     >>> format_version(1500000)
     '1970-01-01 00:00:01.500000'

@@ -1,9 +1,9 @@
-"""Triggers: explicit reasons to run a bound flow.
+"""Triggers: explicit conditions for running a bound flow.
 
-A trigger is a tree whose leaves are conditions. A leaf is *due* from some moment on, or not yet; when a server handles
-it, it has *fired* and waits for the next time. A leaf that stands alone makes its flow run. In a compound the flow runs
-once all parts have fired, and then all of them are armed again. However often a leaf became due before it was handled,
-it fires once: the times beyond the first are counted as missed.
+A trigger is a tree whose leaves are conditions. A leaf is *due* from some time on; when a server handles it, it has
+*fired* and waits for the next time. A single leaf makes its flow run. A flow with a compound trigger runs once all
+parts have fired, and then all parts are armed again. A leaf that became due several times before it was handled fires
+once: the times beyond the first are counted as missed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 Path = tuple[int, ...]
-"""Where a leaf stands: the number of its trigger among those of the flow, then of each part within."""
+"""The position of a leaf: the index of its trigger among those of the flow, then of each nested part."""
 
 
 class RunMilestone(StrEnum):
-    """What a run of another flow may have come to."""
+    """The state of another flow's run that a trigger waits for."""
 
     LAUNCHED = "launched"
     COMPLETED = "completed"
@@ -31,7 +31,7 @@ class RunMilestone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataTrigger:
-    """New data on a channel; with a minimum, once so many rows or bytes came, or the first of them waited so long."""
+    """New data on a channel; with minimums, once that many rows or bytes arrived, or the oldest has that age."""
 
     channel: str
     rows: int | None = None
@@ -39,15 +39,15 @@ class DataTrigger:
     age: float | None = None  # seconds
 
     def __str__(self) -> str:
-        least = [f"{self.rows} rows"] if self.rows else []
-        least += [f"{self.bytes} bytes"] if self.bytes else []
-        least += [f"{self.age:g} s"] if self.age is not None else []
-        return f"data on {self.channel}" + (f" ({' or '.join(least)})" if least else "")
+        minimums = [f"{self.rows} rows"] if self.rows else []
+        minimums += [f"{self.bytes} bytes"] if self.bytes else []
+        minimums += [f"{self.age:g} s"] if self.age is not None else []
+        return f"data on {self.channel}" + (f" ({' or '.join(minimums)})" if minimums else "")
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalTrigger:
-    """The passing of time, counted from when the trigger was registered."""
+    """A fixed interval, counted from the registration of the trigger."""
 
     seconds: float
 
@@ -55,7 +55,7 @@ class IntervalTrigger:
         return f"every {self.seconds:g} s"
 
     def find_next(self, due: float, now: float) -> tuple[float, int]:
-        """The first moment after `now` in the rhythm of `due`, and how many there were between.
+        """The first time after `now` in the schedule that starts at `due`, and the number of times missed.
 
         >>> IntervalTrigger(10).find_next(due=100.0, now=134.0)
         (140.0, 3)
@@ -66,34 +66,34 @@ class IntervalTrigger:
 
 @dataclass(frozen=True, slots=True)
 class CronTrigger:
-    """Moments of the calendar of a time zone, as cron writes them."""
+    """A cron schedule in a time zone."""
 
     expression: str
     zone: str = "UTC"
 
     MOST = 10_000
-    """Missed moments that are counted one by one; after so many the rest is not."""
+    """The greatest number of missed times that is counted."""
 
     def __str__(self) -> str:
         return f"cron {self.expression!r} ({self.zone})"
 
     def find_next(self, due: float, now: float) -> tuple[float, int]:
-        """The first moment after `now`, and how many there were from `due` on that nobody handled.
+        """The first scheduled time after `now`, and the number of times since `due` that were missed.
 
         >>> CronTrigger("0 0 * * *").find_next(due=0.0, now=200_000.0)
         (259200.0, 2)
         """
         missed = 0
-        moments = self.iterate_moments(due)
-        while (moment := next(moments)) <= now:
+        times = self.iterate_moments(due)
+        while (time := next(times)) <= now:
             missed += 1
             if missed >= self.MOST:
                 return next(self.iterate_moments(now)), missed
-        return moment, missed
+        return time, missed
 
     def iterate_moments(self, moment: float) -> Iterator[float]:
-        here = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(self.zone))
-        return (found.timestamp() for found in CronSim(self.expression, here))
+        start = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(self.zone))
+        return (time.timestamp() for time in CronSim(self.expression, start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class RunTrigger:
 
 @dataclass(frozen=True, slots=True)
 class LagTrigger:
-    """Data came on an input that what the flow writes must reflect so soon: how a promise makes its flow run."""
+    """Data on an input that the flow's outputs must reflect within a lag: the trigger of a freshness target."""
 
     channel: str
     seconds: float
@@ -133,7 +133,7 @@ Trigger = Leaf | AllOfTrigger
 
 
 def list_leaves(trigger: Trigger, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
-    """The leaves of a trigger, each with where it stands in it."""
+    """The leaves of a trigger, each with its path."""
     if isinstance(trigger, AllOfTrigger):
         for number, part in enumerate(trigger.parts):
             yield from list_leaves(part, (*path, number))
@@ -142,7 +142,7 @@ def list_leaves(trigger: Trigger, path: Path = ()) -> Iterator[tuple[Path, Leaf]
 
 
 def is_satisfied(trigger: Trigger, fired: Set[Path]) -> bool:
-    """Has the whole trigger fired, given which of its leaves have?
+    """Whether all leaves of the trigger are in `fired`.
 
     >>> both = AllOfTrigger((DataTrigger("a"), AllOfTrigger((DataTrigger("b"), DataTrigger("c")))))
     >>> is_satisfied(both, {(0,), (1, 0)}), is_satisfied(both, {(0,), (1, 0), (1, 1)})
@@ -152,7 +152,7 @@ def is_satisfied(trigger: Trigger, fired: Set[Path]) -> bool:
 
 
 def find_first_due(leaf: Leaf, now: float) -> float | None:
-    """When a leaf that is registered at `now` is due for the first time; None if that depends on what happens."""
+    """The time at which a leaf registered at `now` is first due; None if that depends on events."""
     match leaf:
         case IntervalTrigger():
             return now + leaf.seconds
@@ -163,27 +163,27 @@ def find_first_due(leaf: Leaf, now: float) -> float | None:
 
 
 def find_problems(trigger: Trigger) -> Iterator[str]:
-    """What is wrong with a trigger in itself."""
+    """Problems of a trigger that do not depend on the workflow."""
     if isinstance(trigger, AllOfTrigger) and not trigger.parts:
         yield "a compound trigger needs at least one part"
     for _, leaf in list_leaves(trigger):
         match leaf:
             case IntervalTrigger(seconds) if not seconds > 0:
-                yield f"an interval must be longer than nothing, not {seconds:g} s"
+                yield f"an interval must be longer than 0 s, not {seconds:g} s"
             case CronTrigger():
                 yield from _find_cron_problems(leaf)
             case DataTrigger(_, rows, size, age):
-                for what, least in (("rows", rows), ("bytes", size), ("age", age)):
-                    if least is not None and least <= 0:
-                        yield f"{what} of a data trigger must be more than 0, not {least:g}"
+                for quantity, minimum in (("rows", rows), ("bytes", size), ("age", age)):
+                    if minimum is not None and minimum <= 0:
+                        yield f"{quantity} of a data trigger must be more than 0, not {minimum:g}"
 
 
 def _find_cron_problems(leaf: CronTrigger) -> Iterator[str]:
     try:
         next(leaf.iterate_moments(0.0))
     except (CronSimError, ValueError, StopIteration, OSError, LookupError) as error:
-        shown = str(error) or "it never comes"
-        yield f"{leaf.expression!r} in time zone {leaf.zone!r} is no moment that cron knows: {shown}"
+        reason = str(error) or "it never matches"
+        yield f"{leaf.expression!r} in time zone {leaf.zone!r} is not a valid cron schedule: {reason}"
 
 
 def to_json(trigger: Trigger) -> dict[str, Any]:
@@ -204,7 +204,8 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Trigger:
-    """
+    """The inverse of `to_json`.
+
     >>> from_json(to_json(AllOfTrigger((IntervalTrigger(5.0), DataTrigger("a", rows=3)))))
     AllOfTrigger(parts=(IntervalTrigger(seconds=5.0), DataTrigger(channel='a', rows=3, bytes=None, age=None)))
     """

@@ -1,4 +1,4 @@
-"""Durations and sizes in the form in which people write them."""
+"""Parsing of durations and sizes such as '7 days' and '50 GB'."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parse_size(size: str | int) -> int:
     >>> parse_size("50 GB"), parse_size("1.5 KiB"), parse_size(7)
     (50000000000, 1536, 7)
     """
-    found = _SIZE.fullmatch(str(size).strip().lower())
-    if found is None or found[2] not in _BYTES:
+    match = _SIZE.fullmatch(str(size).strip().lower())
+    if match is None or match[2] not in _BYTES:
         raise ValueError(f"not a size: {size!r}; write it like '500 MB', '50 GB' or '2 TiB'")
-    return int(float(found[1]) * _BYTES[found[2]])
+    return int(float(match[1]) * _BYTES[match[2]])

@@ -1,4 +1,4 @@
-"""What was done in the past, as far as figures go, and which part of it is asked for."""
+"""Usage records of past work, and the filter that selects them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tidemill.model.run import RunState
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """One action of a submission; or one task of a refresh, which nobody submitted."""
+    """One action of a submission, or one task of a refresh."""
 
-    at: float  # when it was submitted, or began
+    at: float  # time of submission, or of the start
     user: str | None
     workflow: str
     task: str  # or the action's name
@@ -19,14 +19,14 @@ class UsageRecord:
     verdict: str | None
     run: int | None
     state: RunState | None  # of the run
-    seconds: float  # that it took
-    saved: float  # seconds that need not be computed
-    bytes: int  # made
+    seconds: float  # of execution
+    saved: float  # seconds of computation saved by reuse
+    bytes: int  # produced
 
 
 @dataclass(frozen=True, slots=True)
 class UsagePeriod:
-    """From one moment to another, and of whom; None: of all."""
+    """A time range, and filters by user, workflow and task; None matches all."""
 
     since: float
     until: float

@@ -1,6 +1,6 @@
-"""Views: how to make the content of a channel, or its change, from whatever blocks exist.
+"""Views: plans for reading the content of a channel, or its change, from the existing blocks.
 
-A view is data. The reference evaluator and Spark both turn the same view into rows.
+A view is a plain value. The reference evaluator and Spark both turn the same view into rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidemill.model.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole content at `at`: a base with the deltas after it merged in. `base` None is the empty base."""
+    """The full content at `at`: a base with the deltas after it merged in. `base` None is the empty base."""
 
     channel: str
     schema: Schema
@@ -39,7 +39,7 @@ class DeltaChain:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDiff:
-    """The change between two snapshots, for want of deltas that lead from one to the other."""
+    """The change between two snapshots, computed by diff since no chain of deltas connects them."""
 
     before: Snapshot
     after: Snapshot
@@ -48,7 +48,7 @@ class SnapshotDiff:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedDelta:
-    """A change that is kept otherwise than its channel gives changes to readers: as signed rows, here."""
+    """A change whose stored encoding differs from the channel's; readers get it as signed rows."""
 
     chain: DeltaChain
     before: Snapshot
@@ -62,7 +62,7 @@ View = Snapshot | DeltaChain | SnapshotDiff | ConvertedDelta
 
 
 def build_snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: int) -> Snapshot:
-    """The content of `channel` at sequence number `at`, made from `blocks` (others are not read)."""
+    """The content of `channel` at sequence number `at`, built from `blocks` only."""
     known = list(blocks)
     bases = sorted((b for b in known if b.kind is BlockKind.BASE and b.seq <= at), key=lambda b: -b.seq)
     for base in bases:
@@ -71,7 +71,7 @@ def build_snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: in
             return Snapshot(channel, schema, at, base, path)
     oldest = min((b.seq for b in known if b.kind is BlockKind.BASE), default=None)
     hint = f"; the oldest readable point is {oldest}" if oldest is not None else ""
-    raise Collected(f"channel {channel} can no longer be read at {at}: its blocks were collected{hint}")
+    raise Collected(f"channel {channel} can no longer be read at {at}: its blocks were garbage-collected{hint}")
 
 
 def build_chain(
@@ -87,7 +87,7 @@ def build_chain(
 def _find_path(blocks: Iterable[Block], since: int, upto: int) -> tuple[Block, ...] | None:
     """The fewest deltas that lead from `since` to `upto`, in order; None if there is a gap.
 
-    Deltas may overlap: folded ones stand beside those that they were made of, as far as these are kept.
+    Deltas may overlap: compacted ones exist beside the deltas that they replace, until these are garbage-collected.
     """
     deltas = (
         b for b in blocks if b.kind is BlockKind.DELTA and b.since is not None and since <= b.since and b.seq <= upto

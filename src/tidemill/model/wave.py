@@ -1,9 +1,9 @@
-"""Waves: all that derives from one event that came from outside, marked so that it can be brought together again.
+"""Waves: all events derived from one external event, tagged so that a barrier can wait for all of them.
 
-An event from outside starts a wave and has its root as a tag. What a task makes of an event with tag `t` has the tags
-`t.1`, `t.2`, … and the last of them is marked as such. So a tag tells the way that an event has come, and a set of tags
-tells whether something is still missing. Tags are counted within a channel: what a task writes to two channels is
-numbered in each, and where it writes nothing to a channel, that an event *ended* there is passed on instead.
+An external event starts a wave; its tag is the wave's root. The results that a task derives from an event with tag `t`
+have the tags `t.1`, `t.2`, … and the last of them is marked. So a tag records the lineage of an event, and from a set
+of tags follows whether an event is missing. Tags are numbered per channel: the results that a task writes to two
+channels are numbered in each, and where it writes none to a channel, a record that the event *ended* is passed on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemill.errors import BadInput
 
 @dataclass(frozen=True, slots=True, order=True)
 class LineageStep:
-    """One task's work: which of its results this is, and whether it is the last."""
+    """One derivation step: the number of the result, and whether it is the last one."""
 
     serial: int  # from 1
     last: bool = False
@@ -29,14 +29,14 @@ class LineageStep:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LineageTag:
-    """Where an event belongs in its wave. Tags of a wave sort as the events were made, results in their place."""
+    """The position of an event in its wave. Tags of a wave sort in the order of derivation."""
 
-    root: int  # the time of the event from outside in microseconds, made unique
+    root: int  # the time of the external event in microseconds, made unique
     path: tuple[LineageStep, ...] = ()
 
     @classmethod
     def from_text(cls, text: str) -> LineageTag:
-        """Read a tag as it is written.
+        """Parse the text form of a tag.
 
         >>> str(LineageTag.from_text("17.3!.1")), LineageTag.from_text("17").path
         ('17.3!.1', ())
@@ -54,7 +54,7 @@ class LineageTag:
         return tuple(step.serial for step in self.path)
 
     def derive_tags(self, count: int) -> list[LineageTag]:
-        """The tags of what a task makes of this event. If it makes nothing, the event ended.
+        """The tags of the results that a task derives from this event. Without results, the event ended.
 
         >>> [str(t) for t in LineageTag(17).derive_tags(2)]
         ['17.1', '17.2!']
@@ -62,7 +62,7 @@ class LineageTag:
         return [LineageTag(self.root, (*self.path, LineageStep(n, n == count))) for n in range(1, count + 1)]
 
     def list_ancestors(self) -> list[LineageTag]:
-        """The tags of the events that this one derives from, beginning with the one from outside.
+        """The tags of the events that this one derives from, beginning with the external event.
 
         >>> [str(t) for t in LineageTag.from_text("17.3!.1").list_ancestors()]
         ['17', '17.3!']
@@ -77,9 +77,9 @@ _TAG = re.compile(r"-?\d+(\.[1-9]\d*!?)*")
 
 
 def merge_tags(tags: Iterable[LineageTag]) -> LineageTag:
-    """The tag from which a result of several events derives: what they have in common, if they are of one wave.
+    """The tag from which a result of several events derives: their longest common prefix, if they are of one wave.
 
-    If they are of several waves, the result belongs to the newest event: that is the one that made it due.
+    If they are of several waves, the result belongs to the newest event, which caused it.
 
     >>> tags = (["17.2.1", "17.2.3!"], ["17.2", "18.1", "18"])
     >>> [str(merge_tags(map(LineageTag.from_text, texts))) for texts in tags]
@@ -90,19 +90,19 @@ def merge_tags(tags: Iterable[LineageTag]) -> LineageTag:
     if first.root != last.root:
         return last
     steps = zip(first.path, last.path, strict=False)
-    return LineageTag(first.root, tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps)))
+    return LineageTag(first.root, tuple(step for step, _ in takewhile(lambda pair: pair[0] == pair[1], steps)))
 
 
 @dataclass(slots=True)
 class _EventNode:
-    """An event that was worked on, as far as its results are known."""
+    """An event that was processed, with the known facts about its results."""
 
-    results: int | None = None  # so many there are, once the last is known
-    complete: set[int] = field(default_factory=set)  # results that miss nothing
+    results: int | None = None  # their number, once the last one is known
+    complete: set[int] = field(default_factory=set)  # results from which no event is missing
 
 
 class WaveProgress:
-    """What has come of one wave on one channel. It is complete when every event has come or its results have."""
+    """The progress of one wave on one channel. It is complete when every event or all its results have arrived."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, ...], _EventNode] = {}
@@ -113,7 +113,7 @@ class WaveProgress:
         return self._done
 
     def add_tag(self, tag: LineageTag) -> bool:
-        """An event has come, or the word that it ended; is the wave complete with it, and was not before?"""
+        """Record that an event arrived or ended; returns True if this completes the wave."""
         if self._done:
             return False
         for depth, step in enumerate(tag.path):
@@ -124,10 +124,10 @@ class WaveProgress:
         return self._done
 
     def _complete_ancestors(self, serials: tuple[int, ...]) -> bool:
-        """An event misses nothing any more; go on with the one that it derives from as long as the same holds there."""
+        """Mark an event as complete, then its ancestors as far as they become complete; True if the root does."""
         while serials:
-            *above, serial = serials
-            serials = tuple(above)
+            *ancestor, serial = serials
+            serials = tuple(ancestor)
             node = self._nodes[serials]
             node.complete.add(serial)
             if node.results is None or len(node.complete) < node.results:
@@ -136,28 +136,30 @@ class WaveProgress:
 
 
 class WaveBarrier:
-    """Brings branches together: tells when a wave is complete on all of them."""
+    """Detects when a wave is complete on all of several branches."""
 
     def __init__(self, branches: Iterable[str]) -> None:
         self._branches = tuple(branches)
         self._waves: dict[int, dict[str, WaveProgress]] = {}
 
     def add_tag(self, branch: str, tag: LineageTag) -> bool:
-        """An event has come on a branch, or the word that it ended; are now all branches complete?"""
-        waves = self._waves.setdefault(tag.root, {name: WaveProgress() for name in self._branches})
-        if not waves[branch].add_tag(tag) or not all(p.is_complete for p in waves.values()):
+        """Record that an event arrived or ended on a branch; True if this completes the wave on all branches."""
+        progress = self._waves.setdefault(tag.root, {name: WaveProgress() for name in self._branches})
+        if not progress[branch].add_tag(tag) or not all(
+            branch_progress.is_complete for branch_progress in progress.values()
+        ):
             return False
         del self._waves[tag.root]
         return True
 
     @property
     def incomplete_waves(self) -> frozenset[int]:
-        """The waves of which something has come, and something is missing."""
+        """The roots of waves that have started to arrive and are not complete."""
         return frozenset(self._waves)
 
 
 class RootGenerator:
-    """Gives each event from outside a root of its own: its time, or the next that is free."""
+    """Assigns each external event a unique root: its time, or the next free microsecond."""
 
     def __init__(self, last: int = -(2**62)) -> None:
         self.last = last

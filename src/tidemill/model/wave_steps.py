@@ -1,6 +1,6 @@
-"""Steps that keep the tags of waves: where waves start, where events end, and where branches come together again.
+"""Wave tasks: they start waves, record events that end, and join branches at a barrier.
 
-Everything between is carried by a column, `wave`: a tag is data, for it goes out with an event and comes back.
+Between them the column `wave` carries the tag: it is data, since it leaves with an event and returns with it.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from tidemill.model.schema import Schema
 from tidemill.model.state_schema import StateSchema, widen_schema
 
 WAVE = "wave"
-"""The column in which events have their tags."""
+"""The column that holds the events' tags."""
 
 TAGS = Schema.from_ddl(f"{WAVE} string")
 
 
 def format_ended_channel(channel: str) -> str:
-    """The channel that says which events ended on the way to this one, as nothing was made of them."""
+    """The name of the channel with the tags of events that ended before this channel, without results."""
     return f"{channel}_ended"
 
 
 @dataclass(frozen=True, slots=True)
 class WaveStartSpec:
-    """Each event from outside starts a wave. `schema`, the columns of the events, becomes known with the channels."""
+    """Starts a wave for each external event. `schema`, the columns of the events, is set by `bind_schema`."""
 
     schema: Schema = Schema(())
 
     ARGUMENT, EVENTS, LAST = "events", "tagged", "last"
 
     def bind_schema(self, schema: Schema, *, fed: bool) -> WaveStartSpec:
-        """Events of derived channels may start waves as well: then all before is outside."""
+        """Events of derived channels may start waves as well: then everything before them is external."""
         return WaveStartSpec(schema)
 
     @property
     def states(self) -> Mapping[str, StateSchema]:
-        """The root that was given last: roots are never given twice."""
+        """The last root that was assigned: roots are unique."""
         return {self.LAST: StateSchema.from_ddl("what int, root bigint", "what")}
 
     @property
@@ -56,7 +56,7 @@ class WaveStartSpec:
 
 @dataclass(frozen=True, slots=True)
 class WaveEndSpec:
-    """The tags of events of which a task made nothing, and of those that had ended before it."""
+    """Emits the tags of events for which a task has no results, and of events that had ended before it."""
 
     EVENTS, RESULTS, BEFORE = "events", "results", "before"
     ENDED = "ended"
@@ -78,15 +78,15 @@ class WaveEndSpec:
 
 @dataclass(frozen=True, slots=True)
 class WaveBarrierSpec:
-    """The waves that are complete on each of several branches. A branch may come with a channel of what ended on it."""
+    """Emits the waves that are complete on all branches. A branch may have an additional channel of ended events."""
 
-    branches: Mapping[str, str]  # of each argument, the branch to which its tags belong
+    branches: Mapping[str, str]  # by argument, the branch to which its tags belong
 
     TAGS, WAVES = "tags", "waves"
 
     @property
     def states(self) -> Mapping[str, StateSchema]:
-        """The tags that came of waves that are not complete everywhere."""
+        """The tags received so far of waves that are not complete on all branches."""
         return {self.TAGS: StateSchema.from_ddl("branch string, tag string", ("branch", "tag"))}
 
     @property
@@ -98,7 +98,7 @@ class WaveBarrierSpec:
 
     def find_problems(self) -> Iterator[str]:
         if len(set(self.branches.values())) < 2:
-            yield "branches come together where there are two or more; name them, e.g. ['billed', 'shipped']"
+            yield "a barrier needs two or more branches; name them, e.g. ['billed', 'shipped']"
 
 
 Waved = WaveStartSpec | WaveEndSpec | WaveBarrierSpec

@@ -1,8 +1,7 @@
-"""Windows: which stretches of a stream of events a task gets to see together, declared.
+"""Window declarations: which events of a stream a task processes together.
 
-A *size* says how far a window reaches and a *step* how far the next one moves on, each in time, tokens (events) or
-waves. Or a window is what lies between an event that opens it and one that closes it. `docs/streams.md` says what each
-of the nine combinations means.
+A window has a *size* and a *step* to the next window, each in time, tokens (events) or waves. Or it extends from an
+event that opens it to one that closes it. `docs/streams.md` defines each of the nine combinations.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A size or a step: microseconds, or so many tokens or waves."""
+    """A size or a step: microseconds, or a number of tokens or waves."""
 
     unit: Unit
     amount: int
 
     @classmethod
     def from_text(cls, text: str) -> Extent:
-        """Read an extent as people write it.
+        """Parse an extent.
 
         >>> Extent.from_text("5 tokens"), Extent.from_text("1 wave").unit.value, Extent.from_text("1.5 s").amount
         (Extent(unit=<Unit.TOKENS: 'tokens'>, amount=5), 'waves', 1500000)
         """
-        counted = _COUNTED.fullmatch(text.strip().lower())
-        if counted:
-            return cls(Unit(counted[2] + "s"), int(counted[1]))
+        match = _COUNTED.fullmatch(text.strip().lower())
+        if match:
+            return cls(Unit(match[2] + "s"), int(match[1]))
         try:
             return cls(Unit.TIME, round(parse_duration(text) * MICROSECONDS))
         except ValueError as error:
@@ -52,7 +51,7 @@ ONE_TOKEN = Extent(Unit.TOKENS, 1)
 
 
 def _to_set(value: Any) -> Any:
-    """What is in a list, whatever the order and however often."""
+    """The distinct values of a list, in a canonical order."""
     return None if value is None else tuple(sorted(set(value), key=repr))
 
 
@@ -61,25 +60,25 @@ FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
     "length": lambda value: None if value is None else len(value),
     "lower": lambda value: None if value is None else str(value).lower(),
 }
-"""What may be applied to a value before events are grouped by it."""
+"""Functions that may be applied to a value before events are grouped by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """A value to group by: a column, what a path leads to inside it, or a function of that."""
+    """A value to group by: a column, a path inside it, or a function of that."""
 
     path: tuple[str, ...]
     function: str | None = None
 
     @classmethod
     def from_text(cls, text: str) -> GroupKey:
-        """Read a path such as `/entities/hashtags`, `user.name` or `tags/0`, or a function of one.
+        """Parse a path such as `/entities/hashtags`, `user.name` or `tags/0`, or a function of one.
 
         >>> GroupKey.from_text("as-set(/entities/hashtags)")
         GroupKey(path=('entities', 'hashtags'), function='as-set')
         """
-        called = _CALLED.fullmatch(text.strip())
-        function, inner = (called[1], called[2]) if called else (None, text)
+        call = _CALLED.fullmatch(text.strip())
+        function, inner = (call[1], call[2]) if call else (None, text)
         path = tuple(re.split(r"[/.]", inner.strip().removeprefix("/")))
         if function is not None and function not in FUNCTIONS:
             raise ValueError(f"cannot group by {text!r}: its functions are {', '.join(FUNCTIONS)}, not {function!r}")
@@ -92,7 +91,7 @@ class GroupKey:
         return self.path[0]
 
     def extract_value(self, value: Any) -> Any:
-        """The value for an event whose column is this; None where the path leads nowhere.
+        """The group value for an event with this column value; None where the path does not exist.
 
         >>> GroupKey.from_text("as-set(e/tags)").extract_value({"tags": ["b", "a", "b"]})
         ('a', 'b')
@@ -125,16 +124,16 @@ class Between:
     """A window from an event that opens it to one that closes it; conditions are Spark SQL over the event's columns."""
 
     closes: str
-    opens: str | None = None  # None: a window opens right after the one before
-    punctuation: bool = False  # the closing event is a mark and no data: it is part of no window
+    opens: str | None = None  # None: a window opens right after the previous one
+    punctuation: bool = False  # the closing event is a marker without data: it is part of no window
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window on a task's input. Each group has a queue of its own and windows of its own.
+    """A window on a task's input. Each group has a separate queue and separate windows.
 
-    `timeout`: a window of a step in time is formed at the latest after so many steps from where the one before ended,
-    whether or not an event has come that shows that it is over. 1: as soon as its time has passed.
+    `timeout`: a window whose step is in time is formed at the latest this number of steps after the end of the
+    previous one, even if no later event shows that it has ended. 1: as soon as its time has passed.
     """
 
     size: Extent | Between
@@ -157,24 +156,24 @@ class Window:
         at_least: int = 1,
         time: str | None = None,
     ) -> Window:
-        """Declare a window in one line: `Window.of("30s", "1s", by=["user"])`; without a step, one for each event.
+        """Declare a window in one line: `Window.from_text("30s", "1s", by=["user"])`; the default step is one event.
 
         >>> Window.from_text("5 tokens", "3 tokens", by=["/user/id"]).find_problems()
         []
         """
         extent = size if isinstance(size, Between) else Extent.from_text(size)
-        every = ONE_TOKEN if step is None else Extent.from_text(step)
+        step_extent = ONE_TOKEN if step is None else Extent.from_text(step)
         keys = tuple(map(GroupKey.from_text, by))
-        return cls(extent, every, keys, timeout, delete_used, at_least, time)
+        return cls(extent, step_extent, keys, timeout, delete_used, at_least, time)
 
     @property
     def unit_pair(self) -> tuple[Unit, Unit] | None:
-        """The units of step and size; None: by condition."""
+        """The units of step and size; None if the window is defined by conditions."""
         return None if isinstance(self.size, Between) else (self.step.unit, self.size.unit)
 
     @property
     def timeout_delay(self) -> int | None:
-        """Microseconds after a window's time at which it is formed in any case."""
+        """Microseconds after a window's end at which it is formed in any case."""
         return None if self.timeout is None else round((self.timeout - 1) * self.step.amount)
 
     def find_problems(self) -> list[str]:
@@ -182,9 +181,9 @@ class Window:
 
     def _iterate_problems(self) -> Iterator[str]:
         if self.step.amount < 1:
-            yield "the step of a window must be more than nothing"
+            yield "the step of a window must be greater than 0"
         if isinstance(self.size, Extent) and self.size.amount < 1:
-            yield "the size of a window must be more than nothing"
+            yield "the size of a window must be greater than 0"
         if self.timeout is not None and (self.step.unit is not Unit.TIME or isinstance(self.size, Between)):
             yield "only a window whose step is in time can have a timeout; leave it out, or give a step like '10s'"
         if self.timeout is not None and self.timeout < 1:

@@ -1,4 +1,4 @@
-"""Workflows: declared channels and bound flows, and everything that can be wrong with them."""
+"""Workflows: declared channels and bound flows, and the validation rules for them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemill.model.wave_steps import WaveStartSpec
 
 @dataclass(frozen=True, slots=True)
 class WorkflowSpec:
-    """What one or more workflow files declare. `checked` returns it only if nothing is wrong with it."""
+    """The declarations of one or more workflow files. `validate_spec` returns it only if it has no problems."""
 
     name: str
     channels: tuple[Channel, ...]
     bindings: tuple[BoundFlow, ...]
     resolve: Callable[[SchemaKnowledge], WorkflowSpec] | None = field(default=None, compare=False)
-    """The same declarations worked out again with more known of queries and channels."""
+    """Resolves the same declarations again with more knowledge of queries and channels."""
 
     def find_channel(self, name: str) -> Channel | None:
         return next((c for c in self.channels if c.name == name), None)
@@ -38,13 +38,13 @@ class WorkflowSpec:
         return (t for b in self.bindings for t in b.tasks)
 
     def fix_identities(self) -> WorkflowSpec:
-        """The workflow whose tasks keep the identities that they have now, when their code was just loaded."""
+        """The workflow with the current identities of its tasks fixed, right after their code was loaded."""
         bindings = (replace(b, tasks=tuple(t.fix_identity() for t in b.tasks)) for b in self.bindings)
         return replace(self, bindings=tuple(bindings))
 
     def find_problems(self) -> list[str]:
         """Every problem, each with the user's file and line."""
-        return [f"{where}: {what}" for rule in RULES for where, what in rule(self)]
+        return [f"{location}: {problem}" for rule in RULES for location, problem in rule(self)]
 
     def validate_spec(self) -> WorkflowSpec:
         problems = self.find_problems()
@@ -57,18 +57,18 @@ Problem = tuple[SourceLocation, str]
 
 
 def _find_bad_names(wf: WorkflowSpec) -> Iterator[Problem]:
-    things: list[tuple[str, str, SourceLocation]] = [("channel", c.name, c.location) for c in wf.channels]
-    things += [("bound flow", b.name, b.location) for b in wf.bindings]
-    first: dict[tuple[str, str], SourceLocation] = {}
-    for what, name, where in things:
-        if what == "bound flow" and not is_valid_name(name):
+    names: list[tuple[str, str, SourceLocation]] = [("channel", c.name, c.location) for c in wf.channels]
+    names += [("bound flow", b.name, b.location) for b in wf.bindings]
+    first_locations: dict[tuple[str, str], SourceLocation] = {}
+    for noun, name, location in names:
+        if noun == "bound flow" and not is_valid_name(name):
             yield (
-                where,
+                location,
                 f"{name!r} is not a name: use letters, digits and underscores, not starting with a digit",
             )
-        if (what, name) in first:
-            yield where, f"{what} {name!r} is declared twice; the first time at {first[what, name]}"
-        first.setdefault((what, name), where)
+        if (noun, name) in first_locations:
+            yield location, f"{noun} {name!r} is declared twice; the first time at {first_locations[noun, name]}"
+        first_locations.setdefault((noun, name), location)
 
 
 def _find_bad_channels(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -87,12 +87,12 @@ def _find_unknown_channels(wf: WorkflowSpec) -> Iterator[Problem]:
                 )
 
 
-def _suggest_similar(name: str, known: Iterable[str], what: str = "channel") -> str:
+def _suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> str:
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; the {what}s are {', '.join(names)}" if names else f"; no {what} is declared"
+    matches = get_close_matches(name, names, n=1)
+    if matches:
+        return f"; did you mean {matches[0]!r}?"
+    return f"; the {noun}s are {', '.join(names)}" if names else f"; no {noun} is declared"
 
 
 def _find_bad_signatures(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -107,7 +107,7 @@ def _find_bad_signatures(wf: WorkflowSpec) -> Iterator[Problem]:
             if read.mode is ReadMode.OLD and read.port not in new and task.refresh is None:
                 yield (
                     task.location,
-                    f"task {task.name!r} reads OLD of {read.port!r}, which is only defined beside a NEW of it",
+                    f"task {task.name!r} reads OLD of {read.port!r}, which needs a NEW of the same channel",
                 )
             if read.port in task.state_ports and read.mode is not ReadMode.ALL:
                 yield task.location, f"task {task.name!r} must read its own state {read.port!r} in mode ALL"
@@ -129,28 +129,28 @@ def _find_bad_writers(wf: WorkflowSpec) -> Iterator[Problem]:
     for task in wf.list_tasks():
         for write in task.writes:
             writers[write.port].append((task, write.kind))
-    for name, by in writers.items():
+    for name, tasks_and_kinds in writers.items():
         channel = wf.find_channel(name)
         if channel is not None and channel.role is ChannelRole.INPUT:
-            for task, _ in by:
+            for task, _ in tasks_and_kinds:
                 yield (
                     task.location,
-                    f"task {task.name!r} writes {name!r}, an input channel that is fed from outside",
+                    f"task {task.name!r} writes {name!r}, which is an input channel",
                 )
-        if len(by) > 1 and any(kind is BlockKind.BASE for _, kind in by):
-            others = ", ".join(repr(t.name) for t, _ in by)
+        if len(tasks_and_kinds) > 1 and any(kind is BlockKind.BASE for _, kind in tasks_and_kinds):
+            others = ", ".join(repr(t.name) for t, _ in tasks_and_kinds)
             yield (
-                by[-1][0].location,
+                tasks_and_kinds[-1][0].location,
                 f"tasks {others} all write {name!r}, and a base by one would undo the others",
             )
-        if len(by) > 1 and any(name in t.state_ports for t, _ in by):
-            others = ", ".join(repr(t.name) for t, _ in by)
-            yield by[-1][0].location, f"{name!r} is a task's own state, but {others} all write it"
+        if len(tasks_and_kinds) > 1 and any(name in t.state_ports for t, _ in tasks_and_kinds):
+            others = ", ".join(repr(t.name) for t, _ in tasks_and_kinds)
+            yield tasks_and_kinds[-1][0].location, f"{name!r} is the state of a task, but {others} all write it"
     for channel in wf.channels:
         if channel.role is ChannelRole.DERIVED and channel.name not in writers:
             yield (
                 channel.location,
-                f"no task writes channel {channel.name!r}; declare it with input() if it is fed",
+                f"no task writes channel {channel.name!r}; declare it with input() if it receives inserts",
             )
 
 
@@ -160,12 +160,12 @@ def _find_cycles(wf: WorkflowSpec) -> Iterator[Problem]:
         list(TopologicalSorter(_build_graph(tasks)).static_order())
     except CycleError as error:
         names = " <- ".join(tasks[i].name for i in error.args[1])
-        where = tasks[error.args[1][0]].location
-        yield where, f"cycle of tasks: {names}; only a task's own state channel may be read back"
+        location = tasks[error.args[1][0]].location
+        yield location, f"cycle of tasks: {names}; only a task's own state channel may be read back"
 
 
 def _build_graph(tasks: Sequence[Task]) -> dict[int, set[int]]:
-    """For each task, by its index, the tasks whose outputs it reads; its own state aside."""
+    """For each task, by its index, the tasks whose outputs it reads, except its own state."""
     writers: dict[str, set[int]] = defaultdict(set)
     for i, task in enumerate(tasks):
         for write in task.writes:
@@ -184,17 +184,17 @@ def _find_column_mismatches(wf: WorkflowSpec) -> Iterator[Problem]:
         if not isinstance(code, Sql | Refresh) or channel is None or channel.schema is None:
             continue
         names = [n for n in code.list_column_names() if n not in RESERVED]
-        wanted = channel.schema.names
-        if "*" not in names and sorted(names) != sorted(wanted):
+        expected = channel.schema.names
+        if "*" not in names and sorted(names) != sorted(expected):
             yield (
                 task.location,
-                f"query {task.name!r} gives the columns {', '.join(names)}, but channel {channel.name!r} "
-                f"(declared at {channel.location}) has {', '.join(wanted)}",
+                f"query {task.name!r} returns the columns {', '.join(names)}, but channel {channel.name!r} "
+                f"(declared at {channel.location}) has {', '.join(expected)}",
             )
 
 
 def _find_result_channel(wf: WorkflowSpec, task: Task) -> Channel | None:
-    """The channel of a query's rows; what a declared table keeps for itself is written beside it."""
+    """The channel of a query's result; the internal state of a declared table is written to other channels."""
     code = task.variant.code
     writes = [w for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
     return wf.find_channel(writes[0].port) if writes else None
@@ -211,7 +211,7 @@ def _find_strict_violations(wf: WorkflowSpec) -> Iterator[Problem]:
 
 
 def _find_unsigned_results(wf: WorkflowSpec) -> Iterator[Problem]:
-    """What a refresh changes, readers are given as signed rows; only whole contents fit any merge kind."""
+    """A refresh gives its changes to readers as signed rows; only full contents fit other merge kinds."""
     for task in wf.list_tasks():
         channel = _find_result_channel(wf, task) if isinstance(task.variant.code, Refresh) else None
         if channel is not None and not isinstance(channel.updates, Append | Signed):
@@ -232,7 +232,7 @@ def _find_duplicate_tasks(wf: WorkflowSpec) -> Iterator[Problem]:
 
 
 def _find_bad_triggers(wf: WorkflowSpec) -> Iterator[Problem]:
-    """A trigger may wait for what another workflow declares; of a flow's own name it would wait for itself."""
+    """A trigger may wait for channels and flows of other workflows, but not for its own flow."""
     for binding in wf.bindings:
         for trigger in binding.triggers:
             yield from ((binding.location, f"flow {binding.name!r}: {problem}") for problem in find_problems(trigger))
@@ -244,7 +244,7 @@ def _find_bad_triggers(wf: WorkflowSpec) -> Iterator[Problem]:
 
 
 def find_dangling_triggers(wf: WorkflowSpec, channels: Iterable[str], flows: Iterable[str]) -> Iterator[str]:
-    """Problems of triggers that wait for none of these channels and flows: those of all workflows."""
+    """Problems of triggers that wait for a channel or flow outside the given ones, which are those of all workflows."""
     known: dict[type[DataTrigger | RunTrigger], tuple[str, set[str]]] = {
         DataTrigger: ("channel", {*channels}),
         RunTrigger: ("flow", {*flows}),
@@ -252,14 +252,13 @@ def find_dangling_triggers(wf: WorkflowSpec, channels: Iterable[str], flows: Ite
     for binding in wf.bindings:
         for _, leaf in (leaf for trigger in binding.triggers for leaf in list_leaves(trigger)):
             if isinstance(leaf, DataTrigger | RunTrigger):
-                what, names = known[type(leaf)]
-                wanted = leaf.channel if isinstance(leaf, DataTrigger) else leaf.flow
-                if wanted not in names:
+                noun, names = known[type(leaf)]
+                target = leaf.channel if isinstance(leaf, DataTrigger) else leaf.flow
+                if target not in names:
                     yield (
-                        f"{binding.location}: flow {binding.name!r} waits for {what} {wanted!r}, which no workflow "
-                        f"declares, and would never run{_suggest_similar(wanted, names, what)}; "
-                        "if another workflow is to "
-                        "declare it, apply that one first"
+                        f"{binding.location}: flow {binding.name!r} waits for {noun} {target!r}, which no workflow "
+                        f"declares, and would never run{_suggest_similar(target, names, noun)}; "
+                        "if another workflow declares it, apply that workflow first"
                     )
 
 
@@ -267,10 +266,10 @@ def _find_stateful_problems(wf: WorkflowSpec) -> Iterator[Problem]:
     for task in wf.list_tasks():
         code = task.variant.code
         if isinstance(code, WindowTaskSpec | WaveStartSpec) and not code.schema.fields:
-            what = "windows" if isinstance(code, WindowTaskSpec) else "waves"
+            noun = "windows" if isinstance(code, WindowTaskSpec) else "waves"
             yield (
                 task.location,
-                f"{what} {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
+                f"{noun} {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
                 f"declare them with table({task.reads[0].port!r}, '…')",
             )
         elif isinstance(code, Stateful):
@@ -296,9 +295,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def sort_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
-    """The tasks so that each stands after those whose outputs it reads; as given if they form a cycle."""
-    given = list(tasks)
+    """The tasks in topological order; in the given order if they form a cycle."""
+    ordered = list(tasks)
     try:
-        return tuple(given[i] for i in TopologicalSorter(_build_graph(given)).static_order())
+        return tuple(ordered[i] for i in TopologicalSorter(_build_graph(ordered)).static_order())
     except CycleError:
-        return tuple(given)
+        return tuple(ordered)
