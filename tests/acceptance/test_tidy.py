@@ -117,7 +117,7 @@ def test_trace_says_what_is_forgotten(mill: Mill, tmp_path: Path) -> None:
     for number in range(1, 8):
         refreshed(mill, tmp_path, range(number, number + 1))
         mill.tidy(*CHANNELS)
-    with pytest.raises(NotFound, match=f"block {first.id} was forgotten"):
+    with pytest.raises(NotFound, match=f"block {first.id} has expired"):
         trace_block(mill.catalog, first.id)
     assert consumed(mill, "events") == ([], True)
 

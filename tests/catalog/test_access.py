@@ -141,7 +141,7 @@ def test_two_who_add_the_same_user_at_once_both_succeed(accounts: AccountCatalog
 def test_the_audit_forgets_what_is_old(
     accounts: AccountCatalog, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.catalog.access._AT_ONCE", 2)
+    monkeypatch.setattr("tidemill.catalog.access._BATCH_SIZE", 2)
     accounts.record_audit([AuditStart("ann", None, "127.0.0.1", f"POST /{n}") for n in range(5)])
     clock.now += 100
     accounts.record_audit([AuditStart("ann", None, "127.0.0.1", "POST /new")])

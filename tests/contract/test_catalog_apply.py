@@ -121,7 +121,7 @@ def test_a_name_belongs_to_one_workflow(driver: Driver, other: WorkflowSpec, mes
     ("changed", "message"),
     [
         (Channel("a", ChannelRole.DERIVED, SCHEMA), "from input to derived"),
-        (Channel("a", ChannelRole.INPUT, SCHEMA, Upsert(("x",))), r"merge from append to upsert\(x\)"),
+        (Channel("a", ChannelRole.INPUT, SCHEMA, Upsert(("x",))), r"merge kind from append to upsert\(x\)"),
     ],
 )
 def test_what_blocks_would_contradict_cannot_change(driver: Driver, changed: Channel, message: str) -> None:

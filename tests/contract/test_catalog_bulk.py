@@ -12,7 +12,7 @@ from tidemill.model.block import ChannelPosition, link_block
 
 
 def test_a_laid_history_can_be_read_and_goes_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.bulk_load._AT_ONCE", 3)
+    monkeypatch.setattr("tidemill.catalog.bulk_load._BATCH_SIZE", 3)
     driver.insert()
     append_history(driver.catalog, "a", 7)
     last = driver.insert()

@@ -117,7 +117,7 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     claim, other = driver.open_insert(), driver.open_insert()
     mine, foreign = (filled(c, c.slots[None, "a"]) for c in (claim, other))
     for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
-        with pytest.raises(Conflict, match="fill each of its own"):
+        with pytest.raises(Conflict, match="write exactly the reserved blocks"):
             driver.catalog.commit_run(claim, RunOutcome(wrong))
     assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
     assert driver.catalog.list_referenced_files() == set()
@@ -145,7 +145,7 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
     claim = driver.open_insert(key="k")
     assert driver.catalog.find_inserted_blocks("a", ["k"]) == {}
     another = driver.request()
-    with pytest.raises(InsertUnderWay, match=f"an insert with the key 'k' is under way.*run {claim.run.id}"):
+    with pytest.raises(InsertUnderWay, match=f"an insert with the key 'k' is in progress.*run {claim.run.id}"):
         driver.claim(another, inserting(key="k"))
     (block,) = driver.commit(claim)
     assert driver.catalog.find_inserted_blocks("a", ["k", "other"]) == {"k": block}

@@ -117,9 +117,9 @@ def test_what_is_forgotten_is_said_to_be(driver: Driver) -> None:
     for _ in range(3):
         replaced(driver)
     driver.catalog.expire_runs("a", keep=1)
-    with pytest.raises(NotFound, match=f"block {first.id} was forgotten.*history"):
+    with pytest.raises(NotFound, match=f"block {first.id} has expired.*history"):
         driver.catalog.read_block(first.id)
-    with pytest.raises(NotFound, match=f"run {first.run} was forgotten.*history"):
+    with pytest.raises(NotFound, match=f"run {first.run} has expired.*history"):
         driver.catalog.read_run(first.run or 0)
 
 
@@ -128,9 +128,9 @@ def test_an_older_point_never_passes_for_a_forgotten_one(driver: Driver) -> None
     for _ in range(3):
         replaced(driver)
     driver.catalog.expire_runs("a", keep=1)
-    with pytest.raises(Collected, match="history up to 3 was forgotten"):
+    with pytest.raises(Collected, match="history up to 3 has expired"):
         driver.catalog.read_position("a", seq=2)
-    with pytest.raises(Collected, match="history up to 3 was forgotten"):
+    with pytest.raises(Collected, match="history up to 3 has expired"):
         driver.catalog.read_position("a", version=first.version)
     assert driver.catalog.read_position("a", seq=0).seq == 0
     assert driver.catalog.read_position("a", seq=4).seq == 4

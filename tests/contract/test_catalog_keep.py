@@ -64,7 +64,7 @@ def test_a_compaction_cannot_share_files_purged_meanwhile(driver: Driver) -> Non
     driver.catalog.collect_blocks([old.id])
     driver.catalog.purge_blocks()
     claim = driver.open_compaction()
-    with pytest.raises(Conflict, match="1 files were collected"):
+    with pytest.raises(Conflict, match="1 files were purged"):
         driver.catalog.commit_compaction(claim, base(claim, "a", 2, old.files))
 
 
@@ -172,7 +172,7 @@ def test_collecting_nothing_changes_nothing(driver: Driver) -> None:
 
 
 def test_collecting_a_great_many(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.garbage_collection._AT_ONCE", 2)
+    monkeypatch.setattr("tidemill.catalog.garbage_collection._BATCH_SIZE", 2)
     first = driver.insert(kind=BlockKind.BASE)
     blocks = [first, *(driver.insert() for _ in range(4))]
     shared = driver.compact("a", 5, first.files)

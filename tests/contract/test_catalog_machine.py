@@ -94,7 +94,7 @@ class Histories(RuleBasedStateMachine):
         run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
         found = self.driver.catalog.read_run(run)
         if found.not_before is not None and found.not_before > self.driver.clock.now:  # the clock was put back
-            with pytest.raises(Conflict, match="tried again only in"):
+            with pytest.raises(Conflict, match="can be retried in"):
                 self.driver.claim(run, build_claim_request(COPY) if found.kind is RunKind.FLOW else inserting("a"))
             return None
         if found.kind is RunKind.FLOW:

@@ -50,7 +50,7 @@ def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
 def test_a_run_that_waits_for_others_cannot_be_claimed(mill: Bench) -> None:
     waiting = mill.submit(chain("a", "b")).actions[1].run
     assert waiting is not None
-    with pytest.raises(Conflict, match="waits for what others make"):
+    with pytest.raises(Conflict, match="waits for the outputs of other runs"):
         mill.catalog.claim_run(waiting.id, ClaimRequest(), owner="me", lease=60.0)
 
 
@@ -230,7 +230,7 @@ def test_a_user_drops_a_leaf(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
     mill.shop.drop_dataset(made.actions[1].identity[:10])
     assert mill.state(made, 2) is D.DELETED
-    with pytest.raises(Conflict, match="no leaf"):
+    with pytest.raises(Conflict, match="not a leaf"):
         mill.shop.drop_dataset(made.actions[0].identity)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.drop_dataset("nope")

@@ -86,6 +86,6 @@ def checked(driver: Driver, janitor: VacuumService, block: Block, pinned: set[in
     assert not any(catalog.list_pinned_blocks(name) for name in "abd")
     assert str(pinned) in (
         f"block {block.id} is collected; only filled blocks can be pinned",
-        f"some of what block {block.id} was made from was collected meanwhile; pin it again",
+        f"some inputs of block {block.id} were garbage-collected meanwhile; pin it again",
     )
     return "too late" if "is collected" in str(pinned) else "pin again"

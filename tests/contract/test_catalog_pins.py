@@ -179,6 +179,6 @@ def test_who_collects_what_was_pinned_meanwhile_leaves_it(driver: Driver, janito
 def test_what_was_collected_between_looking_and_pinning_is_told(driver: Driver, janitor: VacuumService) -> None:
     first, second = driver.insert("a"), driver.insert("a")
     driver.catalog.collect_blocks([first.id])
-    with pytest.raises(Conflict, match="was collected meanwhile; pin it again"):
+    with pytest.raises(Conflict, match="were garbage-collected meanwhile; pin it again"):
         driver.catalog.pin_block(second.id, {first.id, second.id})
     assert "block.pinned" not in driver.kinds_of_events()

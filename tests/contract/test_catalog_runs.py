@@ -166,7 +166,7 @@ def test_unknown_runs_are_not_found(driver: Driver) -> None:
 def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.clock.now += LEASE
-    with pytest.raises(LeaseLost, match=r"ended 0\.0 s ago"):
+    with pytest.raises(LeaseLost, match=r"expired 0\.0 s ago"):
         driver.commit(claim)
     assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
     assert driver.head() == 0
@@ -187,7 +187,7 @@ def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     run = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
     assert (run.state, run.error, run.not_before) == (RunState.WAITING, "disk full", driver.clock.now + 5)
     assert driver.catalog.list_written_blocks(run.id)[0].state is BlockState.CANCELLED
-    with pytest.raises(Conflict, match=r"only in 5\.000 s"):
+    with pytest.raises(Conflict, match=r"retried in 5\.000 s"):
         driver.claim(run.id, inserting())
     driver.clock.now += 5
     again = driver.claim(run.id, inserting())
@@ -259,7 +259,7 @@ def test_reading_through_a_channel_needs_it_free(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, "copy")
     through = ClaimRequest(slots=(ReservationRequest("t", "a", BlockKind.DELTA),), through=frozenset({"a"}))
     before = snapshot(driver)
-    with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a slot of channel 'a'"):
+    with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a reservation on channel 'a'"):
         driver.claim(run, through)
     assert snapshot(driver) == before
     driver.catalog.kill_run(other.run.id)

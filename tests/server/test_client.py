@@ -148,7 +148,7 @@ def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, u
     with pytest.raises(BadInput, match="the upload: row 1"):
         client.insert("orders", [{"id": "x"}])
     killed = client.kill(client.request_run("words").id)
-    with pytest.raises(Conflict, match="only one that has not ended"):
+    with pytest.raises(Conflict, match="only a run that has not ended"):
         client.kill(killed.id)
     with pytest.raises(TooLarge):
         client.insert("orders", ({"id": 1, "word": "x" * 1000} for _ in range(1000)))

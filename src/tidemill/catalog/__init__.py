@@ -1,4 +1,4 @@
-"""The catalog: a SQL database that says which blocks there are. SQLAlchemy lives here alone."""
+"""The catalog: a SQL database that records all blocks, runs and workflows. Only this package uses SQLAlchemy."""
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.reader import SqlCatalogReader

@@ -1,7 +1,7 @@
-"""Users, tokens, owners of workflows, and the audit: what the API needs to know of those who call it.
+"""Users, tokens, owners of workflows, and the audit log of the API.
 
-A token reads `tdm_<id>_<secret>`. The secret is 256 random bits, so that its SHA-256 is all that need be kept: nobody
-can find it by trying. It is shown once, when it is issued.
+A token has the form `tdm_<id>_<secret>`. The secret has 256 random bits, so that storing its SHA-256 is safe: it cannot
+be found by brute force. It is shown once, when it is issued.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from tidemill.errors import NotFound
 from tidemill.model.access import AuditEntry, Token, User, UserRole
 
 _TOKEN = re.compile(r"tdm_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII)
-_NOBODYS = "0" * 64  # what the secret of an unknown token is compared with, so that looking it up takes as long
-_AT_ONCE = 10_000  # entries that are forgotten in one transaction
-_LONGEST = 500  # characters of an action that are kept
+_DUMMY_DIGEST = "0" * 64  # compared with the secret of an unknown token, so that the lookup takes the same time
+_BATCH_SIZE = 10_000  # entries that are expired in one transaction
+_MAX_ACTION_LENGTH = 500  # characters of an action that are stored
 
 
-_OUTCOME = (  # what was said is said
-    update(audit).where(audit.c.id == bindparam("entry"), audit.c.outcome.is_(None)).values(outcome=bindparam("said"))
+_RECORD_OUTCOME = (  # an outcome is recorded once
+    update(audit)
+    .where(audit.c.id == bindparam("entry"), audit.c.outcome.is_(None))
+    .values(outcome=bindparam("new_outcome"))
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AuditStart:
-    """Somebody is about to change something. This is written first: a change without an entry cannot be."""
+    """A user is about to change something. It is recorded before the change, so that no change lacks an entry."""
 
     user: str
     token: str | None
@@ -45,7 +47,7 @@ class AuditStart:
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """What came of it."""
+    """The HTTP status that ended an audited change."""
 
     entry: int
     outcome: int
@@ -53,17 +55,17 @@ class AuditOutcome:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token and the text that its holder sends; the text is kept nowhere."""
+    """A new token and the text that its holder sends; the text is not stored."""
 
     token: Token
     text: str
 
     def __repr__(self) -> str:
-        return f"Issued({self.token!r})"
+        return f"IssuedToken({self.token!r})"
 
 
 class AccountCatalog:
-    """Those who may call the API, and what they did."""
+    """The users of the API, their tokens, and the audit log."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
@@ -74,11 +76,11 @@ class AccountCatalog:
             return [_to_user(row) for row in rows]
 
     def save_user(self, name: str, role: UserRole) -> User:
-        """Add a user, change their role, or take them back; tokens revoked when they were removed stay so."""
+        """Add a user, change their role, or restore them; tokens revoked by a removal stay revoked."""
         return self._catalog.run_transaction(lambda tx: _save_user(tx, name, role))
 
     def remove_user(self, name: str) -> None:
-        """Revoke a user's tokens and take their workflows from them."""
+        """Deactivate a user, revoke their tokens and remove their ownership of workflows."""
         self._catalog.run_transaction(lambda tx: _remove_user(tx, name))
 
     def list_tokens(self, user: str | None = None) -> list[Token]:
@@ -88,54 +90,54 @@ class AccountCatalog:
             return [_to_token(row) for row in rows]
 
     def issue_token(self, user: str, *, label: str = "", lasts: float | None = None) -> IssuedToken:
-        """A new token, for `lasts` seconds or until it is revoked."""
+        """A new token, valid for `lasts` seconds or until it is revoked."""
         return self._catalog.run_transaction(lambda tx: _issue_token(tx, user, label, lasts))
 
     def revoke_token(self, token: str) -> Token:
-        """From now on the token is refused. Revoking it again changes nothing."""
+        """Revoke a token. Revoking it again changes nothing."""
         return self._catalog.run_transaction(lambda tx: _revoke_token(tx, token))
 
     def find_token_holder(self, text: str) -> tuple[User, Token] | None:
-        """Whose token this is; None if it is nobody's, or can no longer be used."""
+        """The user and token for this text; None if it is unknown, expired or revoked."""
         parsed = _TOKEN.fullmatch(text)
         if parsed is None:
             return None
-        theirs = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
-        query = theirs.where(tokens.c.id == parsed[1], users.c.active)
+        joined = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
+        query = joined.where(tokens.c.id == parsed[1], users.c.active)
         with self._catalog._open_connection() as connection:
-            found = connection.execute(query).one_or_none()
+            row = connection.execute(query).one_or_none()
             now = self._catalog._read_time(connection)
-        same = hmac.compare_digest(_hash_secret(parsed[2]), _NOBODYS if found is None else found.digest)
-        if found is None or not same or not _to_token(found).is_usable(now):
+        matches = hmac.compare_digest(_hash_secret(parsed[2]), _DUMMY_DIGEST if row is None else row.digest)
+        if row is None or not matches or not _to_token(row).is_usable(now):
             return None
-        return User(found.user, UserRole(found.role), found.known), _to_token(found)
+        return User(row.user, UserRole(row.role), row.known), _to_token(row)
 
     def list_owners(self, workflow: str) -> list[str]:
-        """The users whose workflow it is; none: it is nobody's."""
-        mine = workflow_owners.c.workflow == workflow
+        """The users that own a workflow; empty if it has no owner."""
+        of_workflow = workflow_owners.c.workflow == workflow
         with self._catalog._open_connection() as connection:
-            found = select(workflow_owners.c.user).where(mine).order_by(workflow_owners.c.user)
-            return list(connection.execute(found).scalars())
+            query = select(workflow_owners.c.user).where(of_workflow).order_by(workflow_owners.c.user)
+            return list(connection.execute(query).scalars())
 
     def set_owners(self, workflow: str, owners: Iterable[str]) -> None:
-        """Make a workflow these users', and nobody else's."""
-        wanted = sorted(set(owners))
-        self._catalog.run_transaction(lambda tx: _set_owners(tx, workflow, wanted))
+        """Make exactly these users the owners of a workflow."""
+        names = sorted(set(owners))
+        self._catalog.run_transaction(lambda tx: _set_owners(tx, workflow, names))
 
     def record_audit(self, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
-        """Write into the audit; returns the number of the entry that each is about."""
+        """Write to the audit log; returns the entry number of each note."""
         return self._catalog.run_transaction(lambda tx: _record_audit(tx, notes))
 
     def expire_audit(self, age: float) -> int:
-        """Forget what was written into the audit more than `age` seconds ago; returns how many entries it was."""
-        forgotten = some = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
-        while some == _AT_ONCE:
-            some = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
-            forgotten += some
-        return forgotten
+        """Delete audit entries older than `age` seconds, in batches; returns their number."""
+        expired = batch = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
+        while batch == _BATCH_SIZE:
+            batch = self._catalog.run_transaction(lambda tx: _expire_audit(tx, age))
+            expired += batch
+        return expired
 
     def list_audit_entries(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
-        """The newest first."""
+        """Audit entries, the newest first."""
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
         with self._catalog._open_connection() as connection:
             rows = connection.execute(query if before is None else query.where(audit.c.id < before))
@@ -144,19 +146,19 @@ class AccountCatalog:
 
 def _save_user(tx: Transaction, name: str, role: UserRole) -> User:
     values = {"role": role, "active": True}
-    changed = update(users).where(users.c.name == name).values(values).returning(users)
-    row = tx.connection.execute(changed).one_or_none()
+    statement = update(users).where(users.c.name == name).values(values).returning(users)
+    row = tx.connection.execute(statement).one_or_none()
     if row is None:
-        new = insert(users).values(name=name, created=tx.now, **values).returning(users)
-        row = tx.connection.execute(new).one()
+        addition = insert(users).values(name=name, created=tx.now, **values).returning(users)
+        row = tx.connection.execute(addition).one()
     return _to_user(row)
 
 
 def _remove_user(tx: Transaction, name: str) -> None:
     _check_user(tx, name)
     tx.connection.execute(update(users).where(users.c.name == name).values(active=False))
-    theirs = (tokens.c.user == name, tokens.c.revoked.is_(None))
-    tx.connection.execute(update(tokens).where(*theirs).values(revoked=tx.now))
+    active_tokens = (tokens.c.user == name, tokens.c.revoked.is_(None))
+    tx.connection.execute(update(tokens).where(*active_tokens).values(revoked=tx.now))
     tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.user == name))
 
 
@@ -172,10 +174,10 @@ def _issue_token(tx: Transaction, user: str, label: str, lasts: float | None) ->
 def _revoke_token(tx: Transaction, token: str) -> Token:
     usable = (tokens.c.id == token, tokens.c.revoked.is_(None))
     tx.connection.execute(update(tokens).where(*usable).values(revoked=tx.now))
-    found = tx.connection.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
-    if found is None:
-        raise NotFound(f"there is no token {token!r}; the list of tokens has their numbers")
-    return _to_token(found)
+    row = tx.connection.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no token {token!r}; list the tokens to find their ids")
+    return _to_token(row)
 
 
 def _set_owners(tx: Transaction, workflow: str, owners: list[str]) -> None:
@@ -187,24 +189,30 @@ def _set_owners(tx: Transaction, workflow: str, owners: list[str]) -> None:
 
 
 def _record_audit(tx: Transaction, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
-    began = [{"at": tx.now, **asdict(n), "action": n.action[:_LONGEST]} for n in notes if isinstance(n, AuditStart)]
-    ended = [{"entry": n.entry, "said": n.outcome} for n in notes if isinstance(n, AuditOutcome)]
-    adding = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
-    new = iter(tx.connection.execute(adding, began).scalars().all() if began else ())
-    if ended:
-        tx.connection.execute(_OUTCOME, ended)
-    return [n.entry if isinstance(n, AuditOutcome) else next(new) for n in notes]
+    start_rows = [
+        {"at": tx.now, **asdict(note), "action": note.action[:_MAX_ACTION_LENGTH]}
+        for note in notes
+        if isinstance(note, AuditStart)
+    ]
+    outcome_rows = [
+        {"entry": note.entry, "new_outcome": note.outcome} for note in notes if isinstance(note, AuditOutcome)
+    ]
+    statement = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
+    new_ids = iter(tx.connection.execute(statement, start_rows).scalars().all() if start_rows else ())
+    if outcome_rows:
+        tx.connection.execute(_RECORD_OUTCOME, outcome_rows)
+    return [note.entry if isinstance(note, AuditOutcome) else next(new_ids) for note in notes]
 
 
 def _expire_audit(tx: Transaction, age: float) -> int:
-    """Some of them: nobody has to wait long, and only the oldest entries are looked at."""
-    oldest = select(audit.c.id).order_by(audit.c.id).limit(_AT_ONCE)
+    """Delete one batch: locks are held briefly, and only the oldest entries are scanned."""
+    oldest = select(audit.c.id).order_by(audit.c.id).limit(_BATCH_SIZE)
     return tx.connection.execute(delete(audit).where(audit.c.id.in_(oldest), audit.c.at < tx.now - age)).rowcount
 
 
 def _check_user(tx: Transaction, name: str) -> None:
-    found = select(users.c.name).where(users.c.name == name, users.c.active)
-    if tx.connection.execute(found.with_for_update()).one_or_none() is None:
+    query = select(users.c.name).where(users.c.name == name, users.c.active)
+    if tx.connection.execute(query.with_for_update()).one_or_none() is None:
         raise NotFound(f"there is no user {name!r}; add them first")
 
 

@@ -1,7 +1,7 @@
-"""Heads: how far each channel can be read.
+"""Channel heads: how far each channel can be read.
 
-The head of a channel is its last filled slot with no reserved slot before it. Whoever fills or cancels slots
-moves the head in the same transaction, so no reader ever reads across a slot that may still be filled.
+The head of a channel is its last filled block with no open reservation before it. A transaction that fills or cancels
+reservations also moves the head, so that no reader reads past a reservation that may still be filled.
 """
 
 from __future__ import annotations
@@ -24,78 +24,80 @@ from tidemill.model.evolution import can_read
 from tidemill.model.schema import Schema
 
 # Statements of every commit are built once: building them costs more than running them.
-_PLACE = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.c.state == BlockState.FILLED)
+_UPDATE_BLOCK = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.c.state == BlockState.FILLED)
 
-_held = blocks.alias()
-_BARRIER = (  # the first reserved slot of a channel
-    select(func.min(_held.c.seq)).where(_held.c.channel_id == channels.c.id, _held.c.state == RESERVED)
+_reserved_blocks = blocks.alias()
+_FIRST_RESERVED = (  # the first open reservation of a channel
+    select(func.min(_reserved_blocks.c.seq)).where(
+        _reserved_blocks.c.channel_id == channels.c.id, _reserved_blocks.c.state == RESERVED
+    )
 ).scalar_subquery()
-_PASSABLE = BLOCKS.where(
+_NEWLY_VISIBLE = BLOCKS.where(
     channels.c.id.in_(bindparam("ids", expanding=True)),
     blocks.c.state == BlockState.FILLED,
     blocks.c.seq > channels.c.head_seq,
-    blocks.c.seq < func.coalesce(_BARRIER, channels.c.next_seq),
+    blocks.c.seq < func.coalesce(_FIRST_RESERVED, channels.c.next_seq),
 ).order_by(blocks.c.seq)
 
 
 def lock_channels(tx: Transaction, which: ColumnElement[bool]) -> list[AnyRow]:
-    """Lock channels, always by id, so that no two transactions wait for each other; returns their rows."""
+    """Lock channels in the order of their ids, so that transactions cannot deadlock; returns their rows."""
     return list(tx.connection.execute(select(channels).where(which).order_by(channels.c.id).with_for_update()))
 
 
 def lock_named_channels(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
-    held = {row.name: row for row in lock_channels(tx, channels.c.name.in_(names))}
-    check_known(tx.connection, names, held)
-    return held
+    locked = {row.name: row for row in lock_channels(tx, channels.c.name.in_(names))}
+    check_known(tx.connection, names, locked)
+    return locked
 
 
 def lock_reserved_channels(tx: Transaction, run: int) -> list[AnyRow]:
-    """Lock the channels on which a run holds slots."""
+    """Lock the channels on which a run holds reservations."""
     return lock_channels(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
 
 
 def advance_heads(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> None:
-    """Move the heads of held channels as far as they go, dating and placing every block they pass.
+    """Move the heads of locked channels as far as possible, and date and link every block that becomes visible.
 
-    `run` is the one that filled or cancelled slots.
+    `run` is the run that filled or cancelled reservations.
     """
-    by_id = {row.id: row for row in held}
-    passed = defaultdict(list)
-    for slot in tx.connection.execute(_PASSABLE, {"ids": list(by_id)}) if by_id else ():
-        passed[slot.channel_id].append(slot)
-    for channel, slots in passed.items():
-        _advance_head(tx, by_id[channel], slots, run)
+    by_id = {channel.id: channel for channel in held}
+    newly_visible = defaultdict(list)
+    for row in tx.connection.execute(_NEWLY_VISIBLE, {"ids": list(by_id)}) if by_id else ():
+        newly_visible[row.channel_id].append(row)
+    for channel_id, rows in newly_visible.items():
+        _advance_head(tx, by_id[channel_id], rows, run)
 
 
-def _advance_head(tx: Transaction, channel: AnyRow, slots: list[AnyRow], run: int | None) -> None:
+def _advance_head(tx: Transaction, channel: AnyRow, rows: list[AnyRow], run: int | None) -> None:
     position = to_head(channel)
-    placed = []
-    for slot in slots:
-        visible = tx.tick_clock()
-        block = to_block(slot)
+    updates = []
+    for row in rows:
+        version = tx.tick_clock()
+        block = to_block(row)
         block = link_block(
-            position, assign_version(position, block, visible) if channel.role == ChannelRole.INPUT else block
+            position, assign_version(position, block, version) if channel.role == ChannelRole.INPUT else block
         )
         position = ChannelPosition(block.seq, block.reached, block.content)
-        placed.append(_build_placement(block, visible))
-    tx.connection.execute(_PLACE, placed)
-    schema = _choose_schema(channel, slots[-1].schema)
-    known = channel.head_seq and channel.schema is not None and schema is not None
-    if known and not channel.schema.has_same_shape(schema):
+        updates.append(_build_placement(block, version))
+    tx.connection.execute(_UPDATE_BLOCK, updates)
+    schema = _choose_schema(channel, rows[-1].schema)
+    has_known_schema = channel.head_seq and channel.schema is not None and schema is not None
+    if has_known_schema and not channel.schema.has_same_shape(schema):
         tx.record_event(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.describe_difference(schema))
     values = to_head_values(position) | {"schema": schema}
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
-    telling = [slot for slot in slots if slot.rows or slot.kind == BlockKind.BASE]
-    if telling:
-        triggers.record_arrival(tx, channel.name, sum(s.rows for s in telling), sum(s.bytes for s in telling))
-    tx.record_event(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=placed[-1]["visible"])
+    data_rows = [row for row in rows if row.rows or row.kind == BlockKind.BASE]
+    if data_rows:
+        triggers.record_arrival(tx, channel.name, sum(r.rows for r in data_rows), sum(r.bytes for r in data_rows))
+    tx.record_event(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=updates[-1]["visible"])
 
 
 def _choose_schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
-    """With which a channel is read: as declared, unless its newest block, of a schema before, could not be."""
+    """The schema to read a channel with: the declared one, unless it cannot read the newest block."""
     if newest is None:
-        found: Schema | None = channel.schema
-        return found
+        current: Schema | None = channel.schema
+        return current
     declared: Schema | None = channel.declared
     return declared if declared is not None and can_read(newest, declared, channel.updates.key) else newest
 

@@ -1,4 +1,4 @@
-"""Claiming a run: its slots, its spans, its lease and its fence, in one transaction."""
+"""Claiming a run: its reservations, read spans, lease and fencing token, in one transaction."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ Channels = Mapping[str, AnyRow]
 
 
 def acquire_run(tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
-    """Have a run before it is known what it will need."""
+    """Take the lease of a ready run before its reads and reservations are known."""
     ready = _lock_ready_run(tx, run)
-    taken = _start_attempt(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
-    tx.record_event(EventKind.RUN_TAKEN, ready.subject, run, owner=owner, attempt=taken.attempt)
-    return to_run(taken)
+    acquired = _start_attempt(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
+    tx.record_event(EventKind.RUN_TAKEN, ready.subject, run, owner=owner, attempt=acquired.attempt)
+    return to_run(acquired)
 
 
 def claim_run(
     tx: Transaction, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
 ) -> RunClaim:
-    """Take a run, or go on with one that was taken under `fence`: its slots are reserved, and it can begin."""
+    """Claim a ready run, or one acquired under the fencing token `fence`: reserve its outputs, so that it can start."""
     ready = _lock_ready_run(tx, run) if fence is None else lock_owned_run(tx, run, fence)
-    held = lock_named_channels(tx, _list_channel_names(demand))
+    locked = lock_named_channels(tx, _list_channel_names(demand))
     _check_versions(tx, ready, demand.versions)
-    _check_no_reservation(tx, [held[name] for name in sorted(demand.through)])
-    spans = _compute_spans(tx, ready, demand.reads, held)
-    slots = _reserve_slots(tx, ready, demand.slots, held)
+    _check_no_reservation(tx, [locked[name] for name in sorted(demand.through)])
+    spans = _compute_spans(tx, ready, demand.reads, locked)
+    slots = _reserve_slots(tx, ready, demand.slots, locked)
     attempt = ready.attempt + (fence is None)
     started = _start_attempt(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
     triggers.record_run_state(tx, started, RunMilestone.LAUNCHED)
@@ -67,7 +67,7 @@ def claim_run(
 
 
 def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identity]) -> None:
-    """A process may have loaded a flow's code before another registered a change of it."""
+    """Reject a claim by a process that loaded the flow's code before another process registered a change of it."""
     registered = to_task_versions(lock_binding(tx, run.subject)) if versions else {}
     if any(registered.get(task) != identity for task, identity in versions.items()):
         raise Conflict(
@@ -79,7 +79,7 @@ def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identit
 def claim_new_run(
     tx: Transaction, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float
 ) -> RunClaim:
-    """Ask for a run and claim it, in one step: no run is left behind that nobody will ever claim."""
+    """Create a run and claim it in one transaction, so that no unclaimed run is left behind."""
     run = request_run(tx, kind, subject, attempts=1, backfill=False)
     return claim_run(tx, run.id, demand, owner=owner, lease=lease)
 
@@ -89,17 +89,17 @@ def _list_channel_names(demand: ClaimRequest) -> set[str]:
 
 
 def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
-    found = read_run(tx.connection, run, lock=True)
-    if found.state not in TO_COME:
-        raise Conflict(f"run {run} is {found.state}, not ready; only a ready run can be claimed")
-    if found.not_before is not None and found.not_before > tx.now:
-        wait = found.not_before - tx.now
-        raise Conflict(f"run {run} is ready to be tried again only in {wait:.3f} s; claim it then")
-    if found.kind == RunKind.FLOW:
-        _check_no_other_run(tx, found)
-    if found.kind == RunKind.ACTION and found.state == RunState.WAITING and found.not_before is None:
-        raise Conflict(f"run {run} waits for what others make; it can be claimed when all of it is there")
-    return found
+    row = read_run(tx.connection, run, lock=True)
+    if row.state not in TO_COME:
+        raise Conflict(f"run {run} is {row.state}, not ready; only a ready run can be claimed")
+    if row.not_before is not None and row.not_before > tx.now:
+        wait = row.not_before - tx.now
+        raise Conflict(f"run {run} can be retried in {wait:.3f} s; claim it then")
+    if row.kind == RunKind.FLOW:
+        _check_no_other_run(tx, row)
+    if row.kind == RunKind.ACTION and row.state == RunState.WAITING and row.not_before is None:
+        raise Conflict(f"run {run} waits for the outputs of other runs; claim it when all of them are available")
+    return row
 
 
 def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
@@ -111,50 +111,53 @@ def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
 
 def _check_no_reservation(tx: Transaction, through: Sequence[AnyRow]) -> None:
     names = {channel.id: channel.name for channel in through}
-    held = select(blocks.c.channel_id, blocks.c.run_id).where(IS_RESERVED, blocks.c.channel_id.in_(names))
-    slot = tx.connection.execute(held.limit(1)).first() if names else None
-    if slot is not None:
+    reserved = select(blocks.c.channel_id, blocks.c.run_id).where(IS_RESERVED, blocks.c.channel_id.in_(names))
+    reservation = tx.connection.execute(reserved.limit(1)).first() if names else None
+    if reservation is not None:
         raise ChannelBusy(
-            f"run {slot.run_id} holds a slot of channel {names[slot.channel_id]!r}, which this run must read "
-            "through; claim it when that run has ended"
+            f"run {reservation.run_id} holds a reservation on channel {names[reservation.channel_id]!r}, which this "
+            "run both writes and reads; claim it when that run has ended"
         )
 
 
 def _compute_spans(
-    tx: Transaction, run: AnyRow, reads: Iterable[ReadRequest], held: Channels
+    tx: Transaction, run: AnyRow, reads: Iterable[ReadRequest], locked: Channels
 ) -> dict[tuple[str, str], ReadSpan]:
-    consumed = _read_cursors(tx, run.subject) if any(want.cursor for want in reads) else {}
-    return {(want.task, want.channel): _compute_span(tx, want, held[want.channel], consumed) for want in reads}
+    cursors_by_key = _read_cursors(tx, run.subject) if any(request.cursor for request in reads) else {}
+    return {
+        (request.task, request.channel): _compute_span(tx, request, locked[request.channel], cursors_by_key)
+        for request in reads
+    }
 
 
 def _compute_span(
-    tx: Transaction, want: ReadRequest, channel: AnyRow, consumed: Mapping[tuple[str, int], ChannelPosition]
+    tx: Transaction, request: ReadRequest, channel: AnyRow, consumed: Mapping[tuple[str, int], ChannelPosition]
 ) -> ReadSpan:
-    upto, since = to_head(channel), consumed.get((want.task, channel.id), BEGINNING)
-    if want.goes_on and (want.task, channel.id) not in consumed:
+    upto, since = to_head(channel), consumed.get((request.task, channel.id), BEGINNING)
+    if request.goes_on and (request.task, channel.id) not in consumed:
         raise Conflict(
-            f"task {want.task!r} was to go on from what it consumed of channel {channel.name!r}, but its query was "
-            "changed meanwhile and starts afresh; plan again"
+            f"task {request.task!r} has no cursor on channel {channel.name!r}: its query was changed meanwhile and "
+            "starts from scratch; plan again"
         )
-    if want.upto is not None and want.upto != upto.seq:
-        upto = since if want.upto == since.seq else _read_position(tx, channel, want.upto)
-    if want.cursor and since.seq > upto.seq:
+    if request.upto is not None and request.upto != upto.seq:
+        upto = since if request.upto == since.seq else _read_position(tx, channel, request.upto)
+    if request.cursor and since.seq > upto.seq:
         raise Conflict(
-            f"task {want.task!r} has consumed channel {channel.name!r} up to {since.seq} meanwhile, "
-            f"beyond {upto.seq} where this run shall read it; plan again"
+            f"task {request.task!r} has consumed channel {channel.name!r} up to {since.seq} meanwhile, "
+            f"beyond {upto.seq}, where this run would end; plan again"
         )
-    return ReadSpan(since if want.cursor else upto, upto)
+    return ReadSpan(since if request.cursor else upto, upto)
 
 
 def _read_position(tx: Transaction, channel: AnyRow, seq: int) -> ChannelPosition:
-    """The position at a slot that is visible."""
-    of_slot = (blocks.c.channel_id == channel.id, blocks.c.seq == seq, blocks.c.state == BlockState.FILLED)
-    found = tx.connection.execute(select(blocks).where(*of_slot).limit(1)).first() if seq < channel.head_seq else None
-    if found is None:
+    """The position at a visible block."""
+    conditions = (blocks.c.channel_id == channel.id, blocks.c.seq == seq, blocks.c.state == BlockState.FILLED)
+    row = tx.connection.execute(select(blocks).where(*conditions).limit(1)).first() if seq < channel.head_seq else None
+    if row is None:
         raise Conflict(
             f"channel {channel.name!r} cannot be read at {seq} (its head is at {channel.head_seq}); plan again"
         )
-    return to_position(found)
+    return to_position(row)
 
 
 def _read_cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], ChannelPosition]:
@@ -163,81 +166,86 @@ def _read_cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], Channe
 
 
 def _reserve_slots(
-    tx: Transaction, run: AnyRow, wanted: Sequence[ReservationRequest], held: Channels
+    tx: Transaction, run: AnyRow, requests: Sequence[ReservationRequest], locked: Channels
 ) -> dict[tuple[str | None, str], Reservation]:
-    """Slots in the order wanted. Runs get theirs in the order in which they start."""
-    if not wanted:
+    """Reserve sequence numbers in the order requested. Runs get them in the order in which they start."""
+    if not requests:
         return {}
-    for want in wanted:
-        _check_insert_keys(tx, held[want.channel], want.keys)
-        _check_channel_unchanged(held[want.channel], want.made_for)
-    seqs = {name: count(_allocate_seqs(tx, held[name], n)) for name, n in Counter(w.channel for w in wanted).items()}
-    rows = [_build_slot(run, want, held[want.channel], next(seqs[want.channel])) for want in wanted]
-    adding = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
-    ids = list(tx.connection.execute(adding, rows).scalars())
-    _record_insert_keys(tx, wanted, held, ids)
+    for request in requests:
+        _check_insert_keys(tx, locked[request.channel], request.keys)
+        _check_channel_unchanged(locked[request.channel], request.made_for)
+    seqs = {
+        name: count(_allocate_seqs(tx, locked[name], n))
+        for name, n in Counter(request.channel for request in requests).items()
+    }
+    rows = [_build_slot(run, request, locked[request.channel], next(seqs[request.channel])) for request in requests]
+    statement = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
+    ids = list(tx.connection.execute(statement, rows).scalars())
+    _record_insert_keys(tx, requests, locked, ids)
     return {
-        (want.task, want.channel): Reservation(block, want.channel, row["seq"], want.kind, want.task, want.updates)
-        for block, want, row in zip(ids, wanted, rows, strict=True)
+        (request.task, request.channel): Reservation(
+            block, request.channel, row["seq"], request.kind, request.task, request.updates
+        )
+        for block, request, row in zip(ids, requests, rows, strict=True)
     }
 
 
 def _check_channel_unchanged(channel: AnyRow, known: Channel | None) -> None:
-    """What was read before the claim must be rows that the channel as it is now could hold."""
+    """Reject rows that were read before the claim, for a channel that has changed incompatibly since."""
     if known is None or known.schema is None:
         return
-    same = updates_to_json(channel.updates) == updates_to_json(known.updates) and channel.role == known.role
-    if not same or not can_read(known.schema, channel.schema, known.updates.key):
+    is_same = updates_to_json(channel.updates) == updates_to_json(known.updates) and channel.role == known.role
+    if not is_same or not can_read(known.schema, channel.schema, known.updates.key):
         raise Conflict(f"channel {channel.name!r} was changed by apply while rows for it were read; insert them again")
 
 
 def _check_insert_keys(tx: Transaction, channel: AnyRow, keys: tuple[str, ...]) -> None:
-    """Raise unless all of the keys may be used."""
-    of_these = (insert_keys.c.channel_id == channel.id, insert_keys.c.key.in_(keys))
-    used = select(insert_keys.c.key, blocks).join_from(insert_keys, blocks).where(*of_these)
-    block = tx.connection.execute(used).first() if keys else None
+    """Raise if an insert already used one of the idempotency keys."""
+    conditions = (insert_keys.c.channel_id == channel.id, insert_keys.c.key.in_(keys))
+    query = select(insert_keys.c.key, blocks).join_from(insert_keys, blocks).where(*conditions)
+    block = tx.connection.execute(query).first() if keys else None
     if block is None:
         return
     if block.state != BlockState.RESERVED:
         raise KeyUsed(
             f"insert key {block.key!r} was already used on channel {channel.name!r} by run {block.run_id} "
-            f"(block {block.id}, {block.state}); ask inserted() for it"
+            f"(block {block.id}, {block.state}); get it with inserted()"
         )
     raise InsertUnderWay(
-        f"an insert with the key {block.key!r} is under way on channel {channel.name!r}: run {block.run_id}, which "
-        "ends, or is reclaimed when its lease ends; repeat this one then"
+        f"an insert with the key {block.key!r} is in progress on channel {channel.name!r}: run {block.run_id}; "
+        "repeat this insert when that run has ended or its lease has expired"
     )
 
 
 def _record_insert_keys(
-    tx: Transaction, wanted: Sequence[ReservationRequest], held: Channels, ids: Sequence[int]
+    tx: Transaction, requests: Sequence[ReservationRequest], locked: Channels, ids: Sequence[int]
 ) -> None:
     rows = [
-        {"channel_id": held[want.channel].id, "key": key, "block_id": block}
-        for want, block in zip(wanted, ids, strict=True)
-        for key in want.keys
+        {"channel_id": locked[request.channel].id, "key": key, "block_id": block}
+        for request, block in zip(requests, ids, strict=True)
+        for key in request.keys
     ]
     if rows:
         tx.connection.execute(insert(insert_keys), rows)
 
 
-def _allocate_seqs(tx: Transaction, channel: AnyRow, slots: int) -> int:
-    """Take the next sequence numbers of a channel; returns the first."""
-    taking = update(channels).where(channels.c.id == channel.id).values(next_seq=channels.c.next_seq + slots)
-    after: int = tx.connection.execute(taking.returning(channels.c.next_seq)).scalar_one()
-    return after - slots
+def _allocate_seqs(tx: Transaction, channel: AnyRow, amount: int) -> int:
+    """Allocate the next sequence numbers of a channel; returns the first."""
+    statement = update(channels).where(channels.c.id == channel.id).values(next_seq=channels.c.next_seq + amount)
+    next_seq: int = tx.connection.execute(statement.returning(channels.c.next_seq)).scalar_one()
+    return next_seq - amount
 
 
-def _build_slot(run: AnyRow, want: ReservationRequest, channel: AnyRow, seq: int) -> Json:
+def _build_slot(run: AnyRow, request: ReservationRequest, channel: AnyRow, seq: int) -> Json:
     return {
         "channel_id": channel.id,
         "seq": seq,
-        "kind": want.kind,
+        "kind": request.kind,
         "state": BlockState.RESERVED,
         "origin": BlockOrigin.INSERT if run.kind == RunKind.INSERT else BlockOrigin.RUN,
-        "updates": want.updates or channel.updates,
+        "updates": request.updates or channel.updates,
         "run_id": run.id,
-        "task": want.task,
+        "task": request.task,
     }
 
 

@@ -1,4 +1,4 @@
-"""Committing a run: everything it did becomes visible at once, or nothing does."""
+"""Committing a run: all its effects become visible atomically."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from tidemill.model.identity import Identity
 from tidemill.model.run import Consumption, Reservation, RunClaim, RunOutcome, RunState, WrittenBlock
 from tidemill.model.trigger import RunMilestone
 
-_FILL = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
+_FILL_BLOCK = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
 
 
 def commit_run(tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
     run = finish_run(tx, claim, outcome.stats, outcome.log)
-    held = lock_reserved_channels(tx, run.id)
+    locked = lock_reserved_channels(tx, run.id)
     _fill_slots(tx, run, outcome.filled)
     _record_consumption(tx, run, outcome.consumed, claim.versions)
     _record_costs(tx, run, outcome.costs)
     merge_costs.record_merge_costs(tx, outcome.merged, asked=False)
-    merge_costs.reset_merge_costs(tx, _list_rebased_channels(held, outcome.filled))
+    merge_costs.reset_merge_costs(tx, _list_rebased_channels(locked, outcome.filled))
     producers.advance_producers(tx, outcome.advanced)
-    advance_heads(tx, held, run.id)
+    advance_heads(tx, locked, run.id)
     if outcome.rest is not None:
         triggers.ensure_pending_run(tx, run.subject, due=outcome.rest)
     return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
-def _list_rebased_channels(held: Iterable[AnyRow], filled: Sequence[WrittenBlock]) -> list[int]:
-    written = {each.slot.channel for each in filled if each.slot.kind is BlockKind.BASE}
-    return [channel.id for channel in held if channel.name in written]
+def _list_rebased_channels(locked: Iterable[AnyRow], written: Sequence[WrittenBlock]) -> list[int]:
+    rebased = {block.slot.channel for block in written if block.slot.kind is BlockKind.BASE}
+    return [channel.id for channel in locked if channel.name in rebased]
 
 
 def commit_compaction(tx: Transaction, claim: RunClaim, made: Block, log: str, rewriting: Json | None) -> Block:
@@ -51,11 +51,11 @@ def commit_compaction(tx: Transaction, claim: RunClaim, made: Block, log: str, r
     channel = lock_named_channels(tx, [made.channel])[made.channel]
     _fill_slots(tx, run, ())
     _check_files_referenced(tx, claim.directory, made.files)
-    at = _find_compactable_delta(tx, channel, made)
-    new = _build_compacted_block(run, made, at) | (
-        _build_base_values(at) if made.kind is BlockKind.BASE else _build_delta_values(made)
+    delta = _find_compactable_delta(tx, channel, made)
+    values = _build_compacted_block(run, made, delta) | (
+        _build_base_values(delta) if made.kind is BlockKind.BASE else _build_delta_values(made)
     )
-    block = tx.connection.execute(insert(blocks).values(new).returning(blocks.c.id)).scalar_one()
+    block = tx.connection.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
     _add_files(tx, run, Reservation(block, made.channel, made.seq, made.kind), made.files)
     if made.kind is BlockKind.BASE:
         merge_costs.reset_merge_costs(tx, [channel.id])
@@ -65,11 +65,13 @@ def commit_compaction(tx: Transaction, claim: RunClaim, made: Block, log: str, r
 
 
 def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: str) -> AnyRow:
-    """End a run that is still the claimer's, whatever it made."""
+    """Finish a run whose lease the caller still holds."""
     run = lock_owned_run(tx, claim.run.id, claim.run.fence)
     if run.lease_until <= tx.now:
-        late = tx.now - run.lease_until
-        raise LeaseLost(f"the lease on run {run.id} ended {late:.1f} s ago, so it was not committed; renew it in time")
+        seconds_late = tx.now - run.lease_until
+        raise LeaseLost(
+            f"the lease on run {run.id} expired {seconds_late:.1f} s ago, so it was not committed; renew it in time"
+        )
     record_log(tx, run, log)
     triggers.record_run_state(tx, run, RunMilestone.COMPLETED)
     tx.record_event(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
@@ -77,16 +79,18 @@ def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: 
 
 
 def _fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> None:
-    """Fill the slots that the run holds: all of them, and no others."""
-    mine = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
-    held = sorted(tx.connection.execute(mine).scalars())
-    given = sorted(each.slot.block for each in filled)
-    if held != given:
-        raise Conflict(f"run {run.id} holds the slots of blocks {held}, but {given} were filled; fill each of its own")
+    """Fill all reservations of the run, and no others."""
+    query = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
+    reserved = sorted(tx.connection.execute(query).scalars())
+    written = sorted(block.slot.block for block in filled)
+    if reserved != written:
+        raise Conflict(
+            f"run {run.id} reserved the blocks {reserved}, but wrote {written}; write exactly the reserved blocks"
+        )
     if filled:
-        tx.connection.execute(_FILL, [_build_filled_values(each) for each in filled])
-    for each in filled:
-        _add_files(tx, run, each.slot, each.files)
+        tx.connection.execute(_FILL_BLOCK, [_build_filled_values(block) for block in filled])
+    for block in filled:
+        _add_files(tx, run, block.slot, block.files)
 
 
 def _build_filled_values(filled: WrittenBlock) -> Json:
@@ -102,20 +106,20 @@ def _build_filled_values(filled: WrittenBlock) -> Json:
     }
 
 
-def _sum_sizes(of: Iterable[DataFile]) -> dict[str, int]:
-    return {"rows": sum(f.rows for f in of), "bytes": sum(f.bytes for f in of)}
+def _sum_sizes(data_files: Iterable[DataFile]) -> dict[str, int]:
+    return {"rows": sum(file.rows for file in data_files), "bytes": sum(file.bytes for file in data_files)}
 
 
 def _add_files(tx: Transaction, run: AnyRow, slot: Reservation, added: Sequence[DataFile]) -> None:
     rows = [
-        {"block_id": slot.block, "ordinal": n, "path": f.path, "rows": f.rows, "bytes": f.bytes}
-        for n, f in enumerate(added)
+        {"block_id": slot.block, "ordinal": number, "path": f.path, "rows": f.rows, "bytes": f.bytes}
+        for number, f in enumerate(added)
     ]
     if rows:
         tx.connection.execute(insert(files), rows)
     size = _sum_sizes(added)
-    grown = {"blocks": channels.c.blocks + 1} | {name: channels.c[name] + n for name, n in size.items()}
-    tx.connection.execute(update(channels).where(channels.c.name == slot.channel).values(grown))
+    totals = {"blocks": channels.c.blocks + 1} | {name: channels.c[name] + amount for name, amount in size.items()}
+    tx.connection.execute(update(channels).where(channels.c.name == slot.channel).values(totals))
     tx.record_event(
         EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size
     )
@@ -124,17 +128,19 @@ def _add_files(tx: Transaction, run: AnyRow, slot: Reservation, added: Sequence[
 def _record_consumption(
     tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], versions: Mapping[str, Identity]
 ) -> None:
-    """Move the run's cursors, and record for tracing what it read.
+    """Move the run's cursors, and record its reads for tracing.
 
     A declared table whose query was changed since the claim keeps no cursors, as if this commit had come before that
-    `apply`: what the run wrote is what the old query makes of it, and the flow is due to start afresh.
+    `apply`: the run wrote the result of the old query, and the flow is due to start from scratch.
     """
     if not consumed:
         return
     ids = read_channel_ids(tx.connection, (c.channel for c in consumed))
     binding = lock_binding(tx, run.subject)
-    known = _read_cursor_keys(tx, binding.id)
-    dropped = {c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in known}  # and changed back since
+    cursor_keys = _read_cursor_keys(tx, binding.id)
+    dropped = {
+        c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in cursor_keys
+    }  # or changed back since
     outdated = find_changed_tables(binding.spec, {t: i for t, i in versions.items() if t not in dropped})
     for read in consumed:
         if read.since is not None and read.task not in outdated:
@@ -159,78 +165,80 @@ def _record_costs(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str],
     if not learnt:
         return
     binding = read_binding_id(tx.connection, run.subject)
-    for (task, variant), known in learnt.items():
+    for (task, variant), estimate in learnt.items():
         key = {"binding_id": binding, "task": task, "variant": variant}
-        same = [costs.c[name] == value for name, value in key.items()]
-        if not tx.connection.execute(update(costs).where(*same).values(learnt=known)).rowcount:
-            tx.connection.execute(insert(costs).values(key | {"learnt": known}))
+        conditions = [costs.c[name] == value for name, value in key.items()]
+        if not tx.connection.execute(update(costs).where(*conditions).values(learnt=estimate)).rowcount:
+            tx.connection.execute(insert(costs).values(key | {"learnt": estimate}))
 
 
 def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:
-    """Compare and swap. A task that never consumed the channel has no cursor yet, and stands at its beginning."""
+    """Move a cursor by compare-and-swap. A task that never consumed the channel has no cursor, which counts as 0."""
     key = {"binding_id": binding, "task": move.task, "channel_id": channel}
-    same = [cursors.c[name] == value for name, value in key.items()]
-    found = tx.connection.execute(select(cursors.c.seq).where(*same)).scalar()
-    if (found or 0) != since:
+    conditions = [cursors.c[name] == value for name, value in key.items()]
+    current = tx.connection.execute(select(cursors.c.seq).where(*conditions)).scalar()
+    if (current or 0) != since:
         raise Conflict(
-            f"the cursor of task {move.task!r} on channel {move.channel!r} is at {found or 0}, not at {since} "
-            "where this run began; run it again"
+            f"the cursor of task {move.task!r} on channel {move.channel!r} is at {current or 0}, not at {since} "
+            "where this run started; run it again"
         )
     upto = to_position_values(move.upto)
-    if found is None:
+    if current is None:
         tx.connection.execute(insert(cursors).values(key | upto))
-    elif not tx.connection.execute(update(cursors).where(*same, cursors.c.seq == found).values(upto)).rowcount:
+    elif not tx.connection.execute(update(cursors).where(*conditions, cursors.c.seq == current).values(upto)).rowcount:
         raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
 
 
-def _find_compactable_delta(tx: Transaction, channel: AnyRow, made: Block) -> AnyRow:
-    """A filled, visible delta at whose position the block may stand."""
-    there = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == made.seq)
-    found = tx.connection.execute(there).all()
-    if any((row.kind, row.since) == (made.kind, made.since) for row in found):
-        what = "a base" if made.since is None else f"a delta since {made.since}"
-        raise Conflict(f"channel {channel.name!r} already has {what} at {made.seq}; there is nothing to compact")
-    filled = [row for row in found if row.kind == BlockKind.DELTA and row.state == BlockState.FILLED]
-    if not filled or made.seq > channel.head_seq:
+def _find_compactable_delta(tx: Transaction, channel: AnyRow, compacted: Block) -> AnyRow:
+    """The filled, visible delta at the position of the compacted block."""
+    query = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == compacted.seq)
+    rows = tx.connection.execute(query).all()
+    if any((row.kind, row.since) == (compacted.kind, compacted.since) for row in rows):
+        description = "a base" if compacted.since is None else f"a delta since {compacted.since}"
         raise Conflict(
-            f"channel {channel.name!r} has no filled delta at {made.seq} that can be read (its head is at "
+            f"channel {channel.name!r} already has {description} at {compacted.seq}; there is nothing to compact"
+        )
+    filled = [row for row in rows if row.kind == BlockKind.DELTA and row.state == BlockState.FILLED]
+    if not filled or compacted.seq > channel.head_seq:
+        raise Conflict(
+            f"channel {channel.name!r} has no filled delta at {compacted.seq} that can be read (its head is at "
             f"{channel.head_seq}); compact at one"
         )
     return filled[0]
 
 
-def _check_files_referenced(tx: Transaction, directory: str, wanted: Iterable[DataFile]) -> None:
-    """A block may share files of older ones, but not those that were purged while it was made."""
-    shared = {f.path for f in wanted if not f.path.startswith(f"{directory}/")}
+def _check_files_referenced(tx: Transaction, directory: str, data_files: Iterable[DataFile]) -> None:
+    """Reject a compacted block that shares files of older blocks that were purged meanwhile."""
+    shared = {f.path for f in data_files if not f.path.startswith(f"{directory}/")}
     query = select(files.c.path).where(files.c.path.in_(shared))
-    gone = shared - set(tx.connection.execute(query).scalars()) if shared else set()
-    if gone:
-        raise Conflict(f"{len(gone)} files were collected during the compaction, e.g. {min(gone)}; compact again")
+    missing = shared - set(tx.connection.execute(query).scalars()) if shared else set()
+    if missing:
+        raise Conflict(f"{len(missing)} files were purged during the compaction, e.g. {min(missing)}; compact again")
 
 
-def _build_compacted_block(run: AnyRow, made: Block, at: AnyRow) -> Json:
-    """A block that stands for others up to `at`, so that whoever reads it arrives at the same position."""
+def _build_compacted_block(run: AnyRow, compacted: Block, delta: AnyRow) -> Json:
+    """The values of a block that replaces others up to `at`; its readers reach the same position."""
     return {
-        "channel_id": at.channel_id,
-        "seq": at.seq,
-        "kind": made.kind,
+        "channel_id": delta.channel_id,
+        "seq": delta.seq,
+        "kind": compacted.kind,
         "state": BlockState.FILLED,
         "origin": BlockOrigin.COMPACTION,
-        "schema": made.schema,
-        "updates": at.updates,
-        "target": at.reached,
-        "reached": at.reached,
-        "content": at.content,
-        "visible": at.visible,
-        "edge": at.edge,
+        "schema": compacted.schema,
+        "updates": delta.updates,
+        "target": delta.reached,
+        "reached": delta.reached,
+        "content": delta.content,
+        "visible": delta.visible,
+        "edge": delta.edge,
         "run_id": run.id,
-        **_sum_sizes(made.files),
+        **_sum_sizes(compacted.files),
     }
 
 
-def _build_base_values(at: AnyRow) -> Json:
-    return {"identity": at.content}
+def _build_base_values(delta: AnyRow) -> Json:
+    return {"identity": delta.content}
 
 
-def _build_delta_values(made: Block) -> Json:
-    return {"identity": made.identity, "since": made.since, "source": made.source}
+def _build_delta_values(compacted: Block) -> Json:
+    return {"identity": compacted.identity, "since": compacted.since, "source": compacted.source}

@@ -1,4 +1,4 @@
-"""The ledger: one-shot workflows that were submitted, and the datasets that they make and read."""
+"""The dataset catalog: submitted one-shot workflows, and the datasets that they write and read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ACTIONS = (
 
 
 class SqlDatasetCatalog:
-    """What is known of submissions and datasets, and every change to it, each in one transaction."""
+    """Reads and changes submissions and datasets, each change in one transaction."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
@@ -51,7 +51,7 @@ class SqlDatasetCatalog:
     # Submissions.
 
     def read_descriptions(self, identities: Iterable[Identity]) -> dict[Identity, Json]:
-        """The descriptions that are recorded under these identities."""
+        """The recorded descriptions of these datasets."""
         with self._catalog._open_connection() as connection:
             return {
                 row.identity: row.description
@@ -81,7 +81,7 @@ class SqlDatasetCatalog:
             return _read_submissions(connection, [row])[0]
 
     def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]:
-        """The newest first."""
+        """Submissions, the newest first."""
         columns = [c for c in submissions.c if c.name != "document"]
         query = select(*columns).order_by(submissions.c.id.desc()).limit(limit)
         with self._catalog._open_connection() as connection:
@@ -89,37 +89,37 @@ class SqlDatasetCatalog:
             return _read_submissions(connection, rows)
 
     def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
-        """Every action submitted and every task refreshed within a period."""
+        """All actions submitted and all tasks refreshed within a period."""
         with self._catalog._open_connection() as connection:
             return read_usage(connection, wanted)
 
     def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
-        """What is known, by the hour, of what was forgotten."""
+        """The hourly totals of expired history."""
         with self._catalog._open_connection() as connection:
             return hourly_totals.read_tallies(connection, wanted)
 
     def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
         query = select(submissions.c.id, submissions.c.workflow, actions.c.identity).join_from(actions, submissions)
-        in_order = query.where(submissions.c.id > after).order_by(submissions.c.id, actions.c.ordinal)
+        ordered = query.where(submissions.c.id > after).order_by(submissions.c.id, actions.c.ordinal)
         with self._catalog._open_connection() as connection:
-            return [(row.id, row.workflow, row.identity) for row in connection.execute(in_order)]
+            return [(row.id, row.workflow, row.identity) for row in connection.execute(ordered)]
 
     def expire_submissions(self, age: float) -> ExpiredHistory:
-        """A few at a time, each time in its own transaction."""
-        forgotten = some = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
-        while some.submissions or some.events:
-            some = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
-            forgotten += some
-        return forgotten
+        """Expire old submissions in batches, each in a separate transaction."""
+        expired = batch = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
+        while batch.submissions or batch.events:
+            batch = self._catalog.run_transaction(lambda tx: submission_expiry.expire_submissions(tx, age))
+            expired += batch
+        return expired
 
     # Runs of actions.
 
     def read_action_spec(self, run: int) -> ActionSpec:
-        """What the run of an action is to do."""
-        asked = select(actions, submissions.c.document).join_from(actions, submissions).where(actions.c.run_id == run)
+        """The work of an action's run."""
+        query = select(actions, submissions.c.document).join_from(actions, submissions).where(actions.c.run_id == run)
         with self._catalog._open_connection() as connection:
-            action = connection.execute(asked.order_by(actions.c.submission_id).limit(1)).one_or_none()
+            action = connection.execute(query.order_by(actions.c.submission_id).limit(1)).one_or_none()
             if action is None:
                 raise NotFound(f"run {run} belongs to no action of a one-shot workflow")
             row = connection.execute(_select_dataset(action.identity)).one()
@@ -137,10 +137,10 @@ class SqlDatasetCatalog:
     # Copies at users' paths.
 
     def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
-        """Copies that are wanted of what is there."""
-        wanted = (actions.c.path.is_not(None), actions.c.placed.is_(None), datasets.c.state.in_(READABLE))
+        """Requested copies of readable datasets that have not been made."""
+        pending = (actions.c.path.is_not(None), actions.c.placed.is_(None), datasets.c.state.in_(READABLE))
         query = select(actions.c.submission_id, actions.c.key, actions.c.path, datasets).join_from(actions, datasets)
-        query = query.where(*wanted).order_by(actions.c.submission_id, actions.c.ordinal)
+        query = query.where(*pending).order_by(actions.c.submission_id, actions.c.ordinal)
         with self._catalog._open_connection() as connection:
             rows = connection.execute(query if submission is None else query.where(_match_submission(submission)))
             return [DatasetPlacement(row.submission_id, row.key, row.path, to_stored_dataset(row)) for row in rows]
@@ -151,22 +151,22 @@ class SqlDatasetCatalog:
     # Storage.
 
     def list_datasets(self) -> list[StoredDataset]:
-        """All that were ever made or wanted, the oldest first."""
+        """All known datasets, the oldest first."""
         with self._catalog._open_connection() as connection:
-            columns = [c for c in datasets.c if c.name != "description"]  # by far the largest
+            columns = [c for c in datasets.c if c.name != "description"]  # it is by far the largest
             rows = connection.execute(select(*columns).order_by(datasets.c.created, datasets.c.identity))
             return [to_stored_dataset(row) for row in rows]
 
     def read_held_bytes(self) -> dict[str, int]:
-        """Bytes that datasets hold, by workflow: space is free only when the files are gone."""
+        """Bytes that datasets occupy, by workflow; space is free only after the files are deleted."""
         size = func.sum(datasets.c.bytes).label("size")
         query = select(datasets.c.workflow, size).where(datasets.c.state.in_(HOLDS_FILES))
         with self._catalog._open_connection() as connection:
             return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
 
     def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
-        wanted = list(chosen)
-        return self._catalog.run_transaction(lambda tx: eviction.evict_datasets(tx, wanted))
+        identities = list(chosen)
+        return self._catalog.run_transaction(lambda tx: eviction.evict_datasets(tx, identities))
 
     def drop_dataset(self, identity: Identity) -> None:
         self._catalog.run_transaction(lambda tx: eviction.drop_dataset(tx, identity))
@@ -194,29 +194,29 @@ def _match_submission(submission: int) -> ColumnElement[bool]:
 
 
 def _record_copy(tx: Transaction, placement: DatasetPlacement) -> None:
-    mine = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.placed.is_(None))
-    if tx.connection.execute(update(actions).where(*mine).values(placed=tx.now)).rowcount:
-        made = placement.dataset
-        where = {"identity": made.identity, "path": placement.path, "submission": placement.submission}
-        tx.record_event(EventKind.DATASET_PLACED, f"{made.workflow}/{made.name}", made.run, **where)
+    conditions = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.placed.is_(None))
+    if tx.connection.execute(update(actions).where(*conditions).values(placed=tx.now)).rowcount:
+        dataset = placement.dataset
+        details = {"identity": dataset.identity, "path": placement.path, "submission": placement.submission}
+        tx.record_event(EventKind.DATASET_PLACED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
 
 
 def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
-    found = {row.id: row for row in rows}
-    listed = connection.execute(_ACTIONS.where(actions.c.submission_id.in_(found))).all() if found else []
-    making = {row.run_id for row in listed if row.run_id is not None}
-    by_number = {row.id: to_run(row) for part in _split_ids(making) for row in connection.execute(_select_runs(part))}
-    of: dict[int, list[SubmittedAction]] = {number: [] for number in found}
-    for row in listed:
-        run = None if row.run_id is None else by_number[row.run_id]
-        told = (row.key, row.name, row.kind, row.identity, row.verdict, row.why, row.saved, row.path, row.placed)
-        of[row.submission_id].append(SubmittedAction(*told, run, row.bytes))
-    return [Submission(n, row.workflow, row.user, row.at, tuple(of[n])) for n, row in found.items()]
+    by_id = {row.id: row for row in rows}
+    action_rows = connection.execute(_ACTIONS.where(actions.c.submission_id.in_(by_id))).all() if by_id else []
+    run_ids = {row.run_id for row in action_rows if row.run_id is not None}
+    runs_by_id = {row.id: to_run(row) for part in _split_ids(run_ids) for row in connection.execute(_select_runs(part))}
+    actions_by_submission: dict[int, list[SubmittedAction]] = {number: [] for number in by_id}
+    for row in action_rows:
+        run = None if row.run_id is None else runs_by_id[row.run_id]
+        values = (row.key, row.name, row.kind, row.identity, row.verdict, row.why, row.saved, row.path, row.placed)
+        actions_by_submission[row.submission_id].append(SubmittedAction(*values, run, row.bytes))
+    return [Submission(n, row.workflow, row.user, row.at, tuple(actions_by_submission[n])) for n, row in by_id.items()]
 
 
 def _split_ids(numbers: Iterable[int]) -> Iterable[list[int]]:
-    known = sorted(numbers)
-    return (known[at : at + 500] for at in range(0, len(known), 500))
+    ordered = sorted(numbers)
+    return (ordered[start : start + 500] for start in range(0, len(ordered), 500))
 
 
 def _select_runs(numbers: list[int]) -> Select[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""What the run of an action made becomes a dataset, and wakes those who wait for it; in one transaction."""
+"""Committing the run of an action: its output becomes a dataset, and waiting runs are woken, in one transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.model.run import RunClaim, RunState
 from tidemill.model.states import PRODUCED, DatasetState
 from tidemill.model.submission import ActionResult
 
-_DONE = {
+_COMMITTED_STATE = {
     DatasetState.TO_STORE: DatasetState.STORED,
     DatasetState.TO_LEAF: DatasetState.LEAF,
     DatasetState.TO_DELETE: DatasetState.STORED_TO_DELETE,
@@ -26,40 +26,40 @@ _DONE = {
 
 
 def commit_dataset(tx: Transaction, claim: RunClaim, product: ActionResult) -> None:
-    """Commit the run of an action: its dataset can be read, and is claimed for all who waited for it."""
+    """Commit the run of an action: its dataset becomes readable, with a claim for every run that waited for it."""
     store.lock_datasets(tx)
-    size = {"rows": sum(f.rows for f in product.files), "bytes": sum(f.bytes for f in product.files)}
+    size = {"rows": sum(file.rows for file in product.files), "bytes": sum(file.bytes for file in product.files)}
     run = finish_run(tx, claim, {"seconds": product.seconds, **size}, product.log)
     row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run.id)).one()
-    waiting = _claim_for_waiters(tx, row.identity)
-    after = store.to_dataset(row)
-    after = after.transition_to(_DONE[after.state])
-    for _ in waiting:
-        after = after.add_claim()
-    store.save_dataset(tx, row, after, **size, **_build_dataset_values(tx, product))
+    waiting_runs = _claim_for_waiters(tx, row.identity)
+    dataset = store.to_dataset(row)
+    dataset = dataset.transition_to(_COMMITTED_STATE[dataset.state])
+    for _ in waiting_runs:
+        dataset = dataset.add_claim()
+    store.save_dataset(tx, row, dataset, **size, **_build_dataset_values(tx, product))
     store.release_claims(tx, run.id)
-    for number in waiting:
-        wake_run(tx, number)
+    for run_id in waiting_runs:
+        wake_run(tx, run_id)
 
 
 def _build_dataset_values(tx: Transaction, product: ActionResult) -> Json:
-    files = [[f.path, f.rows, f.bytes] for f in product.files]
-    moment = {"made": tx.now, "used": tx.now}
-    return {"schema": product.schema, "files": files, "seconds": product.seconds, **moment}
+    files = [[file.path, file.rows, file.bytes] for file in product.files]
+    times = {"made": tx.now, "used": tx.now}
+    return {"schema": product.schema, "files": files, "seconds": product.seconds, **times}
 
 
 def _claim_for_waiters(tx: Transaction, identity: Identity) -> list[int]:
-    """Every wait for a dataset becomes a claim on it; returns the runs that waited."""
-    unmade = (needs.c.identity == identity, needs.c.claimed.is_(False))
-    turned = update(needs).where(*unmade).values(claimed=True).returning(needs.c.run_id)
-    return sorted(tx.connection.execute(turned).scalars())
+    """Turn every wait for a dataset into a claim on it; returns the runs that waited."""
+    waits = (needs.c.identity == identity, needs.c.claimed.is_(False))
+    statement = update(needs).where(*waits).values(claimed=True).returning(needs.c.run_id)
+    return sorted(tx.connection.execute(statement).scalars())
 
 
 def wake_run(tx: Transaction, number: int) -> None:
-    """Make a waiting run ready, if all that it reads is there and what it makes may be made."""
-    awaited = exists().where(needs.c.run_id == number, needs.c.claimed.is_(False))
-    makes = exists().where(datasets.c.run_id == number, datasets.c.state.in_(PRODUCED))
+    """Make a waiting run ready, if all its inputs are available and its output may be produced."""
+    is_waiting = exists().where(needs.c.run_id == number, needs.c.claimed.is_(False))
+    is_producer = exists().where(datasets.c.run_id == number, datasets.c.state.in_(PRODUCED))
     run: AnyRow = read_run(tx.connection, number, lock=True)
-    if run.state == RunState.WAITING and tx.connection.execute(select(makes & ~awaited)).scalar():
+    if run.state == RunState.WAITING and tx.connection.execute(select(is_producer & ~is_waiting)).scalar():
         update_run(tx, run, state=RunState.READY)
         tx.record_event(EventKind.RUN_WOKEN, run.subject, number)

@@ -1,7 +1,7 @@
-"""Datasets in the catalog: each move is a conditional update, and legal only if `model/states.py` says so.
+"""Datasets in the catalog: each transition is a conditional update, and legal only by `model/states.py`.
 
-Whoever moves datasets holds one lock meanwhile, so that what was looked at is still so when it is written. On SQLite
-that is the write lock. Such transactions are short: nothing is computed and no file is touched in them.
+Transactions that change dataset states hold one common lock, so that the rows they read are still current when they
+write. On SQLite that is the write lock. Such transactions are short: they compute nothing and touch no files.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ from tidemill.model.states import PRODUCED, Dataset, DatasetState
 from tidemill.model.submission import StoredDataset
 
 _LOCK = 0x71DE0003
-_AT_ONCE = 500  # databases limit the parameters of a statement
+_BATCH_SIZE = 500  # databases limit the parameters of a statement
 
 
 def lock_datasets(tx: Transaction) -> None:
-    """Be the only one to move datasets until the transaction ends."""
+    """Lock the states of all datasets until the transaction ends."""
     acquire_lock(tx.connection, _LOCK)
 
 
 def find_datasets(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
-    """Those of the datasets that are known."""
-    rows = (
-        tx.connection.execute(select(datasets).where(datasets.c.identity.in_(p))) for p in split_identities(identities)
+    """The rows of the known datasets among `identities`."""
+    results = (
+        tx.connection.execute(select(datasets).where(datasets.c.identity.in_(batch)))
+        for batch in split_identities(identities)
     )
-    return {row.identity: row for part in rows for row in part}
+    return {row.identity: row for result in results for row in result}
 
 
 def split_identities(identities: Iterable[Identity]) -> list[list[Identity]]:
-    rest = iter(dict.fromkeys(identities))
-    return list(iter(lambda: list(islice(rest, _AT_ONCE)), []))
+    remaining = iter(dict.fromkeys(identities))
+    return list(iter(lambda: list(islice(remaining, _BATCH_SIZE)), []))
 
 
 def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:
     row = tx.connection.execute(select(datasets).where(datasets.c.identity == identity)).one_or_none()
     if row is None:
-        raise NotFound(f"there is no dataset {identity}; tidemill storage lists those that are stored")
+        raise NotFound(f"there is no dataset {identity}; list the stored ones with: tidemill storage")
     return row
 
 
@@ -57,20 +58,20 @@ def to_dataset(row: AnyRow) -> Dataset:
 
 
 def save_dataset(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
-    """Write how a dataset stands now, provided that it still stood as it was read."""
-    as_read = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    now = {"state": after.state, "version": after.version, "claims": after.claims, "pinned": after.pinned}
-    if not tx.connection.execute(update(datasets).where(*as_read).values(now | values)).rowcount:
-        raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; look at it again")
+    """Write a dataset's new state, provided that it has not changed since it was read."""
+    unchanged = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
+    state_values = {"state": after.state, "version": after.version, "claims": after.claims, "pinned": after.pinned}
+    if not tx.connection.execute(update(datasets).where(*unchanged).values(state_values | values)).rowcount:
+        raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; read it again")
     if after.state != row.state:
-        moved = {"identity": row.identity, "before": row.state, "after": after.state}
+        details = {"identity": row.identity, "before": row.state, "after": after.state}
         tx.record_event(
-            EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **moved
+            EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **details
         )
 
 
 def release_claims(tx: Transaction, run: int) -> None:
-    """A run that ended reads nothing any more. What was only waiting for this is chosen to be deleted."""
+    """Release the claims of an ended run. The last release of a dataset chosen for deletion starts its deletion."""
     claimed = select(needs.c.identity).where(needs.c.run_id == run, needs.c.claimed)
     for row in find_datasets(tx, tx.connection.execute(claimed).scalars()).values():
         save_dataset(tx, row, to_dataset(row).release_claim(), used=tx.now)
@@ -78,19 +79,19 @@ def release_claims(tx: Transaction, run: int) -> None:
 
 
 def abandon_dataset(tx: Transaction, run: int) -> list[int]:
-    """What a run would have made will not be; returns the runs that wait for it."""
+    """Give up the dataset that a run would have produced; returns the runs that wait for it."""
     lock_datasets(tx)
     row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
-    waiting: list[int] = []
+    waiting_runs: list[int] = []
     if row is not None and row.state in PRODUCED:
         save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
     if row is not None and row.state in (*PRODUCED, DatasetState.DELETING):
-        unmade = select(needs.c.run_id).where(needs.c.identity == row.identity, needs.c.claimed.is_(False))
-        waiting = list(tx.connection.execute(unmade.order_by(needs.c.run_id)).scalars())
-    if row is not None and row.state == DatasetState.DELETING:  # nobody waits any more to make it again
+        query = select(needs.c.run_id).where(needs.c.identity == row.identity, needs.c.claimed.is_(False))
+        waiting_runs = list(tx.connection.execute(query.order_by(needs.c.run_id)).scalars())
+    if row is not None and row.state == DatasetState.DELETING:  # no run waits any longer to recompute it
         tx.connection.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
     release_claims(tx, run)
-    return waiting
+    return waiting_runs
 
 
 def to_stored_dataset(row: AnyRow) -> StoredDataset:

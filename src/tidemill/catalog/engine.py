@@ -1,4 +1,4 @@
-"""Connections: one dialect-neutral way to read and to write, and to say what went wrong."""
+"""Database engines: dialect-neutral read and write transactions, locks, and translation of errors."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 
 from tidemill.errors import CatalogError, Conflict
 
-_BUSY = 30  # seconds to wait for another writer of a SQLite file
-_CONNECT = 10  # seconds to wait for a PostgreSQL server
-_BEGIN = "tidemill_begin"
+_BUSY_SECONDS = 30  # seconds to wait for another writer of a SQLite file
+_CONNECT_SECONDS = 10  # seconds to wait for a PostgreSQL server
+_BEGIN_OPTION = "tidemill_begin"
 _SQLITE = "sqlite"
 _POSTGRESQL = "postgresql"
 _COLLISIONS = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
 def build_engine(address: str) -> Engine:
-    """An engine for a catalog's URL. Connects to nothing yet."""
+    """An engine for a catalog's URL. It does not connect yet."""
     url = _parse_url(address)
     if url.get_backend_name() == _SQLITE:
         return _build_sqlite_engine(url)
-    # A server that was restarted leaves dead connections in the pool; the ping finds them.
-    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT})
+    # A restarted server leaves dead connections in the pool; the ping detects them.
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS})
 
 
 def _parse_url(address: str) -> URL:
@@ -48,72 +48,72 @@ _EXPECTED = "write sqlite:///path/to/catalog.db or postgresql://user@host/databa
 
 
 def format_url(url: URL) -> str:
-    """A URL as messages may print it."""
+    """A URL without its password, for messages."""
     return url.render_as_string(hide_password=True)
 
 
 def _build_sqlite_engine(url: URL) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": _BUSY})
+    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # or the driver would begin transactions when it sees fit
+    connection.isolation_level = None  # the driver must not begin transactions itself
     _enable_wal(connection)
     for pragma in ("synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _enable_wal(connection: Any) -> None:
-    """Let the file have a write-ahead log, which it keeps: only who comes first has something to do.
+    """Switch the file to a write-ahead log; the setting is persistent, so only the first connection changes it.
 
-    SQLite gives this up at once if somebody else is writing; for leave to write it waits.
+    SQLite fails at once if another connection is writing. `BEGIN IMMEDIATE` waits for the write lock instead.
     """
-    until = time.monotonic() + _BUSY
+    deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
 
 
 def derive_read_engine(engine: Engine) -> Engine:
-    """The same pool; all statements of a transaction see the catalog at one moment."""
+    """The same pool; all statements of a transaction see one snapshot of the catalog."""
     if engine.dialect.name == _SQLITE:
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def derive_write_engine(engine: Engine) -> Engine:
-    """The same pool. SQLite takes its write lock at once: a reader that turns writer may find itself too late."""
-    return engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+    """The same pool. On SQLite a transaction takes the write lock at once: upgrading a read lock may fail."""
+    return engine.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"})
 
 
 def is_single_writer(engine: Engine) -> bool:
-    """Does the database take one writer at a time?"""
+    """Whether the database allows only one writer at a time."""
     return engine.dialect.name == _SQLITE
 
 
 def acquire_lock(connection: Connection, lock: int) -> None:
-    """Wait until no other transaction holds `lock`. A writer of SQLite is alone already."""
+    """Wait until no other transaction holds `lock`. A writer on SQLite is exclusive anyway."""
     if connection.dialect.name == _POSTGRESQL:
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
 
 
 def read_database_time(connection: Connection) -> float:
-    """Seconds since the epoch, by the one clock that all who share the catalog have in common.
+    """Seconds since the epoch, by the clock that all users of the catalog share.
 
-    On PostgreSQL that is the server's; a SQLite file has one machine's users.
+    On PostgreSQL that is the server's clock; a SQLite file is used on one machine only.
     """
     if connection.dialect.name == _POSTGRESQL:
         return float(connection.execute(_TIME).scalar_one())
@@ -124,27 +124,27 @@ _TIME = text("SELECT extract(epoch FROM clock_timestamp())")
 
 
 def is_collision(error: DBAPIError) -> bool:
-    """Would the same transaction meet another world if it were tried again?
+    """Whether a retry of the transaction may succeed.
 
-    Whatever a unique index guards is looked up first, so a violation means that somebody was faster.
+    Values of unique indexes are looked up before they are inserted, so a violation means a concurrent insert.
     """
     return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _COLLISIONS
 
 
 @contextmanager
 def translate_errors(engine: Engine) -> Iterator[None]:
-    """Errors of the database, in Tidemill's words."""
+    """Translate errors of the database to Tidemill's exceptions."""
     try:
         yield
     except IntegrityError as error:
         raise Conflict(
-            f"somebody else changed the catalog at the same time: {_format_reason(error)}; try again"
+            f"another process changed the catalog at the same time: {_format_reason(error)}; try again"
         ) from error
     except SQLAlchemyError as error:
         raise CatalogError(
             f"the catalog {format_url(engine.url)} cannot be used: {_format_reason(error)}; "
             "check that the address is right, "
-            "that the database is there and sound, and that no other program keeps it locked"
+            "that the database exists and is intact, and that no other program keeps it locked"
         ) from error
 
 

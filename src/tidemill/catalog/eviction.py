@@ -1,7 +1,7 @@
-"""Datasets go, in three steps: they are chosen, their files are deleted, and then that is so.
+"""Eviction of datasets in three steps: they are chosen, their files are deleted, and the deletion is recorded.
 
-Between the first two anybody who wants one rescues it. From the second on nobody can read it, so that no reader ever
-meets half of its files; whoever finds it in that state, after whatever crash, deletes what is left of them.
+Between the first two steps a request for the dataset rescues it. From the second step on it cannot be read, so that no
+reader finds only a part of its files; after a crash, any server that finds it in that state deletes the remaining ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemill.model.states import DatasetState
 
 
 def evict_datasets(tx: Transaction, chosen: Iterable[Identity]) -> list[Identity]:
-    """Choose datasets to go. What is not stored any more, or claimed or pinned by now, is left; returns the others."""
+    """Choose datasets for deletion; returns them. Those that are no longer stored, or are claimed or pinned, stay."""
     store.lock_datasets(tx)
     rows = [r for r in store.find_datasets(tx, chosen).values() if _is_evictable(r)]
     for row in rows:
@@ -36,7 +36,7 @@ def _is_evictable(row: AnyRow) -> bool:
 
 
 def pin_dataset(tx: Transaction, identity: Identity, *, pinned: bool) -> None:
-    """Keep a dataset from being evicted, or no longer; what was chosen to go is rescued."""
+    """Pin or unpin a dataset. Pinning excludes it from eviction and cancels a pending one."""
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.pinned == pinned:
@@ -48,19 +48,22 @@ def pin_dataset(tx: Transaction, identity: Identity, *, pinned: bool) -> None:
 
 
 def drop_dataset(tx: Transaction, identity: Identity) -> None:
-    """Its user deletes a leaf: at once, or when the last who claims it has read it."""
+    """Delete a leaf on the user's request: at once, or after the last claim is released."""
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.state != DatasetState.LEAF:
-        raise Conflict(f"dataset {row.name} is {row.state}, no leaf; only leaves are deleted by hand")
+        raise Conflict(f"dataset {row.name} is {row.state}, not a leaf; only leaves can be deleted by users")
     if row.pinned:
         raise Conflict(f"dataset {row.name} is pinned; unpin it first")
-    goal = DatasetState.STORED_TO_DELETE if row.claims else DatasetState.PROCESSING
-    store.save_dataset(tx, row, store.to_dataset(row).transition_to(goal))
+    target = DatasetState.STORED_TO_DELETE if row.claims else DatasetState.PROCESSING
+    store.save_dataset(tx, row, store.to_dataset(row).transition_to(target))
 
 
 def mark_lost(tx: Transaction, identity: Identity) -> None:
-    """Its files are gone or damaged: whoever wants it next makes it again. What is left of them is to be removed."""
+    """Record that a dataset's files are lost or damaged, so that the next request recomputes it.
+
+    The remaining files are marked for removal.
+    """
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.state in (DatasetState.STORED, DatasetState.LEAF, DatasetState.STORED_TO_DELETE, DatasetState.PROCESSING):
@@ -70,33 +73,33 @@ def mark_lost(tx: Transaction, identity: Identity) -> None:
 
 
 def list_pending_evictions(connection: Connection) -> list[Identity]:
-    """Datasets that were chosen to go and are not gone: by this process, or one that died over it."""
+    """Datasets chosen for deletion, by this process or one that died, that are not yet deleted."""
     states = (DatasetState.PROCESSING, DatasetState.DELETING)
     query = select(datasets.c.identity).where(datasets.c.state.in_(states)).order_by(datasets.c.identity)
     return list(connection.execute(query).scalars())
 
 
 def begin_deletion(tx: Transaction, identity: Identity) -> list[str] | None:
-    """From now on nobody can read it; returns the paths of its files. None: it was rescued, or is gone."""
+    """Make a dataset unreadable; returns the paths of its files. None: it was rescued, or is already deleted."""
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.state not in (DatasetState.PROCESSING, DatasetState.DELETING):
         return None
-    # A run that is named from now on is one that waits to make it again.
+    # From now on run_id names a run that waits to recompute it.
     run = row.run_id if row.state == DatasetState.DELETING else None
     store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETING), run_id=run)
     return [path for path, _, _ in row.files]
 
 
 def finish_deletion(tx: Transaction, identity: Identity) -> None:
-    """Its files are gone. Whoever waits to make it again may do so now."""
+    """Record that a dataset's files are deleted, and wake the run that waits to recompute it."""
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.state != DatasetState.DELETING:
         return
     store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETED), files=[])
     if row.run_id is not None:
-        gone = store.read_dataset(tx, identity)
-        again = DatasetState.TO_LEAF if row.keep else DatasetState.TO_STORE
-        store.save_dataset(tx, gone, store.to_dataset(gone).transition_to(again))
+        deleted = store.read_dataset(tx, identity)
+        next_state = DatasetState.TO_LEAF if row.keep else DatasetState.TO_STORE
+        store.save_dataset(tx, deleted, store.to_dataset(deleted).transition_to(next_state))
         wake_run(tx, row.run_id)

@@ -1,7 +1,7 @@
-"""Transactions of several threads as one, where the database takes one writer at a time.
+"""Group commit: one transaction for the work of several threads, where the database allows one writer at a time.
 
-A commit waits for the disk. While one thread's does, others queue up; the next takes all that wait into one
-transaction, each behind a savepoint of its own: what one of them raises undoes its own work alone.
+A commit waits for the disk. Meanwhile other threads queue up; the next one runs all queued work in one transaction,
+each behind a separate savepoint: an exception of one undoes only its own work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _PendingWork(Generic[T]):
 
 
 class GroupCommit:
-    """Runs work in transactions of an engine; whoever comes first does the work of all who wait."""
+    """Runs work in transactions of an engine; the first thread in the queue runs the work of all queued threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -35,49 +35,49 @@ class GroupCommit:
         self._queue: deque[_PendingWork[Any]] = deque()
 
     def __call__(self, work: Work[T]) -> T:
-        mine = _PendingWork(work)
-        self._queue.append(mine)
+        pending = _PendingWork(work)
+        self._queue.append(pending)
         with self._writing:
-            if not mine.done.done():
+            if not pending.done.done():
                 self._run_group(self._drain_queue())
-        return mine.done.result()
+        return pending.done.result()
 
     def _drain_queue(self) -> list[_PendingWork[Any]]:
-        """Everything that waits, the caller's own included: nobody else takes anything while it holds the lock."""
+        """All queued work, the caller's included. The caller holds the lock, so no other thread drains the queue."""
         return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def _run_group(self, group: list[_PendingWork[Any]]) -> None:
         try:
             if len(group) == 1 or not self._run_together(group):
-                for one in group:
-                    self._run_alone(one)
-        except BaseException as error:  # this thread is to end: nobody may wait for it for ever
-            for one in group:
-                if not one.done.done():
-                    one.done.set_exception(error)
+                for pending in group:
+                    self._run_alone(pending)
+        except BaseException as error:  # this thread is ending: others must not wait for it forever
+            for pending in group:
+                if not pending.done.done():
+                    pending.done.set_exception(error)
             raise
 
-    def _run_alone(self, one: _PendingWork[Any]) -> None:
+    def _run_alone(self, pending: _PendingWork[Any]) -> None:
         try:
             with self._engine.begin() as connection:
-                result = one.work(connection)
+                result = pending.work(connection)
         except Exception as error:
-            one.done.set_exception(error)
+            pending.done.set_exception(error)
         else:
-            one.done.set_result(result)
+            pending.done.set_result(result)
 
     def _run_together(self, group: list[_PendingWork[Any]]) -> bool:
-        """False if the database refused: then nothing was done, and each has to try for itself."""
+        """Run the group in one transaction; False if the database rejected it: then each must run alone."""
         try:
             with self._engine.begin() as connection:
-                results = [_run_in_savepoint(connection, one.work) for one in group]
+                results = [_run_in_savepoint(connection, pending.work) for pending in group]
         except DBAPIError:
             return False
-        for one, (result, error) in zip(group, results, strict=True):
+        for pending, (result, error) in zip(group, results, strict=True):
             if error is None:
-                one.done.set_result(result)
+                pending.done.set_result(result)
             else:
-                one.done.set_exception(error)
+                pending.done.set_exception(error)
         return True
 
 

@@ -1,4 +1,4 @@
-"""Before something is forgotten it is counted, by the hour; so that figures of the past stay right."""
+"""Hourly totals of expired history, so that usage figures of the past stay correct."""
 
 from __future__ import annotations
 
@@ -14,28 +14,33 @@ from tidemill.retention.usage_history import COUNTED, TimeResolution, UsageFigur
 
 
 def record_tallies(tx: Transaction, past: Sequence[UsageRecord]) -> None:
-    """Count what is about to be forgotten."""
-    for one in tally_usage(past):
-        counts = {name: getattr(one.figures, name) for name in COUNTED}
-        more = {name: tallies.c[name] + count for name, count in counts.items()}
-        if not tx.connection.execute(update(tallies).where(*_match_key(one)).values(more)).rowcount:
-            tx.connection.execute(insert(tallies).values(_build_key(one) | counts))
+    """Add records that are about to expire to the hourly totals."""
+    for tally in tally_usage(past):
+        counts = {name: getattr(tally.figures, name) for name in COUNTED}
+        sums = {name: tallies.c[name] + count for name, count in counts.items()}
+        if not tx.connection.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
+            tx.connection.execute(insert(tallies).values(_build_key(tally) | counts))
 
 
-def _build_key(one: UsageTally) -> dict[str, float | str]:
-    return {"begin": one.figures.begin, "user": one.user or "", "workflow": one.workflow, "task": one.task or ""}
+def _build_key(tally: UsageTally) -> dict[str, float | str]:
+    return {
+        "begin": tally.figures.begin,
+        "user": tally.user or "",
+        "workflow": tally.workflow,
+        "task": tally.task or "",
+    }
 
 
-def _match_key(one: UsageTally) -> Iterator[ColumnElement[bool]]:
-    return (tallies.c[name] == value for name, value in _build_key(one).items())
+def _match_key(tally: UsageTally) -> Iterator[ColumnElement[bool]]:
+    return (tallies.c[name] == value for name, value in _build_key(tally).items())
 
 
 def read_tallies(connection: Connection, wanted: UsagePeriod) -> list[UsageTally]:
-    """The tallies of hours that begin within a period, that of its first hour included."""
+    """The totals of the hours that overlap a period, including its first hour."""
     within = (tallies.c.begin >= TimeResolution.HOUR.find_begin(wanted.since), tallies.c.begin < wanted.until)
-    named = ((tallies.c[n], getattr(wanted, n)) for n in ("user", "workflow", "task"))
-    of = [column == name for column, name in named if name is not None]
-    rows = connection.execute(select(tallies).where(*within, *of).order_by(tallies.c.begin))
+    filters = ((tallies.c[n], getattr(wanted, n)) for n in ("user", "workflow", "task"))
+    conditions = [column == name for column, name in filters if name is not None]
+    rows = connection.execute(select(tallies).where(*within, *conditions).order_by(tallies.c.begin))
     return [_to_tally(row) for row in rows]
 
 

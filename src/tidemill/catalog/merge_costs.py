@@ -1,4 +1,4 @@
-"""What those who read a channel have paid for merging since its newest base, and what a new base costs."""
+"""Merge costs: seconds that a channel's readers spent merging since its newest base, and the cost of a new base."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.ports.records import ChannelMergeCost
 
-_NOTHING = {"reads": 0, "paid": 0.0}
+_NO_COST = {"reads": 0, "paid": 0.0}
 
 
 def list_merge_costs(connection: Connection, paid: float) -> list[ChannelMergeCost]:
-    found = select(merging, channels.c.name).join_from(merging, channels).where(merging.c.paid >= paid)
-    rows = connection.execute(found.order_by(channels.c.name))
+    query = select(merging, channels.c.name).join_from(merging, channels).where(merging.c.paid >= paid)
+    rows = connection.execute(query.order_by(channels.c.name))
     return [ChannelMergeCost(row.name, row.reads, row.paid, row.rewriting, row.asked) for row in rows]
 
 
 def record_merge_costs(tx: Transaction, paid: Mapping[str, float], *, asked: bool) -> None:
-    """One read of each of these channels, and the seconds that merging took; always by id, as channels are locked.
+    """Record one read of each channel with its seconds of merging, in the order of ids, as channels are locked.
 
-    `asked`: by somebody who waited for it, and not by a run.
+    `asked`: the read was interactive and not by a run.
     """
     ids = read_channel_ids(tx.connection, paid) if paid else {}
     for name in sorted(paid, key=ids.__getitem__):
-        first = {"reads": int(paid[name] > 0), "paid": paid[name], "asked": int(asked)}
-        _upsert_costs(tx, ids[name], {column: merging.c[column] + more for column, more in first.items()}, first)
+        values = {"reads": int(paid[name] > 0), "paid": paid[name], "asked": int(asked)}
+        _upsert_costs(tx, ids[name], {column: merging.c[column] + amount for column, amount in values.items()}, values)
 
 
 def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
-    """These channels have a newer base: nothing was paid since."""
+    """Reset the costs of channels that have a new base."""
     for channel in sorted(channel_ids):
-        tx.connection.execute(update(merging).where(merging.c.channel_id == channel).values(_NOTHING))
+        tx.connection.execute(update(merging).where(merging.c.channel_id == channel).values(_NO_COST))
 
 
 def record_rewrite_cost(tx: Transaction, channel_id: int, rewriting: Json) -> None:
-    _upsert_costs(tx, channel_id, {"rewriting": rewriting}, _NOTHING | {"asked": 0, "rewriting": rewriting})
+    _upsert_costs(tx, channel_id, {"rewriting": rewriting}, _NO_COST | {"asked": 0, "rewriting": rewriting})
 
 
 def _upsert_costs(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Bringing a catalog to the revision this package knows, and refusing one that is ahead of it."""
+"""Migration of a catalog to the revision of this package; newer catalogs are rejected."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _VERSION = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""As Alembic makes it."""
+"""The table as Alembic creates it."""
 
 
 def ensure_current(engine: Engine) -> None:
-    """One query if the catalog is current; otherwise create or upgrade it."""
+    """Create or upgrade the catalog; one query if it is current."""
     with translate_errors(engine):
         with engine.connect() as connection:
             current = _is_current(connection)
@@ -40,37 +40,37 @@ def ensure_current(engine: Engine) -> None:
 def _is_current(connection: Connection) -> bool:
     try:
         return connection.execute(select(_VERSION)).scalar() == REVISION
-    except (OperationalError, ProgrammingError):  # no such table: how it is said differs by database
+    except (OperationalError, ProgrammingError):  # no such table: the exception differs by database
         return False
 
 
 def _migrate_catalog(engine: Engine) -> None:
     with derive_write_engine(engine).begin() as connection:
         acquire_lock(connection, _LOCK)
-        found = MigrationContext.configure(connection).get_current_revision()
-        if found == REVISION:  # another process was faster
+        revision = MigrationContext.configure(connection).get_current_revision()
+        if revision == REVISION:  # another process was faster
             return
-        if found is None:
+        if revision is None:
             _create_tables(connection)
             return
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", "tidemill.catalog:migrations")
-        _check_revision(found, config, format_url(engine.url))
+        _check_revision(revision, config, format_url(engine.url))
         command.upgrade(config, REVISION)
 
 
 def _create_tables(connection: Connection) -> None:
-    """A new catalog has the tables at once: loading migrations and going through them takes four times as long."""
+    """Create the tables of a new catalog directly: running the migrations takes four times as long."""
     datasets.metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(clock).values(id=1, last=0, catalog=uuid4().hex))
     _VERSION.create(connection)
     connection.execute(insert(_VERSION).values(version_num=REVISION))
 
 
-def _check_revision(found: str, config: Config, where: str) -> None:
+def _check_revision(revision: str, config: Config, address: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found not in known:
+    if revision not in known:
         raise CatalogError(
-            f"the catalog {where} was written by a newer Tidemill: it is at revision {found}, and this version "
+            f"the catalog {address} was written by a newer Tidemill: it is at revision {revision}, and this version "
             f"knows revisions up to {REVISION}; upgrade the tidemill package. Nothing was changed"
         )

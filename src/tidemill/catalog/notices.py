@@ -1,4 +1,4 @@
-"""Notices in the catalog: made from events exactly once, kept until they are delivered."""
+"""Notices in the catalog: created from events exactly once, and stored until they are delivered."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from tidemill.model.notice import RETRIES, Notice, NoticeKind, build_notice, com
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 _KINDS = ("run.failed", "run.finished", "channel.schema")
 
 
 def has_new_events(connection: Connection) -> bool:
-    """Did anything happen since notices were last made?"""
-    place = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
-    newest = connection.execute(select(func.max(events.c.id), place)).one()
+    """Whether there are events after the last one that notices were created from."""
+    offset = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
+    newest = connection.execute(select(func.max(events.c.id), offset)).one()
     return newest[1] is None or (newest[0] or 0) > newest[1]
 
 
 def create_notices(tx: Transaction, receivers: list[str]) -> int:
-    """Make notices of what happened since the last time, one for each receiver, and remember how far that went."""
-    place = tx.connection.execute(select(places).where(places.c.name == NOTICES).with_for_update()).one_or_none()
-    if place is None:  # what was before anybody listened is not told
+    """Create notices from the events after the stored offset, one for each receiver, and move the offset."""
+    offset = tx.connection.execute(select(places).where(places.c.name == NOTICES).with_for_update()).one_or_none()
+    if offset is None:  # events before the first call cause no notices
         newest = tx.connection.execute(select(func.max(events.c.id))).scalar() or 0
         tx.connection.execute(insert(places).values(name=NOTICES, event=newest))
         return 0
     query = select(events, runs.c.kind.label("run_kind")).outerjoin(runs, runs.c.id == events.c.run_id)
-    found = tx.connection.execute(query.where(events.c.id > place.event).order_by(events.c.id).limit(_AT_ONCE)).all()
-    made = [notice for event in found if (notice := _build_notice(tx, event)) is not None]
-    if found:
-        tx.connection.execute(update(places).where(places.c.name == NOTICES).values(event=found[-1].id))
-    rows = [_build_values(notice, receiver) for notice in made for receiver in receivers]
+    new_events = tx.connection.execute(
+        query.where(events.c.id > offset.event).order_by(events.c.id).limit(_BATCH_SIZE)
+    ).all()
+    new_notices = [notice for event in new_events if (notice := _build_notice(tx, event)) is not None]
+    if new_events:
+        tx.connection.execute(update(places).where(places.c.name == NOTICES).values(event=new_events[-1].id))
+    rows = [_build_values(notice, receiver) for notice in new_notices for receiver in receivers]
     if rows:
         tx.connection.execute(insert(notices), rows)
-    return len(made)
+    return len(new_notices)
 
 
 def list_due_notices(connection: Connection, now: float, limit: int) -> list[tuple[str, Notice]]:
@@ -47,31 +49,31 @@ def list_due_notices(connection: Connection, now: float, limit: int) -> list[tup
 
 def record_delivery(tx: Transaction, notice: int) -> None:
     tx.connection.execute(update(notices).where(notices.c.id == notice).values(due=None, sent=tx.now, error=None))
-    tx.connection.execute(delete(notices).where(notices.c.sent < tx.now - _KEPT))
+    tx.connection.execute(delete(notices).where(notices.c.sent < tx.now - _RETENTION_SECONDS))
 
 
 def record_delivery_failure(tx: Transaction, notice: int, error: str) -> None:
-    """Try again later, unless it was tried often enough."""
+    """Schedule the next delivery attempt, unless the limit of attempts is reached."""
     row = tx.connection.execute(select(notices).where(notices.c.id == notice)).one_or_none()
     if row is not None:
         attempts = row.attempts + 1
-        again = tx.now + compute_pause(attempts) if attempts < RETRIES else None
-        values = {"attempts": attempts, "due": again, "error": error}
+        next_attempt = tx.now + compute_pause(attempts) if attempts < RETRIES else None
+        values = {"attempts": attempts, "due": next_attempt, "error": error}
         tx.connection.execute(update(notices).where(notices.c.id == notice).values(values))
 
 
-_KEPT = 7 * 86400.0  # seconds that delivered notices are remembered
+_RETENTION_SECONDS = 7 * 86400.0  # seconds that delivered notices are stored
 
 
 def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
     if event.kind not in _KINDS or (event.kind.startswith("run.") and event.run_kind != RunKind.FLOW):
         return None
-    its = troubles.c.flow == event.subject
-    failing = tx.connection.execute(select(troubles.c.flow).where(its)).first() is not None
+    of_flow = troubles.c.flow == event.subject
+    failing = tx.connection.execute(select(troubles.c.flow).where(of_flow)).first() is not None
     if event.kind == "run.failed" and not failing:
         tx.connection.execute(insert(troubles).values(flow=event.subject, since=event.at))
     if event.kind == "run.finished" and failing:
-        tx.connection.execute(delete(troubles).where(its))
+        tx.connection.execute(delete(troubles).where(of_flow))
     return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
 
 

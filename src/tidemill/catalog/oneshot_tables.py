@@ -1,4 +1,4 @@
-"""The tables of one-shot workflows: what was submitted, and the datasets that came of it."""
+"""The tables of one-shot workflows: submissions, actions and datasets."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ datasets = Table(
     "datasets",
     metadata,
     Column("identity", Text, primary_key=True),
-    Column("plain", Text, nullable=False),  # the identity that it would have if nothing had ever been forced
+    Column("plain", Text, nullable=False),  # the identity without generations, as if nothing had been forced
     Column("generation", Integer, nullable=False),
     Column("description", JSON, nullable=False),
-    Column("workflow", Text, nullable=False),  # whose action first wanted it, under this name
+    Column("workflow", Text, nullable=False),  # the workflow whose action first requested it, under this name
     Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False),  # what it has in common with others that are made alike
+    Column("kind", Text, nullable=False),  # shared by datasets that are produced in the same way
     Column("parents", JSON, nullable=False),  # their identities, in port order
     Column("state", Text, nullable=False),
     Column("version", BigInteger, nullable=False, default=0),
     Column("claims", Integer, nullable=False, default=0),
-    Column("keep", Boolean, nullable=False),  # as what it is to be made: a leaf?
+    Column("keep", Boolean, nullable=False),  # whether it becomes a leaf
     Column("pinned", Boolean, nullable=False, default=False, server_default=false()),  # never evicted
-    Column("run_id", Id, ForeignKey("runs.id")),  # that makes it, or made it last
+    Column("run_id", Id, ForeignKey("runs.id")),  # the run that produces it, or produced it last
     Column("schema", SchemaText),
     Column("files", JSON, nullable=False, default=list),  # path, rows and bytes of each
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
-    Column("seconds", Double, nullable=False, default=0.0),  # that it last took to make
+    Column("seconds", Double, nullable=False, default=0.0),  # of the last computation
     Column("created", Double, nullable=False),
-    Column("made", Double),  # when it last was
-    Column("used", Double),  # when somebody last read it, or wanted it
+    Column("made", Double),  # time of the last computation
+    Column("used", Double),  # time of the last read or request
     Index("datasets_plain", "plain", "generation"),
     Index("datasets_state", "state"),
     Index("datasets_run", "run_id"),
 )
 
-actions = Table(  # of submissions; who asked for which dataset, and what was found
+actions = Table(  # of submissions: the requested datasets, and the decisions to reuse or compute them
     "actions",
     metadata,
     Column("submission_id", Id, ForeignKey("submissions.id"), primary_key=True, autoincrement=False),
@@ -60,19 +60,19 @@ actions = Table(  # of submissions; who asked for which dataset, and what was fo
     Column("identity", Text, ForeignKey("datasets.identity"), nullable=False),
     Column("verdict", Text, nullable=False),
     Column("why", Text, nullable=False),
-    Column("saved", Double, nullable=False),  # seconds that need not be computed
-    Column("path", Text),  # where its user wants a copy
-    Column("placed", Double),  # when it was put there
-    Column("run_id", Id, ForeignKey("runs.id")),  # that makes the dataset; none if it was there, or is not needed
+    Column("saved", Double, nullable=False),  # seconds of computation saved by reuse
+    Column("path", Text),  # the user's path for a copy
+    Column("placed", Double),  # when the copy was made
+    Column("run_id", Id, ForeignKey("runs.id")),  # the producing run; NULL if the dataset existed or is not needed
     Index("actions_identity", "identity"),
     Index("actions_run", "run_id"),
 )
 
-tallies = Table(  # what is still known of hours that were forgotten
+tallies = Table(  # hourly totals of expired history
     "tallies",
     metadata,
     Column("begin", Double, primary_key=True),
-    Column("user", Text, primary_key=True),  # empty: nobody submitted it
+    Column("user", Text, primary_key=True),  # empty: not submitted by a user
     Column("workflow", Text, primary_key=True),
     Column("task", Text, primary_key=True),  # empty: of submissions
     *(Column(name, BigInteger, nullable=False) for name in ("submissions", "actions", "computed", "hits")),
@@ -80,11 +80,11 @@ tallies = Table(  # what is still known of hours that were forgotten
     *(Column(name, Double, nullable=False) for name in ("seconds", "saved")),
 )
 
-needs = Table(  # what the run of an action will read
+needs = Table(  # the inputs of the runs of actions
     "needs",
     metadata,
     Column("run_id", Id, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
     Column("identity", Text, ForeignKey("datasets.identity"), primary_key=True),
-    Column("claimed", Boolean, nullable=False),  # false: it is still awaited
+    Column("claimed", Boolean, nullable=False),  # false: it is not yet available
     Index("needs_identity", "identity"),
 )

@@ -1,4 +1,4 @@
-"""Lists that are too long to be given at once, a page at a time."""
+"""Paginated lists of runs and events."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def list_run_page(
     before: int | None = None,
     limit: int = 100,
 ) -> list[Run]:
-    """The newest runs first; the next page begins before the last of this one."""
-    wanted: list[ColumnElement[bool]] = []
+    """Runs, the newest first; the next page starts before the last run of this one."""
+    conditions: list[ColumnElement[bool]] = []
     if state is not None:
-        wanted.append(runs.c.state == state)
+        conditions.append(runs.c.state == state)
     if kind is not None:
-        wanted.append(runs.c.kind == kind)
+        conditions.append(runs.c.kind == kind)
     if subject is not None:
-        wanted.append(runs.c.subject == subject)
+        conditions.append(runs.c.subject == subject)
     if before is not None:
-        wanted.append(runs.c.id < before)
+        conditions.append(runs.c.id < before)
     with catalog._open_connection() as connection:
-        rows = connection.execute(select(runs).where(*wanted).order_by(runs.c.id.desc()).limit(limit))
+        rows = connection.execute(select(runs).where(*conditions).order_by(runs.c.id.desc()).limit(limit))
         return [to_run(row) for row in rows]
 
 
 def list_newest_events(catalog: SqlCatalogReader, limit: int) -> list[Event]:
-    """The last events, in their order."""
+    """The last events, the oldest first."""
     with catalog._open_connection() as connection:
         rows = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit)).all()
         return [to_event(row) for row in reversed(rows)]
@@ -45,5 +45,5 @@ def list_newest_events(catalog: SqlCatalogReader, limit: int) -> list[Event]:
 def read_last_event_id(catalog: SqlCatalogReader) -> int:
     """The number of the newest event; 0 if there is none."""
     with catalog._open_connection() as connection:
-        found: int | None = connection.execute(select(func.max(events.c.id))).scalar()
-        return found or 0
+        newest: int | None = connection.execute(select(func.max(events.c.id))).scalar()
+        return newest or 0

@@ -1,4 +1,4 @@
-"""Pinned blocks, and what each of them holds: it is not collected as long as one of them is pinned."""
+"""Pinned blocks, and the blocks that each pin excludes from garbage collection."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tidemill.model.block import BlockState
 
 
 def pin_block(tx: Transaction, block: int, keeps: Collection[int]) -> None:
-    """Hold these blocks for a block that is one of them. All are to be there; who collects them waits meanwhile."""
-    parts = split_ids(keeps)
-    lock_block_channels(tx, parts)
-    there = {found for part in parts for found in tx.connection.execute(_select_filled(part)).scalars()}
-    if block not in there:
+    """Pin `block`, and with it the blocks `keeps`, among them itself. All must be filled; their channels are locked."""
+    batches = split_ids(keeps)
+    lock_block_channels(tx, batches)
+    filled = {block_id for batch in batches for block_id in tx.connection.execute(_select_filled(batch)).scalars()}
+    if block not in filled:
         raise Conflict(f"block {block} is {read_block(tx.connection, block).state}; only filled blocks can be pinned")
-    if there != set(keeps):
-        raise Conflict(f"some of what block {block} was made from was collected meanwhile; pin it again")
+    if filled != set(keeps):
+        raise Conflict(f"some inputs of block {block} were garbage-collected meanwhile; pin it again")
     tx.connection.execute(delete(holds).where(holds.c.pin == block))
-    tx.connection.execute(insert(holds), [{"pin": block, "block_id": kept} for kept in sorted(keeps)])
+    tx.connection.execute(insert(holds), [{"pin": block, "block_id": block_id} for block_id in sorted(keeps)])
     _set_pinned(tx, block, EventKind.BLOCK_PINNED, pinned=True)
 
 
@@ -35,7 +35,7 @@ def unpin_block(tx: Transaction, block: int) -> None:
 
 
 def list_pinned_blocks(connection: Connection, channel: str) -> set[int]:
-    """Blocks of a channel that pins hold."""
+    """Blocks of a channel that pins exclude from garbage collection."""
     joined = select(holds.c.block_id).join_from(holds, blocks, blocks.c.id == holds.c.block_id).join(channels)
     return set(connection.execute(joined.where(channels.c.name == channel)).scalars())
 

@@ -1,7 +1,7 @@
 """Producers and consumers: the last number of each producer on a channel, and the offset of each consumer.
 
-A producer numbers its messages 1, 2, 3, …; its number moves in the commit of the block that holds them. So what is sent
-again is known again, however often, to whichever server and after whatever crash.
+A producer numbers its messages 1, 2, 3, …; its number moves in the commit of the block that holds them. So a message
+that is sent again is recognised, by any server and after any crash.
 """
 
 from __future__ import annotations
@@ -18,51 +18,53 @@ from tidemill.model.run import CONTENT, ProducerAdvance
 
 
 def read_sequences(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
-    """The number of the last message of each that is in the channel; who never sent one is at 0."""
-    these = (producers.c.channel_id == read_channel(connection, channel).id, producers.c.name.in_(names))
-    found = connection.execute(select(producers.c.name, producers.c.last).where(*these)).all()
-    return dict.fromkeys(names, 0) | {row.name: row.last for row in found}
+    """The number of the last committed message of each producer on the channel; 0 if there is none."""
+    conditions = (producers.c.channel_id == read_channel(connection, channel).id, producers.c.name.in_(names))
+    rows = connection.execute(select(producers.c.name, producers.c.last).where(*conditions)).all()
+    return dict.fromkeys(names, 0) | {row.name: row.last for row in rows}
 
 
 def advance_producers(tx: Transaction, moves: Iterable[ProducerAdvance]) -> None:
-    moved = tuple(moves)
-    ids = read_channel_ids(tx.connection, (move.channel for move in moved)) if moved else {}
-    for move in sorted(moved, key=lambda m: m.producer):  # in one order, so that no two wait for each other
+    advances = tuple(moves)
+    ids = read_channel_ids(tx.connection, (move.channel for move in advances)) if advances else {}
+    for move in sorted(
+        advances, key=lambda advance: advance.producer
+    ):  # in one order, so that transactions cannot deadlock
         _advance_producer(tx, ids[move.channel], move)
 
 
 def expire_producers(tx: Transaction, age: float) -> int:
-    """Forget those of whom nothing came for so many seconds; returns how many. Contents of files are known for ever."""
+    """Expire producers without messages for `age` seconds; returns their number. Hashes of files never expire."""
     silent = (producers.c.at < tx.now - age, ~producers.c.name.startswith(CONTENT, autoescape=True))
     return tx.connection.execute(delete(producers).where(*silent)).rowcount
 
 
 def _advance_producer(tx: Transaction, channel: int, move: ProducerAdvance) -> None:
-    """Compare and swap."""
-    same = (producers.c.channel_id == channel, producers.c.name == move.producer)
-    moving = update(producers).where(*same, producers.c.last == move.since).values(last=move.upto, at=tx.now)
-    if tx.connection.execute(moving).rowcount:
+    """Move a producer's number by compare-and-swap."""
+    conditions = (producers.c.channel_id == channel, producers.c.name == move.producer)
+    statement = update(producers).where(*conditions, producers.c.last == move.since).values(last=move.upto, at=tx.now)
+    if tx.connection.execute(statement).rowcount:
         return
-    found = tx.connection.execute(select(producers.c.last).where(*same)).scalar()
-    if found is not None or move.since != 0:
+    current = tx.connection.execute(select(producers.c.last).where(*conditions)).scalar()
+    if current is not None or move.since != 0:
         raise Conflict(
-            f"producer {move.producer!r} of channel {move.channel!r} is at message {found or 0}, not at {move.since}: "
-            "somebody else pushed for it meanwhile; send again what was not acknowledged"
+            f"producer {move.producer!r} of channel {move.channel!r} is at message {current or 0}, not at "
+            f"{move.since}: another client pushed for it meanwhile; send the unacknowledged messages again"
         )
-    new = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
-    tx.connection.execute(insert(producers).values(new))
+    values = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
+    tx.connection.execute(insert(producers).values(values))
 
 
 def find_consumer_offset(connection: Connection, name: str) -> int | None:
-    found: int | None = connection.execute(select(places.c.event).where(places.c.name == name)).scalar()
-    return found
+    offset: int | None = connection.execute(select(places.c.event).where(places.c.name == name)).scalar()
+    return offset
 
 
 def move_consumer_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
-    """From where it is; None: from nowhere."""
+    """Move an offset from `since` by compare-and-swap; None: it does not exist yet."""
     if since is None and find_consumer_offset(tx.connection, name) is None:
         tx.connection.execute(insert(places).values(name=name, event=upto))
         return
-    from_there = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)
-    if not tx.connection.execute(from_there).rowcount:
-        raise Conflict(f"{name} is no longer at {since}: another server goes on with it")
+    statement = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)
+    if not tx.connection.execute(statement).rowcount:
+        raise Conflict(f"{name} is no longer at {since}: another server has advanced it")

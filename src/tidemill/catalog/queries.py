@@ -1,4 +1,4 @@
-"""Look-ups that both the reader and the transitions make."""
+"""Lookups shared by the reader and the transitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.model.block import Block
 
 BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_from(blocks, channels)
 
-_FEW = 10
+_MAX_LISTED = 10
 
 
 def read_channel(connection: Connection, name: str) -> AnyRow:
@@ -34,10 +34,10 @@ def check_active(connection: Connection, what: str, name: str) -> None:
 
 
 def read_channel_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    wanted = set(names)
-    rows = connection.execute(select(channels.c.name, channels.c.id).where(channels.c.name.in_(wanted)))
+    requested = set(names)
+    rows = connection.execute(select(channels.c.name, channels.c.id).where(channels.c.name.in_(requested)))
     known: dict[str, int] = {row.name: row.id for row in rows}
-    check_known(connection, wanted, known)
+    check_known(connection, requested, known)
     return known
 
 
@@ -48,14 +48,14 @@ def check_known(connection: Connection, names: Iterable[str], known: Container[s
 
 
 def read_binding_id(connection: Connection, name: str) -> int:
-    found: int | None = connection.execute(select(bindings.c.id).where(bindings.c.name == name)).scalar()
-    if found is None:
+    binding_id: int | None = connection.execute(select(bindings.c.id).where(bindings.c.name == name)).scalar()
+    if binding_id is None:
         raise _build_name_error(connection, "bound flow", name, bindings)
-    return found
+    return binding_id
 
 
 def lock_binding(tx: Transaction, name: str) -> AnyRow:
-    """The row of a bound flow, which no other transaction changes before this one ends."""
+    """The row of a bound flow, locked against changes until the transaction ends."""
     query = select(bindings).where(bindings.c.name == name).with_for_update(read=True)
     row = tx.connection.execute(query).one_or_none()
     if row is None:
@@ -72,43 +72,43 @@ def read_run(connection: Connection, run: int, *, lock: bool = False) -> AnyRow:
 
 
 def read_block(connection: Connection, block: int) -> Block:
-    found = read_blocks(connection, BLOCKS.where(blocks.c.id == block))
-    if not found:
+    matches = read_blocks(connection, BLOCKS.where(blocks.c.id == block))
+    if not matches:
         raise _build_number_error(connection, "block", block, blocks)
-    return found[0]
+    return matches[0]
 
 
 def read_blocks(connection: Connection, query: Select[Any]) -> list[Block]:
-    """The blocks of a query over `BLOCKS`, with their files: two statements, however many blocks."""
+    """The blocks of a query over `BLOCKS`, with their files, in two statements for any number of blocks."""
     rows = connection.execute(query).all()
     if not rows:
         return []
-    of_these = files.c.block_id.in_(query.with_only_columns(blocks.c.id, maintain_column_froms=True))
-    by_block = defaultdict(list)
-    for file in connection.execute(select(files).where(of_these).order_by(files.c.block_id, files.c.ordinal)):
-        by_block[file.block_id].append(file)
-    return [to_block(row, by_block[row.id]) for row in rows]
+    is_selected = files.c.block_id.in_(query.with_only_columns(blocks.c.id, maintain_column_froms=True))
+    files_by_block = defaultdict(list)
+    for file in connection.execute(select(files).where(is_selected).order_by(files.c.block_id, files.c.ordinal)):
+        files_by_block[file.block_id].append(file)
+    return [to_block(row, files_by_block[row.id]) for row in rows]
 
 
 def read_run_blocks(connection: Connection, run: int, *conditions: ColumnElement[bool]) -> list[Block]:
     return read_blocks(connection, BLOCKS.where(blocks.c.run_id == run, *conditions).order_by(blocks.c.id))
 
 
-def _build_name_error(connection: Connection, what: str, name: str, table: Table) -> NotFound:
-    names = select(table.c.name).where(table.c.active).order_by(table.c.name).limit(_FEW + 1)
+def _build_name_error(connection: Connection, noun: str, name: str, table: Table) -> NotFound:
+    names = select(table.c.name).where(table.c.active).order_by(table.c.name).limit(_MAX_LISTED + 1)
     known: Sequence[str] = connection.execute(names).scalars().all()
     if not known:
-        return NotFound(f"there is no {what} {name!r}, nor any other; apply a workflow that declares it")
-    listed = ", ".join(known[:_FEW]) + (", …" if len(known) > _FEW else "")
-    return NotFound(f"there is no {what} {name!r}; known are {listed}")
+        return NotFound(f"there is no {noun} {name!r}, nor any other; apply a workflow that declares it")
+    shown = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
+    return NotFound(f"there is no {noun} {name!r}; known are {shown}")
 
 
-def _build_number_error(connection: Connection, what: str, number: int, table: Table) -> NotFound:
+def _build_number_error(connection: Connection, noun: str, number: int, table: Table) -> NotFound:
     newest = connection.execute(select(func.max(table.c.id))).scalar()
     if newest is not None and 0 < number < newest:
         return NotFound(
-            f"{what} {number} was forgotten: only the newest runs and what they wrote are remembered; "
-            "to remember more, raise history under [upkeep]"
+            f"{noun} {number} has expired: only the newest runs and their blocks are kept; "
+            "to keep more, raise history under [upkeep]"
         )
     hint = f"the newest is {newest}" if newest is not None else "there are none yet"
-    return NotFound(f"there is no {what} {number}; {hint}")
+    return NotFound(f"there is no {noun} {number}; {hint}")

@@ -1,4 +1,4 @@
-"""Everything that can be asked of the catalog without changing anything."""
+"""All read-only queries of the catalog."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ from tidemill.ports.records import (
 )
 
 _OUTLINES = select(*(blocks.c[name] for name in OUTLINE))
-_READINGS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
+_READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
 _CURSORS = (
     select(cursors, bindings.c.name.label("binding"), channels.c.name.label("channel"))
     .join_from(cursors, bindings)
@@ -85,7 +85,7 @@ _CURSORS = (
 
 
 class SqlCatalogReader:
-    """A `CatalogReader` over SQL. Lists name what workflows declare now; by its name, the removed can be read too."""
+    """A `CatalogReader` over SQL. Lists contain what workflows declare now; removed channels can be read by name."""
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         self._engine = engine
@@ -106,7 +106,7 @@ class SqlCatalogReader:
         return read_database_time(connection) if self._clock is None else self._clock()
 
     def read_analyses(self) -> dict[str, Json]:
-        """What was remembered of analysed queries and functions, by key."""
+        """The stored analyses of queries and functions, by key."""
         with self._open_connection() as connection:
             return {row.key: row.answer for row in connection.execute(select(analyses))}
 
@@ -117,8 +117,8 @@ class SqlCatalogReader:
     def list_channels(self) -> list[RegisteredChannel]:
         with self._open_connection() as connection:
             rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
-            held = _count_reserved(connection)
-        return [to_channel(row, held) for row in rows]
+            reserved_counts = _count_reserved(connection)
+        return [to_channel(row, reserved_counts) for row in rows]
 
     def read_channel(self, name: str) -> RegisteredChannel:
         with self._open_connection() as connection:
@@ -181,8 +181,8 @@ class SqlCatalogReader:
     def list_versions(self, channel: str, since: int) -> list[int]:
         with self._open_connection() as connection:
             of_channel = (blocks.c.channel_id == read_channel(connection, channel).id, blocks.c.visible >= since)
-            arrived = select(blocks.c.visible).where(*of_channel, IS_SLOT, blocks.c.seq > 0)
-            return sorted(connection.execute(arrived).scalars())
+            query = select(blocks.c.visible).where(*of_channel, IS_SLOT, blocks.c.seq > 0)
+            return sorted(connection.execute(query).scalars())
 
     def read_cursors(self, channel: str | None = None) -> list[Cursor]:
         query = _CURSORS.order_by(bindings.c.name, cursors.c.task, channels.c.name)
@@ -205,15 +205,15 @@ class SqlCatalogReader:
             return read_blocks(connection, newest)
 
     def list_filled_blocks(self, channel: str) -> list[Block]:
-        """Every filled block of a channel, oldest first, without its files and what it reflects."""
+        """Every filled block of a channel, oldest first, without files and provenance."""
         with self._open_connection() as connection:
-            found = read_channel(connection, channel)
-            is_filled = (blocks.c.channel_id == found.id, blocks.c.state == BlockState.FILLED)
+            channel_row = read_channel(connection, channel)
+            is_filled = (blocks.c.channel_id == channel_row.id, blocks.c.state == BlockState.FILLED)
             rows = connection.execute(_OUTLINES.where(*is_filled).order_by(blocks.c.seq, blocks.c.id))
             return [to_block_outline(row, channel) for row in rows]
 
     def list_visible_blocks(self, channel: str, since: int, upto: int) -> list[Block]:
-        """Every slot within (since, upto] that became visible, whatever became of it since."""
+        """Every block within (since, upto] that became visible, also if it was garbage-collected since."""
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
             within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= upto)
@@ -221,13 +221,13 @@ class SqlCatalogReader:
             return read_blocks(connection, visible.order_by(blocks.c.seq))
 
     def list_active_positions(self, channel: str) -> set[int]:
-        """Where runs that are under way read the channel: at its head when they were claimed."""
+        """The positions at which active runs read the channel: its head when they were claimed."""
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
-            was_there = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fence)
-            newest = select(func.max(blocks.c.seq)).where(*was_there, blocks.c.state == BlockState.FILLED)
-            each = select(newest.scalar_subquery()).where(runs.c.state.in_(AT_WORK))
-            return {seq for seq in connection.execute(each).scalars() if seq is not None}
+            was_visible = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fence)
+            newest = select(func.max(blocks.c.seq)).where(*was_visible, blocks.c.state == BlockState.FILLED)
+            positions = select(newest.scalar_subquery()).where(runs.c.state.in_(AT_WORK))
+            return {seq for seq in connection.execute(positions).scalars() if seq is not None}
 
     def list_pinned_blocks(self, channel: str) -> set[int]:
         with self._open_connection() as connection:
@@ -251,8 +251,8 @@ class SqlCatalogReader:
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
             within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= min(upto, row.head_seq))
-            filled = BLOCKS.where(*within, blocks.c.kind == BlockKind.DELTA, blocks.c.state == BlockState.FILLED)
-            return read_blocks(connection, filled.order_by(blocks.c.seq))
+            query = BLOCKS.where(*within, blocks.c.kind == BlockKind.DELTA, blocks.c.state == BlockState.FILLED)
+            return read_blocks(connection, query.order_by(blocks.c.seq))
 
     def list_delta_links(self, channel: str, since: int) -> list[DeltaLink]:
         with self._open_connection() as connection:
@@ -260,38 +260,38 @@ class SqlCatalogReader:
             within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= row.head_seq)
             filled = (blocks.c.kind == BlockKind.DELTA, blocks.c.state == BlockState.FILLED)
             query = select(blocks.c.since, blocks.c.seq, blocks.c.visible).where(*within, *filled)
-            found = connection.execute(query.order_by(blocks.c.seq)).all()
-        return [DeltaLink(row.since, row.seq, row.visible / 1_000_000) for row in found]
+            delta_rows = connection.execute(query.order_by(blocks.c.seq)).all()
+        return [DeltaLink(delta.since, delta.seq, delta.visible / 1_000_000) for delta in delta_rows]
 
     def read_position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> ChannelPosition:
-        """The position at the newest filled slot not after `seq`, or not visible after `version`.
+        """The position at the newest filled block not after `seq`, or not visible after `version`.
 
-        Slots collected since count: what they held is known, though it may no longer be readable. Only
+        Blocks garbage-collected since count: their positions are known, though they may no longer be readable. Only
         input channels have versions; elsewhere the clock's reading when a block became visible is compared.
-        Where the slot may have been forgotten, that is an error: the one before held something else.
+        If the block may have expired, that is an error, since the block before it has another content.
         """
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
             if (seq is None or seq >= row.head_seq) and version is None:
                 return to_head(row)
-            found = _read_newest_visible(connection, row, seq, version)
-            if found.seq != seq and found.seq < row.forgotten:
+            block_row = _read_newest_visible(connection, row, seq, version)
+            if block_row.seq != seq and block_row.seq < row.forgotten:
                 raise Collected(
-                    f"channel {channel} can no longer be read there: its history up to {row.forgotten} was forgotten; "
-                    "to remember more, raise history under [upkeep]"
+                    f"channel {channel} can no longer be read there: its history up to {row.forgotten} has expired; "
+                    "to keep more, raise history under [upkeep]"
                 )
-            return to_position(found)
+            return to_position(block_row)
 
     def find_inserted_blocks(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
         """The blocks that were inserted under these idempotency keys, by key."""
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
-            under = (insert_keys.c.channel_id == row.id, insert_keys.c.key.in_(keys))
-            keyed = connection.execute(select(insert_keys.c.key, insert_keys.c.block_id).where(*under))
-            of = {row.key: row.block_id for row in keyed}
-            wanted = BLOCKS.where(blocks.c.id.in_(set(of.values())), blocks.c.state != BlockState.RESERVED)
-            found = {block.id: block for block in read_blocks(connection, wanted)} if of else {}
-        return {key: found[block] for key, block in of.items() if block in found}
+            conditions = (insert_keys.c.channel_id == row.id, insert_keys.c.key.in_(keys))
+            key_rows = connection.execute(select(insert_keys.c.key, insert_keys.c.block_id).where(*conditions))
+            ids_by_key = {row.key: row.block_id for row in key_rows}
+            query = BLOCKS.where(blocks.c.id.in_(set(ids_by_key.values())), blocks.c.state != BlockState.RESERVED)
+            blocks_by_id = {block.id: block for block in read_blocks(connection, query)} if ids_by_key else {}
+        return {key: blocks_by_id[block] for key, block in ids_by_key.items() if block in blocks_by_id}
 
     def read_lease_end(self, name: str) -> float | None:
         with self._open_connection() as connection:
@@ -320,34 +320,34 @@ class SqlCatalogReader:
             return [to_run(row) for row in connection.execute(query)]
 
     def read_log(self, run: int) -> str:
-        """What all attempts said, in their order."""
+        """The logs of all attempts, in their order."""
         with self._open_connection() as connection:
             read_run(connection, run)
             texts = connection.execute(select(logs.c.text).where(logs.c.run_id == run).order_by(logs.c.attempt))
             return "\n".join(texts.scalars())
 
     def list_overfull_subjects(self, subjects: Collection[str], *, keep: int) -> list[str]:
-        """Which of these have more runs than that; in the order of their names."""
-        of_each = select(runs.c.subject).where(runs.c.subject.in_(subjects)).group_by(runs.c.subject)
+        """The subjects with more than `keep` runs, in the order of their names."""
+        query = select(runs.c.subject).where(runs.c.subject.in_(subjects)).group_by(runs.c.subject)
         with self._open_connection() as connection:
-            more = of_each.having(func.count() > keep).order_by(runs.c.subject)
-            return list(connection.execute(more).scalars())
+            overfull = query.having(func.count() > keep).order_by(runs.c.subject)
+            return list(connection.execute(overfull).scalars())
 
     def list_run_reads(self, run: int) -> list[ChannelRead]:
         with self._open_connection() as connection:
             read_run(connection, run)
-            of_run = _READINGS.where(run_reads.c.run_id == run).order_by(run_reads.c.task, channels.c.name)
-            return [to_channel_read(row) for row in connection.execute(of_run)]
+            query = _READS.where(run_reads.c.run_id == run).order_by(run_reads.c.task, channels.c.name)
+            return [to_channel_read(row) for row in connection.execute(query)]
 
     def list_block_reads(self, channel: str, seq: int) -> list[ChannelRead]:
-        """The readings of finished runs that covered sequence number `seq` of a channel."""
-        # Readings are recorded when a run commits, so those of other runs never get here.
+        """The reads of finished runs that covered sequence number `seq` of a channel."""
+        # Reads are recorded when a run commits, so those of other runs are not in the table.
         with self._open_connection() as connection:
-            on_channel = _READINGS.where(run_reads.c.channel_id == read_channel(connection, channel).id)
+            on_channel = _READS.where(run_reads.c.channel_id == read_channel(connection, channel).id)
             after_start = or_(run_reads.c.since.is_(None), run_reads.c.since < seq)
             covering = on_channel.where(run_reads.c.upto >= seq, after_start)
-            in_order = covering.order_by(run_reads.c.run_id, run_reads.c.task)
-            return [to_channel_read(row) for row in connection.execute(in_order)]
+            ordered = covering.order_by(run_reads.c.run_id, run_reads.c.task)
+            return [to_channel_read(row) for row in connection.execute(ordered)]
 
     def list_written_blocks(self, run: int) -> list[Block]:
         with self._open_connection() as connection:
@@ -395,21 +395,21 @@ class SqlCatalogReader:
 
 
 def _count_reserved(connection: Connection) -> dict[int, int]:
-    """How many slots are held, by channel id."""
-    held = select(blocks.c.channel_id, func.count().label("slots")).where(IS_RESERVED).group_by(blocks.c.channel_id)
-    return {row.channel_id: row.slots for row in connection.execute(held)}
+    """The number of open reservations, by channel id."""
+    query = select(blocks.c.channel_id, func.count().label("slots")).where(IS_RESERVED).group_by(blocks.c.channel_id)
+    return {row.channel_id: row.slots for row in connection.execute(query)}
 
 
 def _find_newest_base(connection: Connection, channel: AnyRow, upto: int) -> int | None:
     bases = select(func.max(blocks.c.seq)).where(IS_READABLE_BASE, blocks.c.channel_id == channel.id)
-    found: int | None = connection.execute(bases.where(blocks.c.seq <= upto)).scalar()
-    return found
+    seq: int | None = connection.execute(bases.where(blocks.c.seq <= upto)).scalar()
+    return seq
 
 
 def _read_newest_visible(connection: Connection, channel: AnyRow, seq: int | None, version: int | None) -> AnyRow:
-    placed = BLOCKS.where(blocks.c.channel_id == channel.id, blocks.c.visible.is_not(None))
+    query = BLOCKS.where(blocks.c.channel_id == channel.id, blocks.c.visible.is_not(None))
     if seq is not None:
-        placed = placed.where(blocks.c.seq <= max(seq, 0)).order_by(blocks.c.seq.desc())
+        query = query.where(blocks.c.seq <= max(seq, 0)).order_by(blocks.c.seq.desc())
     if version is not None:
-        placed = placed.where(blocks.c.visible <= max(version, 0)).order_by(blocks.c.visible.desc())
-    return connection.execute(placed.limit(1)).one()
+        query = query.where(blocks.c.visible <= max(version, 0)).order_by(blocks.c.visible.desc())
+    return connection.execute(query.limit(1)).one()

@@ -1,4 +1,4 @@
-"""Applying a workflow: what it declares is registered, changed, or removed from use. Data are never touched."""
+"""Applying a workflow: its channels and flows are registered, changed or deactivated. Data are never changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOCK = 0x71DE0002
 
 
 def apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
-    """`document`: what declares it, if no file does."""
+    """Register a workflow. `document` is its declaration, if no file declares it."""
     acquire_lock(tx.connection, _LOCK)
     _register_workflow(tx, workflow.name)
     _apply_channels(tx, workflow)
@@ -38,7 +38,7 @@ def apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | Non
 
 
 def remove_workflow(tx: Transaction, name: str) -> None:
-    """Take a workflow out of use; its data stay, for whoever declares the same channels again."""
+    """Deactivate a workflow; its data stay, for a later declaration of the same channels."""
     if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == name)).first():
         raise NotFound(f"there is no workflow {name!r}; list them with: tidemill workflows")
     apply_workflow(tx, WorkflowSpec(name, (), ()))
@@ -60,42 +60,42 @@ def _register_workflow(tx: Transaction, name: str) -> None:
 
 
 def _apply_channels(tx: Transaction, workflow: WorkflowSpec) -> None:
-    known = _lock_registered(tx, channels, workflow.name, [c.name for c in workflow.channels])
-    refused = _find_refusals(tx.connection, workflow, known)
-    if refused:
-        raise Conflict("\n".join(refused))
+    registered = _lock_registered(tx, channels, workflow.name, [c.name for c in workflow.channels])
+    refusals = _find_refusals(tx.connection, workflow, registered)
+    if refusals:
+        raise Conflict("\n".join(refusals))
     for channel in workflow.channels:
-        row = known.pop(channel.name, None)
+        row = registered.pop(channel.name, None)
         if row is None:
             _register_channel(tx, workflow.name, channel)
         else:
             _change_channel(tx, workflow.name, channel, row)
-    _deactivate_rows(tx, channels, known, EventKind.CHANNEL_REMOVED)
+    _deactivate_rows(tx, channels, registered, EventKind.CHANNEL_REMOVED)
 
 
 def _apply_bindings(tx: Transaction, workflow: WorkflowSpec) -> None:
-    known = _lock_registered(tx, bindings, workflow.name, [b.name for b in workflow.bindings])
+    registered = _lock_registered(tx, bindings, workflow.name, [b.name for b in workflow.bindings])
     for binding in workflow.bindings:
-        row = known.pop(binding.name, None)
+        row = registered.pop(binding.name, None)
         if row is not None:
             _check_owner(row, "bound flow", workflow.name)
         _apply_binding(tx, workflow.name, binding, row)
-    _deactivate_rows(tx, bindings, known, EventKind.BINDING_REMOVED)
-    for gone in known.values():
-        triggers.remove_triggers(tx, gone.id)
+    _deactivate_rows(tx, bindings, registered, EventKind.BINDING_REMOVED)
+    for removed in registered.values():
+        triggers.remove_triggers(tx, removed.id)
 
 
 def _lock_registered(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
-    """What is registered under these names, and what the workflow has in use; locked by id, as everywhere."""
-    in_use = (table.c.workflow == workflow) & table.c.active
-    query = select(table).where(or_(table.c.name.in_(names), in_use)).order_by(table.c.id).with_for_update()
+    """The rows with these names, and the active rows of the workflow, locked in the order of ids."""
+    is_active = (table.c.workflow == workflow) & table.c.active
+    query = select(table).where(or_(table.c.name.in_(names), is_active)).order_by(table.c.id).with_for_update()
     return {row.name: row for row in tx.connection.execute(query)}
 
 
-def _check_owner(row: AnyRow, what: str, workflow: str) -> None:
+def _check_owner(row: AnyRow, noun: str, workflow: str) -> None:
     if row.active and row.workflow != workflow:
         raise Conflict(
-            f"{what} {row.name!r} belongs to workflow {row.workflow!r}, so workflow {workflow!r} cannot declare it; "
+            f"{noun} {row.name!r} belongs to workflow {row.workflow!r}, so workflow {workflow!r} cannot declare it; "
             "use another name, or remove it there first"
         )
 
@@ -107,9 +107,9 @@ def _deactivate_rows(tx: Transaction, table: Table, rows: Mapping[str, AnyRow], 
 
 
 def _register_channel(tx: Transaction, workflow: str, channel: Channel) -> None:
-    new = _build_declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
-    row = tx.connection.execute(insert(channels).values(new).returning(channels.c.id)).one()
-    first = {
+    values = _build_declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
+    row = tx.connection.execute(insert(channels).values(values).returning(channels.c.id)).one()
+    first_block = {
         "channel_id": row.id,
         "seq": 0,
         "kind": BlockKind.BASE,
@@ -119,7 +119,7 @@ def _register_channel(tx: Transaction, workflow: str, channel: Channel) -> None:
         "updates": channel.updates,
         "visible": 0,
     }
-    tx.connection.execute(insert(blocks).values(first))
+    tx.connection.execute(insert(blocks).values(first_block))
     tx.record_event(EventKind.CHANNEL_REGISTERED, channel.name, workflow=workflow, role=channel.role)
 
 
@@ -138,11 +138,11 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
     changes = _find_differences(row, _build_declaration(workflow, channel))
     if not changes:
         return
-    # A schema that is no longer declared stays known from the blocks, and one that they do not fit until it is written.
+    # An undeclared schema stays that of the blocks; a declared one that cannot read them counts once it is written.
     declared = changes.get("declared")
-    fits = declared is not None and not any(_list_unreadable_reasons(tx.connection, row, declared))
-    learnt = {"schema": declared} if fits else {}
-    tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | learnt))
+    is_readable = declared is not None and not any(_list_unreadable_reasons(tx.connection, row, declared))
+    schema_change = {"schema": declared} if is_readable else {}
+    tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | schema_change))
     kind = EventKind.CHANNEL_CHANGED if row.active else EventKind.CHANNEL_RESTORED
     tx.record_event(kind, channel.name, workflow=workflow, changed=sorted(changes))
 
@@ -152,43 +152,45 @@ def _find_differences(row: AnyRow, wanted: Json) -> Json:
 
 
 def list_refusals(connection: Connection, workflow: WorkflowSpec) -> list[str]:
-    """Why `apply` would refuse the channels of a workflow."""
-    named = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
-    return _find_refusals(connection, workflow, {row.name: row for row in connection.execute(named)})
+    """The reasons for which `apply` would reject the channels of a workflow."""
+    query = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
+    return _find_refusals(connection, workflow, {row.name: row for row in connection.execute(query)})
 
 
-def _find_refusals(connection: Connection, workflow: WorkflowSpec, known: Mapping[str, AnyRow]) -> list[str]:
-    added_to = {w.port for t in workflow.list_tasks() for w in t.variant.writes if w.kind is BlockKind.DELTA}
-    found: list[str] = []
+def _find_refusals(connection: Connection, workflow: WorkflowSpec, registered: Mapping[str, AnyRow]) -> list[str]:
+    delta_channels = {w.port for t in workflow.list_tasks() for w in t.variant.writes if w.kind is BlockKind.DELTA}
+    refusals: list[str] = []
     for channel in workflow.channels:
-        row = known.get(channel.name)
+        row = registered.get(channel.name)
         if row is None:
             continue
         _check_owner(row, "channel", workflow.name)
         changes = _find_differences(row, _build_declaration(workflow.name, channel))
-        problems = list(dict.fromkeys(_list_impossible_changes(connection, row, changes, channel.name in added_to)))
+        problems = list(
+            dict.fromkeys(_list_impossible_changes(connection, row, changes, channel.name in delta_channels))
+        )
         if problems and _has_data(connection, row):
-            found.append(
+            refusals.append(
                 f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
                 "declare another channel, or a column of another name"
             )
-    return found
+    return refusals
 
 
-def _list_impossible_changes(connection: Connection, row: AnyRow, changes: Json, added_to: bool) -> Iterator[str]:
-    """What blocks already written would contradict. Those of a table that its task writes anew are replaced."""
+def _list_impossible_changes(connection: Connection, row: AnyRow, changes: Json, has_deltas: bool) -> Iterator[str]:
+    """Changes that contradict existing blocks. A table whose task writes bases may change its schema."""
     if "role" in changes:
         yield f"from {row.role} to {changes['role']}"
     before, after = _format_updates(row.updates), _format_updates(changes.get("updates", row.updates))
     if before != after:
-        yield f"how updates merge from {before} to {after}"
+        yield f"its merge kind from {before} to {after}"
     declared = changes.get("declared")
-    if declared is not None and (row.role == ChannelRole.INPUT or added_to):
+    if declared is not None and (row.role == ChannelRole.INPUT or has_deltas):
         yield from _list_unreadable_reasons(connection, row, declared)
 
 
 def _list_unreadable_reasons(connection: Connection, row: AnyRow, wanted: Schema) -> Iterator[str]:
-    """Why blocks that are there, or under way, could not be read with another schema."""
+    """The reasons for which existing and reserved blocks could not be read with another schema."""
     filled = (blocks.c.channel_id == row.id, blocks.c.state == BlockState.FILLED, blocks.c.rows > 0)
     schemas = {row.schema} if _has_data(connection, row) else set()
     schemas |= set(connection.execute(select(blocks.c.schema).where(*filled).distinct()).scalars())
@@ -201,8 +203,8 @@ def _format_updates(updates: Updates) -> str:
 
 
 def _has_data(connection: Connection, row: AnyRow) -> bool:
-    beyond = select(blocks.c.id).where(blocks.c.channel_id == row.id, blocks.c.seq > 0)
-    return connection.execute(beyond.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
+    query = select(blocks.c.id).where(blocks.c.channel_id == row.id, blocks.c.seq > 0)
+    return connection.execute(query.where(blocks.c.state != BlockState.CANCELLED).limit(1)).first() is not None
 
 
 def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyRow | None) -> None:
@@ -213,8 +215,8 @@ def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyR
         "active": True,
     }
     if row is None:
-        adding = insert(bindings).values(wanted | {"name": binding.name}).returning(bindings.c.id)
-        _register_triggers(tx, tx.connection.execute(adding).scalar_one(), workflow, binding)
+        statement = insert(bindings).values(wanted | {"name": binding.name}).returning(bindings.c.id)
+        _register_triggers(tx, tx.connection.execute(statement).scalar_one(), workflow, binding)
     elif changes := _find_differences(row, wanted):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
         _register_triggers(tx, row.id, workflow, binding)
@@ -230,10 +232,10 @@ def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding:
 
 
 def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:
-    """A declared table whose query changed goes on from nothing: what it kept belongs to the query before."""
+    """Delete the cursors of declared tables whose query changed: their state belongs to the previous query."""
     for task in find_changed_tables(spec, to_task_versions(row)):
-        its = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
-        tx.connection.execute(delete(cursors).where(its))
+        of_task = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
+        tx.connection.execute(delete(cursors).where(of_task))
 
 
 def find_changed_tables(spec: Json, before: Mapping[str, Identity]) -> set[str]:

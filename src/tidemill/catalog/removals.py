@@ -1,8 +1,8 @@
-"""Removing files from the store, in two steps: they are marked here, and removed after a grace time.
+"""Removing files from the store, in two steps: they are marked here, and removed after a grace period.
 
-One table holds all that is to go: the files of garbage-collected blocks, the directories of attempts that ended
-without a result, and files that a scan of the store found to be nobody's. Nothing else is ever removed. A run is
-remembered until nothing of it is left to be removed, so that the events of both steps name it and go with it.
+One table holds all pending removals: the files of garbage-collected blocks, the directories of attempts that ended
+without a result, and orphaned files that a scan of the store found. Nothing else is ever removed. A run does not expire
+before all its removals are done, so that the events of both steps refer to it and expire with it.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tidemill.ports.records import CatalogIdentity
 
 T = TypeVar("T", str, int)
 
-_AT_ONCE = 500  # databases limit the parameters of a statement
+_BATCH_SIZE = 500  # databases limit the parameters of a statement
 
 IS_AWAITED = exists().where(removals.c.run_id == runs.c.id)
-"""Something of the run is still to be removed."""
+"""The run has pending removals."""
 
 
 def read_identity(connection: Connection) -> CatalogIdentity:
-    found = connection.execute(select(clock.c.catalog, clock.c.last)).one()
+    clock_row = connection.execute(select(clock.c.catalog, clock.c.last)).one()
     newest = connection.execute(select(func.max(runs.c.id))).scalar()
-    return CatalogIdentity(found.catalog, found.last, newest or 0)
+    return CatalogIdentity(clock_row.catalog, clock_row.last, newest or 0)
 
 
 def mark_files(tx: Transaction, of_runs: Mapping[str, int | None]) -> None:
-    """Mark files of blocks and datasets that nothing names any longer, by the run that each belongs to."""
+    """Mark unreferenced files of blocks and datasets, each with the run that it belongs to."""
     _mark_paths(tx, RemovalKind.FILE, of_runs)
 
 
 def mark_attempt(tx: Transaction, run: AnyRow) -> None:
-    """Mark the directory of an attempt that ends without a result, if it can have written anything."""
+    """Mark the directory of an attempt that ends without a result, if it may have written files."""
     if run.state in AT_WORK:
         _mark_paths(tx, RemovalKind.ATTEMPT, {run.directory: run.id})
         tx.record_event(EventKind.FILES_MARKED, run.subject, run.id, directory=run.directory)
 
 
 def mark_orphans(tx: Transaction, run: int, paths: Collection[str]) -> int:
-    """Mark files that a scan found in the directory of an attempt that is over; returns how many were not marked."""
+    """Mark files that a scan found in the directory of an ended attempt; returns the number of newly marked files."""
     subject = read_run(tx.connection, run, lock=True).subject
     new = set(paths) - list_marked_paths(tx.connection, paths)
     if new:
@@ -64,37 +64,37 @@ def list_marked_paths(connection: Connection, among: Collection[str] | None = No
     if among is None:
         return set(connection.execute(query).scalars())
     return {
-        p
-        for part in _split_batches(among)
-        for p in connection.execute(query.where(removals.c.path.in_(part))).scalars()
+        path
+        for batch in _split_batches(among)
+        for path in connection.execute(query.where(removals.c.path.in_(batch))).scalars()
     }
 
 
 def list_due_removals(connection: Connection, now: float, grace: GracePeriods, limit: int) -> list[Removal]:
-    is_block = removals.c.kind == RemovalKind.FILE
+    is_block_file = removals.c.kind == RemovalKind.FILE
     due = or_(
-        and_(is_block, removals.c.marked <= now - grace.blocks),
-        and_(~is_block, removals.c.marked <= now - grace.orphans),
+        and_(is_block_file, removals.c.marked <= now - grace.blocks),
+        and_(~is_block_file, removals.c.marked <= now - grace.orphans),
     )
     query = select(removals).where(due).order_by(removals.c.marked, removals.c.path).limit(limit)
     return [Removal(row.path, RemovalKind(row.kind)) for row in connection.execute(query)]
 
 
 def finish_removals(tx: Transaction, paths: Collection[str]) -> None:
-    """What was marked is gone. Another process may have said so before, of some of it."""
-    gone: Counter[int | None] = Counter()
-    for part in _split_batches(paths):
-        removing = delete(removals).where(removals.c.path.in_(part)).returning(removals.c.run_id)
-        gone.update(tx.connection.execute(removing).scalars())
-    subjects = _read_subjects(tx.connection, [run for run in gone if run is not None])
-    for run, count in sorted(gone.items(), key=lambda item: item[0] or 0):
+    """Record that marked paths were removed. Another process may have recorded some of them before."""
+    removed_counts: Counter[int | None] = Counter()
+    for batch in _split_batches(paths):
+        statement = delete(removals).where(removals.c.path.in_(batch)).returning(removals.c.run_id)
+        removed_counts.update(tx.connection.execute(statement).scalars())
+    subjects = _read_subjects(tx.connection, [run for run in removed_counts if run is not None])
+    for run, count in sorted(removed_counts.items(), key=lambda item: item[0] or 0):
         tx.record_event(EventKind.FILES_REMOVED, subjects.get(run, ""), run, paths=count)
 
 
 def find_referenced_files(connection: Connection, paths: Collection[str]) -> set[str]:
-    of_blocks = (select(files.c.path).where(files.c.path.in_(part)) for part in _split_batches(paths))
-    named = {path for query in of_blocks for path in connection.execute(query).scalars()}
-    return named | (_list_dataset_files(connection) & set(paths)) if paths else named
+    queries = (select(files.c.path).where(files.c.path.in_(part)) for part in _split_batches(paths))
+    referenced = {path for query in queries for path in connection.execute(query).scalars()}
+    return referenced | (_list_dataset_files(connection) & set(paths)) if paths else referenced
 
 
 def list_referenced_files(connection: Connection) -> set[str]:
@@ -104,12 +104,12 @@ def list_referenced_files(connection: Connection) -> set[str]:
 def list_newest_files(connection: Connection, limit: int) -> list[str]:
     of_blocks = select(files.c.path).join_from(files, blocks).order_by(blocks.c.id.desc(), files.c.ordinal).limit(limit)
     of_datasets = select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.made.desc()).limit(limit)
-    newest = [path for listed in connection.execute(of_datasets).scalars() for path, _, _ in listed]
+    newest = [path for file_list in connection.execute(of_datasets).scalars() for path, _, _ in file_list]
     return [*connection.execute(of_blocks).scalars(), *newest[:limit]]
 
 
 def find_attempts(connection: Connection, directories: Collection[str]) -> dict[str, Run]:
-    """Only the newest attempt at a run is known by its directory; those before it were marked when they ended."""
+    """Runs by directory. Only the newest attempt of a run is recorded; earlier ones were marked when they ended."""
     queries = (select(runs).where(runs.c.directory.in_(part)) for part in _split_batches(directories))
     return {row.directory: to_run(row) for query in queries for row in connection.execute(query)}
 
@@ -125,7 +125,7 @@ def _mark_paths(tx: Transaction, kind: RemovalKind, of_runs: Mapping[str, int | 
 
 
 def _list_dataset_files(connection: Connection) -> set[str]:
-    return {path for listed in connection.execute(select(datasets.c.files)).scalars() for path, _, _ in listed}
+    return {path for file_list in connection.execute(select(datasets.c.files)).scalars() for path, _, _ in file_list}
 
 
 def _read_subjects(connection: Connection, numbers: Collection[int]) -> dict[int | None, str]:
@@ -134,5 +134,5 @@ def _read_subjects(connection: Connection, numbers: Collection[int]) -> dict[int
 
 
 def _split_batches(values: Iterable[T]) -> Iterable[list[T]]:
-    known = sorted(set(values))
-    return (known[at : at + _AT_ONCE] for at in range(0, len(known), _AT_ONCE))
+    ordered = sorted(set(values))
+    return (ordered[start : start + _BATCH_SIZE] for start in range(0, len(ordered), _BATCH_SIZE))

@@ -1,4 +1,4 @@
-"""Rows of the tables as values of the model."""
+"""Conversion of table rows to values of the model."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _UNKNOWN = Schema(())
 
 
 def sanitize_text(text: str) -> str:
-    """Text that every database can hold: programs also print NUL bytes and half characters."""
+    """Text that every database can store: program output may contain NUL bytes and lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
 
 
 def to_task_versions(binding: AnyRow) -> dict[str, Identity]:
-    """The identities of a bound flow's tasks, as they are registered."""
+    """The registered identities of a bound flow's tasks."""
     return {task["name"]: task["identity"] for task in binding.spec["tasks"]}
 
 
@@ -66,7 +66,7 @@ def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
 
 
 OUTLINE = ("id", "seq", "kind", "since", "schema", "updates", "origin", "state", "run_id", "task")
-"""Columns that say where a block stands; the others take long to read when there are very many blocks."""
+"""Columns of a block's outline; the others are slow to read for very many blocks."""
 
 
 def to_block_outline(row: AnyRow, channel: str) -> Block:
@@ -102,7 +102,7 @@ def to_head_values(position: ChannelPosition) -> Json:
 
 
 def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
-    """`reserved` counts the slots held, by channel id."""
+    """`reserved` is the number of open reservations by channel id."""
     channel = Channel(row.name, ChannelRole(row.role), row.schema, row.updates, promise=row.promise)
     return RegisteredChannel(
         channel, to_head(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow, row.declared

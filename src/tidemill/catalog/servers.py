@@ -1,4 +1,4 @@
-"""Servers: who is there, and which of them does what one does for all."""
+"""Servers: heartbeats, and leases for work that one server does for all."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tidemill.catalog.tables import leases, servers
 from tidemill.catalog.transaction import Transaction
 from tidemill.ports.records import Server
 
-_FORGOTTEN = 86400.0  # seconds after which a silent server is no longer listed
+_EXPIRY_SECONDS = 86400.0  # seconds after which a silent server is no longer listed
 
 
 def record_presence(tx: Transaction, server: Server) -> None:
-    """Say that a server is there, and how it is. Those not seen for a long time are forgotten."""
+    """Record a server's presence and state. Servers without a heartbeat for a day are deleted."""
     values = {"role": server.role, "tracks": server.tracks, "seen": tx.now, "state": server.state}
     if not tx.connection.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
         tx.connection.execute(insert(servers).values(values | {"name": server.name, "started": tx.now}))
-        tx.connection.execute(delete(servers).where(servers.c.seen < tx.now - _FORGOTTEN))
+        tx.connection.execute(delete(servers).where(servers.c.seen < tx.now - _EXPIRY_SECONDS))
 
 
 LEADER = "leader"
@@ -30,32 +30,32 @@ def record_heartbeat(tx: Transaction, server: Server, lease: float) -> bool:
 
 
 def acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
-    """Take, or keep, the lease of a name; False if somebody else holds it."""
-    found = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
-    if found is None:
-        mine = {"name": name, "owner": owner, "fence": 1, "until": tx.now + seconds}
-        tx.connection.execute(insert(leases).values(mine))
+    """Acquire or renew the lease of a name; False if another owner holds it."""
+    lease = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
+    if lease is None:
+        values = {"name": name, "owner": owner, "fence": 1, "until": tx.now + seconds}
+        tx.connection.execute(insert(leases).values(values))
         return True
-    if found.owner != owner and found.until > tx.now:
+    if lease.owner != owner and lease.until > tx.now:
         return False
-    fence = found.fence if found.owner == owner else found.fence + 1
-    values = {"owner": owner, "fence": fence, "until": tx.now + seconds}
-    as_read = (leases.c.name == name, leases.c.fence == found.fence)
-    return bool(tx.connection.execute(update(leases).where(*as_read).values(values)).rowcount)
+    fence = lease.fence if lease.owner == owner else lease.fence + 1
+    new_values = {"owner": owner, "fence": fence, "until": tx.now + seconds}
+    unchanged = (leases.c.name == name, leases.c.fence == lease.fence)
+    return bool(tx.connection.execute(update(leases).where(*unchanged).values(new_values)).rowcount)
 
 
 def release_lease(tx: Transaction, name: str, owner: str) -> None:
-    """Give up the lease of a name, if it is this one's: somebody else may take it at once."""
-    mine = (leases.c.name == name, leases.c.owner == owner)
-    tx.connection.execute(update(leases).where(*mine).values(until=tx.now))
+    """Release the lease of a name, if `owner` holds it: another owner may acquire it at once."""
+    conditions = (leases.c.name == name, leases.c.owner == owner)
+    tx.connection.execute(update(leases).where(*conditions).values(until=tx.now))
 
 
 def read_lease_end(connection: Connection, name: str) -> float | None:
-    found: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
-    return found
+    end: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
+    return end
 
 
 def deregister_server(tx: Transaction, server: Server) -> None:
-    """The server leaves; somebody else may lead at once."""
+    """Record that a server stops; another server may become the leader at once."""
     record_presence(tx, replace(server, state="stopped"))
     release_lease(tx, LEADER, server.name)

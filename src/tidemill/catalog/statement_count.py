@@ -1,4 +1,4 @@
-"""How many statements the database was asked, for measurements."""
+"""Counting of SQL statements, for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StatementCounter:
 
 @contextmanager
 def count_statements(catalog: SqlCatalog) -> Iterator[StatementCounter]:
-    """Count what the catalog asks from now on."""
+    """Count the statements that the catalog executes in this context."""
     statements = StatementCounter()
     event.listen(catalog._engine, "before_cursor_execute", statements)
     try:

@@ -1,4 +1,4 @@
-"""Submitting a one-shot workflow: what must run, what is reused and what is waited for, decided in one transaction."""
+"""Submitting a one-shot workflow: one transaction decides which actions run, wait or reuse a dataset."""
 
 from __future__ import annotations
 
@@ -28,49 +28,53 @@ Numbers = Mapping[Identity, int]
 
 
 def submit_workflow(tx: Transaction, handed: SubmissionRequest) -> int:
-    """Take in a workflow; returns the number of the submission. Raises `Conflict` if its names are outdated."""
+    """Submit a workflow; returns the submission's number. Raises `Conflict` if its identities are outdated."""
     store.lock_datasets(tx)
-    known = store.find_datasets(tx, (w.identity for w in handed.wishes))
+    known = store.find_datasets(tx, (request.identity for request in handed.wishes))
     _check_descriptions(handed, known)
     _check_generations(tx, handed)
     plan = prepare_submission(
-        [RequestedAction(w.identity, w.parents, w.keep, w.pinned) for w in handed.wishes], _build_states(known)
+        [RequestedAction(request.identity, request.parents, request.keep, request.pinned) for request in handed.wishes],
+        _build_states(known),
     )
-    explained = _explain_actions(tx, handed, known, plan)
-    made_by = _add_runs(tx, handed, plan)
-    _write_datasets(tx, handed, known, plan, made_by)
-    _add_needs(tx, plan, made_by)
-    return _add_submission(tx, handed, known, explained, made_by)
+    explanations = _explain_actions(tx, handed, known, plan)
+    run_ids = _add_runs(tx, handed, plan)
+    _write_datasets(tx, handed, known, plan, run_ids)
+    _add_needs(tx, plan, run_ids)
+    return _add_submission(tx, handed, known, explanations, run_ids)
 
 
-def _check_descriptions(handed: SubmissionRequest, known: Known) -> None:
-    """The second step: equal identities mean nothing unless the descriptions are equal."""
-    for wish in handed.wishes:
-        row = known.get(wish.identity)
-        if row is not None and row.description != wish.description:
-            raise Conflict(f"another dataset got the identity of action {wish.key} meanwhile; name them again")
+def _check_descriptions(submission: SubmissionRequest, known: Known) -> None:
+    """Reject hash collisions: datasets with equal identities must have equal descriptions."""
+    for request in submission.wishes:
+        row = known.get(request.identity)
+        if row is not None and row.description != request.description:
+            raise Conflict(f"another dataset got the identity of action {request.key} meanwhile; submit it again")
 
 
-def _check_generations(tx: Transaction, handed: SubmissionRequest) -> None:
-    newest = read_generations(tx, {w.plain for w in handed.wishes})
-    for wish in handed.wishes:
-        if newest.get(wish.plain, 0) + wish.forced != wish.generation:
-            raise Conflict(f"the result of action {wish.key} was forced by somebody meanwhile; name them again")
+def _check_generations(tx: Transaction, submission: SubmissionRequest) -> None:
+    newest = read_generations(tx, {action.plain for action in submission.wishes})
+    for request in submission.wishes:
+        if newest.get(request.plain, 0) + request.forced != request.generation:
+            raise Conflict(f"another submission forced the result of action {request.key} meanwhile; submit it again")
 
 
 def read_generations(tx: Transaction, plain: Iterable[Identity]) -> dict[Identity, int]:
     """The newest generation of each plain identity that has one."""
-    found: dict[Identity, int] = {}
-    for part in store.split_identities(plain):
+    generations: dict[Identity, int] = {}
+    for batch in store.split_identities(plain):
         newest = select(datasets.c.plain, func.max(datasets.c.generation).label("newest"))
-        rows = tx.connection.execute(newest.where(datasets.c.plain.in_(part)).group_by(datasets.c.plain))
-        found |= {row.plain: row.newest for row in rows}
-    return found
+        rows = tx.connection.execute(newest.where(datasets.c.plain.in_(batch)).group_by(datasets.c.plain))
+        generations |= {row.plain: row.newest for row in rows}
+    return generations
 
 
 def _build_states(known: Known) -> dict[Identity, Dataset]:
-    """What is being deleted, and will be made again after that by a run that waits, is as good as being made."""
-    return {i: Dataset(_to_effective_state(row), row.version, row.claims, row.pinned) for i, row in known.items()}
+    """The states of known datasets; one that a waiting run recomputes after its deletion counts as in production."""
+    return {
+        identity: Dataset(_to_effective_state(row), row.version, row.claims, row.pinned)
+        for identity, row in known.items()
+    }
 
 
 def _to_effective_state(row: AnyRow) -> DatasetState:
@@ -80,116 +84,122 @@ def _to_effective_state(row: AnyRow) -> DatasetState:
 
 
 def _explain_actions(
-    tx: Transaction, handed: SubmissionRequest, known: Known, plan: Preparation
+    tx: Transaction, submission: SubmissionRequest, known: Known, plan: Preparation
 ) -> dict[str, ReuseExplanation]:
-    needed = {r.identity for r in plan.run} | plan.wait | plan.reuse
+    needed = {action.identity for action in plan.run} | plan.wait | plan.reuse
     states = {
-        i: _to_effective_state(row)
-        for i, row in known.items()
+        identity: _to_effective_state(row)
+        for identity, row in known.items()
         if row.made is not None or _to_effective_state(row) in PRODUCED
     }
-    unknown = [w.key for w in handed.wishes if w.identity not in states]
-    last = _read_last_descriptions(tx, handed.workflow) if unknown else {}
+    unknown_keys = [request.key for request in submission.wishes if request.identity not in states]
+    last_descriptions = _read_last_descriptions(tx, submission.workflow) if unknown_keys else {}
     return {
-        w.key: explain_reuse(w, states.get(w.identity), last.get(w.key), needed=w.identity in needed)
-        for w in handed.wishes
+        request.key: explain_reuse(
+            request, states.get(request.identity), last_descriptions.get(request.key), needed=request.identity in needed
+        )
+        for request in submission.wishes
     }
 
 
 def _read_last_descriptions(tx: Transaction, workflow: str) -> dict[str, Json]:
-    """For each action of a workflow, the description of what it last made."""
-    made = (submissions.c.workflow == workflow, datasets.c.made.is_not(None))
-    of_workflow = select(actions.c.key, func.max(actions.c.submission_id).label("newest"))
-    of_workflow = of_workflow.join_from(actions, submissions).join(datasets).where(*made)
-    latest = of_workflow.group_by(actions.c.key).subquery()
-    found = select(actions.c.key, datasets.c.description).join_from(actions, datasets)
-    same = (actions.c.key == latest.c.key) & (actions.c.submission_id == latest.c.newest)
-    return {row.key: row.description for row in tx.connection.execute(found.join(latest, same))}
+    """For each action of a workflow, the description of its last computed dataset."""
+    is_computed = (submissions.c.workflow == workflow, datasets.c.made.is_not(None))
+    newest_actions = select(actions.c.key, func.max(actions.c.submission_id).label("newest"))
+    newest_actions = newest_actions.join_from(actions, submissions).join(datasets).where(*is_computed)
+    latest = newest_actions.group_by(actions.c.key).subquery()
+    descriptions = select(actions.c.key, datasets.c.description).join_from(actions, datasets)
+    is_latest = (actions.c.key == latest.c.key) & (actions.c.submission_id == latest.c.newest)
+    return {row.key: row.description for row in tx.connection.execute(descriptions.join(latest, is_latest))}
 
 
-def _add_runs(tx: Transaction, handed: SubmissionRequest, plan: Preparation) -> dict[Identity, int]:
+def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation) -> dict[Identity, int]:
     if not plan.run:
         return {}
-    wishes = _merge_by_identity(handed.wishes)
-    rows = [_build_run(tx, handed.workflow, wishes[r.identity], r) for r in plan.run]
-    adding = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
-    numbers = list(tx.connection.execute(adding, rows).scalars())
-    for number, row in zip(numbers, rows, strict=True):
-        tx.record_event(EventKind.RUN_REQUESTED, row["subject"], number, kind=row["kind"], attempts=row["attempts"])
-    return {r.identity: number for r, number in zip(plan.run, numbers, strict=True)}
+    requests = _merge_by_identity(submission.wishes)
+    rows = [_build_run(tx, submission.workflow, requests[action.identity], action) for action in plan.run]
+    statement = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
+    run_ids = list(tx.connection.execute(statement, rows).scalars())
+    for run_id, row in zip(run_ids, rows, strict=True):
+        tx.record_event(EventKind.RUN_REQUESTED, row["subject"], run_id, kind=row["kind"], attempts=row["attempts"])
+    return {action.identity: run_id for action, run_id in zip(plan.run, run_ids, strict=True)}
 
 
-def _build_run(tx: Transaction, workflow: str, wish: ActionRequest, running: RunnableAction) -> Json:
+def _build_run(tx: Transaction, workflow: str, request: ActionRequest, action: RunnableAction) -> Json:
     return {
         "kind": RunKind.ACTION,
-        "subject": f"{workflow}/{wish.name}",
-        "state": RunState.READY if running.is_ready else RunState.WAITING,
-        "attempts": wish.attempts,
+        "subject": f"{workflow}/{request.name}",
+        "state": RunState.READY if action.is_ready else RunState.WAITING,
+        "attempts": request.attempts,
         "created": tx.now,
     }
 
 
 def _write_datasets(
-    tx: Transaction, handed: SubmissionRequest, known: Known, plan: Preparation, made_by: Numbers
+    tx: Transaction, submission: SubmissionRequest, known: Known, plan: Preparation, run_ids: Numbers
 ) -> None:
-    wishes = _merge_by_identity(handed.wishes)
-    new = [wish for identity, wish in wishes.items() if identity not in known]
+    requests = _merge_by_identity(submission.wishes)
+    new = [request for identity, request in requests.items() if identity not in known]
     if new:
-        rows = [_build_dataset(tx, handed.workflow, w, plan, made_by.get(w.identity)) for w in new]
+        rows = [
+            _build_dataset(tx, submission.workflow, request, plan, run_ids.get(request.identity)) for request in new
+        ]
         tx.connection.execute(insert(datasets), rows)
-    claims = Counter(i for r in plan.run for i in r.claims)
+    claims = Counter(i for action in plan.run for i in action.claims)
     for identity, row in known.items():
-        _update_dataset(tx, row, wishes[identity], plan, claims[identity], made_by.get(identity))
+        _update_dataset(tx, row, requests[identity], plan, claims[identity], run_ids.get(identity))
 
 
-def _merge_by_identity(wishes: Iterable[ActionRequest]) -> dict[Identity, ActionRequest]:
-    """One wish for each dataset, kept or pinned if one of those for it is."""
+def _merge_by_identity(requests: Iterable[ActionRequest]) -> dict[Identity, ActionRequest]:
+    """One request for each dataset, kept or pinned if one of its requests is."""
     merged: dict[Identity, ActionRequest] = {}
-    for wish in wishes:
-        first = merged.get(wish.identity, wish)
-        merged[wish.identity] = replace(first, keep=first.keep or wish.keep, pinned=first.pinned or wish.pinned)
+    for request in requests:
+        first = merged.get(request.identity, request)
+        merged[request.identity] = replace(
+            first, keep=first.keep or request.keep, pinned=first.pinned or request.pinned
+        )
     return merged
 
 
-def _build_dataset(tx: Transaction, workflow: str, wish: ActionRequest, plan: Preparation, run: int | None) -> Json:
+def _build_dataset(tx: Transaction, workflow: str, request: ActionRequest, plan: Preparation, run: int | None) -> Json:
     return {
-        "identity": wish.identity,
-        "plain": wish.plain,
-        "generation": wish.generation,
-        "description": wish.description,
+        "identity": request.identity,
+        "plain": request.plain,
+        "generation": request.generation,
+        "description": request.description,
         "workflow": workflow,
-        "name": wish.name,
-        "kind": f"{wish.kind} {wish.name}",
-        "parents": list(wish.parents),
-        "state": plan.moves[wish.identity][1] if wish.identity in plan.moves else DatasetState.DELETED,
-        "keep": wish.keep,
-        "pinned": wish.pinned,
+        "name": request.name,
+        "kind": f"{request.kind} {request.name}",
+        "parents": list(request.parents),
+        "state": plan.moves[request.identity][1] if request.identity in plan.moves else DatasetState.DELETED,
+        "keep": request.keep,
+        "pinned": request.pinned,
         "run_id": run,
         "created": tx.now,
     }
 
 
 def _update_dataset(
-    tx: Transaction, row: AnyRow, wish: ActionRequest, plan: Preparation, claims: int, run: int | None
+    tx: Transaction, row: AnyRow, request: ActionRequest, plan: Preparation, claims: int, run: int | None
 ) -> None:
     before = after = store.to_dataset(row)
     if row.identity in plan.moves and before.state is not DatasetState.DELETING:
         after = after.transition_to(plan.moves[row.identity][1])
     for _ in range(claims):
         after = after.add_claim()
-    touched = row.identity in plan.reuse or row.identity in plan.wait
-    if after != before or run is not None or touched:
-        # What was made in vain is made anew: as what, those say who want it now.
-        kept = wish.keep if run is not None else row.keep or wish.keep
-        after = replace(after, pinned=row.pinned or wish.pinned)
-        store.save_dataset(tx, row, after, keep=kept, run_id=run if run is not None else row.run_id, used=tx.now)
+    is_used = row.identity in plan.reuse or row.identity in plan.wait
+    if after != before or run is not None or is_used:
+        # For a recomputed dataset only the current request decides whether it is kept.
+        keep = request.keep if run is not None else row.keep or request.keep
+        after = replace(after, pinned=row.pinned or request.pinned)
+        store.save_dataset(tx, row, after, keep=keep, run_id=run if run is not None else row.run_id, used=tx.now)
 
 
-def _add_needs(tx: Transaction, plan: Preparation, made_by: Numbers) -> None:
+def _add_needs(tx: Transaction, plan: Preparation, run_ids: Numbers) -> None:
     rows = [
-        {"run_id": made_by[r.identity], "identity": i, "claimed": i in r.claims}
-        for r in plan.run
-        for i in sorted(r.awaits | r.claims)
+        {"run_id": run_ids[action.identity], "identity": identity, "claimed": identity in action.claims}
+        for action in plan.run
+        for identity in sorted(action.awaits | action.claims)
     ]
     if rows:
         tx.connection.execute(insert(needs), rows)
@@ -197,40 +207,52 @@ def _add_needs(tx: Transaction, plan: Preparation, made_by: Numbers) -> None:
 
 def _add_submission(
     tx: Transaction,
-    handed: SubmissionRequest,
+    submission: SubmissionRequest,
     known: Known,
-    explained: Mapping[str, ReuseExplanation],
-    made_by: Numbers,
+    explanations: Mapping[str, ReuseExplanation],
+    run_ids: Numbers,
 ) -> int:
-    new = {"workflow": handed.workflow, "user": handed.user, "at": tx.now, "document": handed.document}
-    number: int = tx.connection.execute(insert(submissions).values(new).returning(submissions.c.id)).scalar_one()
+    values = {"workflow": submission.workflow, "user": submission.user, "at": tx.now, "document": submission.document}
+    number: int = tx.connection.execute(insert(submissions).values(values).returning(submissions.c.id)).scalar_one()
     rows = [
-        _build_action(number, at, wish, explained[wish.key], known.get(wish.identity), made_by.get(wish.identity))
-        for at, wish in enumerate(handed.wishes)
+        _build_action(
+            number,
+            ordinal,
+            request,
+            explanations[request.key],
+            known.get(request.identity),
+            run_ids.get(request.identity),
+        )
+        for ordinal, request in enumerate(submission.wishes)
     ]
     tx.connection.execute(insert(actions), rows)
-    counts = Counter(str(e.verdict) for e in explained.values())
-    tx.record_event(EventKind.SUBMISSION_MADE, handed.workflow, submission=number, user=handed.user, **counts)
+    counts = Counter(str(explanation.verdict) for explanation in explanations.values())
+    tx.record_event(EventKind.SUBMISSION_MADE, submission.workflow, submission=number, user=submission.user, **counts)
     return number
 
 
-_SPARED = (ReuseVerdict.REUSED, ReuseVerdict.UNNEEDED)
+_SAVING_VERDICTS = (ReuseVerdict.REUSED, ReuseVerdict.UNNEEDED)
 
 
 def _build_action(
-    submission: int, ordinal: int, wish: ActionRequest, explained: ReuseExplanation, row: AnyRow | None, run: int | None
+    submission: int,
+    ordinal: int,
+    request: ActionRequest,
+    explanation: ReuseExplanation,
+    row: AnyRow | None,
+    run: int | None,
 ) -> Json:
-    awaited = row.run_id if row is not None and explained.verdict is ReuseVerdict.AWAITED else None
+    awaited_run = row.run_id if row is not None and explanation.verdict is ReuseVerdict.AWAITED else None
     return {
         "submission_id": submission,
-        "key": wish.key,
+        "key": request.key,
         "ordinal": ordinal,
-        "name": wish.name,
-        "kind": wish.kind,
-        "identity": wish.identity,
-        "verdict": explained.verdict,
-        "why": str(explained),
-        "saved": row.seconds if row is not None and explained.verdict in _SPARED else 0.0,
-        "path": wish.path,
-        "run_id": run if run is not None else awaited,
+        "name": request.name,
+        "kind": request.kind,
+        "identity": request.identity,
+        "verdict": explanation.verdict,
+        "why": str(explanation),
+        "saved": row.seconds if row is not None and explanation.verdict in _SAVING_VERDICTS else 0.0,
+        "path": request.path,
+        "run_id": run if run is not None else awaited_run,
     }

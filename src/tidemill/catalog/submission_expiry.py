@@ -1,8 +1,8 @@
-"""Forgetting what was submitted long ago, and what happened then; never what something still needs.
+"""Expiry of old submissions and events, except those still needed.
 
-A submission is needed while one of its runs has not ended, while a copy is still to be put in place, if it is the
-newest of its workflow (by which changes are explained), and if it is the newest to ask for a dataset that is there or
-pinned (by which eviction decides, and people learn where it came from).
+A submission is needed while one of its runs has not ended, while a copy of a dataset is pending, if it is the newest
+of its workflow (for explaining changes), and if it is the newest to request a dataset that exists or is pinned (for
+eviction decisions, and to show the dataset's origin).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from tidemill.model.states import DatasetState
 from tidemill.model.submission import ExpiredHistory
 
 AT_ONCE = 100
-"""Submissions, or five times as many events, forgotten in one transaction, so that nobody waits long for its locks."""
+"""Submissions, or five times as many events, that expire in one transaction, so that its locks are held briefly."""
 
 FIGURES = 400 * 86_400.0
-"""Seconds that figures by the hour are kept: a year, and what it is compared with."""
+"""Seconds that hourly totals are kept: a year, and some weeks to compare it with."""
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 
 
 def expire_submissions(tx: Transaction, age: float) -> ExpiredHistory:
-    """Forget some of the submissions and events that are older than so many seconds."""
+    """Delete one batch of submissions and events older than `age` seconds."""
     store.lock_datasets(tx)
-    gone = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
-    counts = _delete_submissions(tx, gone) if gone else (0, 0)
+    expired = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
+    counts = _delete_submissions(tx, expired) if expired else (0, 0)
     hourly_totals.expire_tallies(tx, tx.now - FIGURES)
-    return ExpiredHistory(len(gone), *counts, _delete_events(tx, tx.now - age))
+    return ExpiredHistory(len(expired), *counts, _delete_events(tx, tx.now - age))
 
 
 def _select_expirable(before: float) -> Select[int]:
@@ -54,47 +54,51 @@ def _is_newest() -> ColumnElement[bool]:
 
 
 def _has_action(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Does the submission have an action of which this is so?"""
+    """Whether the submission has an action for which the condition holds."""
     joined = actions.join(datasets).outerjoin(runs, runs.c.id == actions.c.run_id)
-    of_it = actions.c.submission_id == submissions.c.id
-    return exists().select_from(joined).where(of_it, condition).correlate(submissions)
+    of_submission = actions.c.submission_id == submissions.c.id
+    return exists().select_from(joined).where(of_submission, condition).correlate(submissions)
 
 
 def _is_needed() -> ColumnElement[bool]:
-    later = actions.alias()
-    newer = (later.c.identity == actions.c.identity, later.c.submission_id > actions.c.submission_id)
-    asked_again = exists().where(*newer).correlate(actions)
-    there = or_(datasets.c.state != DatasetState.DELETED, datasets.c.pinned)
-    to_place = and_(actions.c.path.is_not(None), actions.c.placed.is_(None), there)
-    return or_(runs.c.state.not_in(_ENDED), to_place, and_(there, ~asked_again))
+    later_actions = actions.alias()
+    is_newer = (later_actions.c.identity == actions.c.identity, later_actions.c.submission_id > actions.c.submission_id)
+    is_requested_again = exists().where(*is_newer).correlate(actions)
+    exists_or_pinned = or_(datasets.c.state != DatasetState.DELETED, datasets.c.pinned)
+    is_copy_pending = and_(actions.c.path.is_not(None), actions.c.placed.is_(None), exists_or_pinned)
+    return or_(runs.c.state.not_in(_ENDED), is_copy_pending, and_(exists_or_pinned, ~is_requested_again))
 
 
-def _delete_submissions(tx: Transaction, gone: Sequence[int]) -> tuple[int, int]:
-    """Returns how many datasets and runs were forgotten with them."""
-    theirs = actions.c.submission_id.in_(gone)
-    hourly_totals.record_tallies(tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(gone)])))
-    asked = list(tx.connection.execute(select(actions.c.identity).where(theirs)).scalars())
-    tx.connection.execute(delete(actions).where(theirs))
-    tx.connection.execute(delete(submissions).where(submissions.c.id.in_(gone)))
-    forgotten = sum(_delete_datasets(tx, part) for part in store.split_identities(asked))
-    return forgotten, sum(_delete_runs(tx, part) for part in split_ids(tx.connection.execute(_FREE_RUNS).scalars()))
+def _delete_submissions(tx: Transaction, submission_ids: Sequence[int]) -> tuple[int, int]:
+    """Delete submissions; returns the numbers of datasets and runs deleted with them."""
+    of_submissions = actions.c.submission_id.in_(submission_ids)
+    hourly_totals.record_tallies(
+        tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(submission_ids)]))
+    )
+    identities = list(tx.connection.execute(select(actions.c.identity).where(of_submissions)).scalars())
+    tx.connection.execute(delete(actions).where(of_submissions))
+    tx.connection.execute(delete(submissions).where(submissions.c.id.in_(submission_ids)))
+    dataset_count = sum(_delete_datasets(tx, batch) for batch in store.split_identities(identities))
+    return dataset_count, sum(
+        _delete_runs(tx, batch) for batch in split_ids(tx.connection.execute(_FREE_RUNS).scalars())
+    )
 
 
 def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
-    """Those that are gone and that nobody asks for any more.
+    """Delete the rows of deleted datasets that no action refers to.
 
-    The newest generation of a result stays known: else an older one, from before it was forced, would be taken for it.
+    The newest generation of a result stays: otherwise an older one, from before it was forced, would be reused.
     """
     other = datasets.alias()
-    newer = exists().where(other.c.plain == datasets.c.plain, other.c.generation > datasets.c.generation)
-    unknown = (
+    has_newer = exists().where(other.c.plain == datasets.c.plain, other.c.generation > datasets.c.generation)
+    conditions = (
         datasets.c.identity.in_(identities),
         datasets.c.state == DatasetState.DELETED,
         ~exists().where(actions.c.identity == datasets.c.identity),
-        or_(datasets.c.generation == 0, newer),
+        or_(datasets.c.generation == 0, has_newer),
     )
-    tx.connection.execute(update(datasets).where(*unknown[:3]).values(run_id=None))
-    return tx.connection.execute(delete(datasets).where(*unknown)).rowcount
+    tx.connection.execute(update(datasets).where(*conditions[:3]).values(run_id=None))
+    return tx.connection.execute(delete(datasets).where(*conditions)).rowcount
 
 
 _FREE_RUNS = select(runs.c.id).where(
@@ -106,20 +110,20 @@ _FREE_RUNS = select(runs.c.id).where(
     runs.c.id != select_newest_run(events),
     runs.c.id < select(func.max(runs.c.id)).scalar_subquery(),
 )
-"""Runs of actions that nobody speaks of. The newest run stays: SQLite would give its number to the next one."""
+"""Unreferenced runs of actions. The newest run stays: SQLite would reuse its id."""
 
 
-def _delete_runs(tx: Transaction, gone: Sequence[int]) -> int:
+def _delete_runs(tx: Transaction, run_ids: Sequence[int]) -> int:
     for table in (logs, events):
-        tx.connection.execute(delete(table).where(table.c.run_id.in_(gone)))
-    return tx.connection.execute(delete(runs).where(runs.c.id.in_(gone))).rowcount
+        tx.connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
+    return tx.connection.execute(delete(runs).where(runs.c.id.in_(run_ids))).rowcount
 
 
 def _delete_events(tx: Transaction, before: float) -> int:
-    """Those of runs go with their runs. What notices are still to be made of stays, and so does the newest."""
+    """Delete old events that belong to no run, except the newest one and those that notices are pending for."""
     newest = select(func.max(events.c.id)).scalar_subquery()
-    place = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
-    made = func.coalesce(place, newest)
-    free = (events.c.run_id.is_(None), events.c.at < before, events.c.id <= made, events.c.id < newest)
-    oldest = select(events.c.id).where(*free).order_by(events.c.id).limit(5 * AT_ONCE)
+    offset = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
+    noticed = func.coalesce(offset, newest)
+    conditions = (events.c.run_id.is_(None), events.c.at < before, events.c.id <= noticed, events.c.id < newest)
+    oldest = select(events.c.id).where(*conditions).order_by(events.c.id).limit(5 * AT_ONCE)
     return tx.connection.execute(delete(events).where(events.c.id.in_(oldest))).rowcount

@@ -1,7 +1,7 @@
-"""The tables. `migrations/` creates them; a test holds the two together.
+"""The tables. `migrations/` creates them; a test compares the two.
 
-Conditions of partial indexes are spelled with literals and used by the queries as they stand here: SQLite
-uses a partial index only for a query that repeats its condition word for word.
+Conditions of partial indexes are written with literals and used unchanged by the queries: SQLite uses a partial index
+only for a query that repeats its condition literally.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from tidemill.model.run import TO_COME, UNDER_WAY, RunKind, RunState
 
 metadata = MetaData()
 
-# SQLite numbers rows by itself only if their key is declared INTEGER.
+# SQLite assigns ids only if the key is declared INTEGER.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 clock = Table(
     "clock",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
-    Column("last", BigInteger, nullable=False),  # the last reading handed out, as a version or a fence
-    Column("catalog", Text, nullable=False, server_default=""),  # the id of this catalog, by which its store knows it
+    Column("last", BigInteger, nullable=False),  # the last reading used, as a version or a fencing token
+    Column("catalog", Text, nullable=False, server_default=""),  # the id of this catalog, as in the store's marker
 )
 
 workflows = Table(
     "workflows",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("applied", Double, nullable=False),  # when it last changed anything
+    Column("applied", Double, nullable=False),  # time of the last change by apply
     Column("paused", Boolean, nullable=False, default=False, server_default=false()),
-    Column("priority", Integer, nullable=False, default=0, server_default="0"),  # of its runs: larger goes first
-    Column("document", JSON(none_as_null=True)),  # that declares it, if no file does
+    Column("priority", Integer, nullable=False, default=0, server_default="0"),  # of its runs: larger runs first
+    Column("document", JSON(none_as_null=True)),  # its declaration, if no file declares it
 )
 
 channels = Table(
@@ -71,15 +71,15 @@ channels = Table(
     Column("updates", UpdatesText, nullable=False),
     Column("promise", FreshnessTargetText, nullable=False, default=NONE, server_default="{}"),
     Column("next_seq", BigInteger, nullable=False, default=1),
-    # The position of the head stands here so that a claim looks up no blocks.
+    # The position of the head is stored here so that a claim reads no blocks.
     Column("head_seq", BigInteger, nullable=False, default=0),
     Column("head_reached", ProvenanceText, nullable=False, default=NOTHING),
     Column("head_content", Text, nullable=False, default=EMPTY),
-    # Totals over filled blocks, kept so that listing channels costs the same however long they are.
+    # Totals over filled blocks, so that the cost of listing channels does not depend on their length.
     Column("blocks", BigInteger, nullable=False, default=1),
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
-    # The newest block whose description was forgotten: below it, what is not there may once have been.
+    # The newest block whose description expired: below it, missing blocks may have existed.
     Column("forgotten", BigInteger, nullable=False, default=0, server_default="0"),
     Index("channels_name", "name", unique=True),
 )
@@ -93,7 +93,9 @@ runs = Table(
     Column("state", Text, nullable=False),
     Column("attempt", Integer, nullable=False, default=0),
     Column("attempts", Integer, nullable=False),  # that its tasks allow
-    Column("lost", Integer, nullable=False, default=0, server_default="0"),  # attempts, for no fault of the tasks'
+    Column(
+        "lost", Integer, nullable=False, default=0, server_default="0"
+    ),  # attempts lost without a fault of the tasks
     Column("fence", BigInteger, nullable=False, default=0),
     Column("owner", Text),
     Column("lease_until", Double),
@@ -105,8 +107,8 @@ runs = Table(
     Column("stats", JSON, nullable=False, default=dict),
     Column("directory", Text),
     Column("backfill", Boolean, nullable=False, default=False, server_default=false()),
-    Column("due", Double),  # since when, if not since it was created
-    Column("asked", Double),  # when it last was, if again since it was created
+    Column("due", Double),  # since when, if not since its creation
+    Column("asked", Double),  # time of the last repeated request, if any
     Index("runs_state", "state", "id"),
     Index("runs_subject", "subject", "id"),
     Index("runs_subject_state", "subject", "state", "id"),
@@ -114,8 +116,8 @@ runs = Table(
 
 
 def _is_flow(states: Iterable[RunState]) -> ColumnElement[bool]:
-    among = runs.c.state.in_([literal_column(f"'{state}'") for state in states])
-    return and_(runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), among)
+    has_state = runs.c.state.in_([literal_column(f"'{state}'") for state in states])
+    return and_(runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), has_state)
 
 
 IS_RUNNABLE_FLOW = _is_flow(TO_COME)
@@ -149,10 +151,10 @@ blocks = Table(
     Column("content", Text, nullable=False, default=EMPTY),
     Column("run_id", Id, ForeignKey("runs.id")),
     Column("task", Text),
-    Column("visible", BigInteger),  # the clock's reading when it became so: on input channels, its version
-    Column("collected", BigInteger),  # the clock's reading when it was, until its files are forgotten
+    Column("visible", BigInteger),  # the clock's reading when it became visible: on input channels, its version
+    Column("collected", BigInteger),  # the clock's reading of its garbage collection, until its files are purged
     Column("pinned", Boolean, nullable=False, default=False, server_default=false()),
-    Column("edge", BigInteger),  # of event time, in microseconds since the epoch
+    Column("edge", BigInteger),  # the watermark of event time, in microseconds since the epoch
     Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),
@@ -186,7 +188,7 @@ Index(
 IS_TO_PURGE = blocks.c.collected.is_not(None)
 Index("blocks_to_purge", blocks.c.collected, sqlite_where=IS_TO_PURGE, postgresql_where=IS_TO_PURGE)
 
-holds = Table(  # what a pinned block keeps from being collected: itself, and what it was made from
+holds = Table(  # blocks that a pin excludes from garbage collection: the pinned block and its inputs
     "holds",
     metadata,
     Column("pin", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
@@ -199,24 +201,24 @@ files = Table(
     metadata,
     Column("block_id", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    Column("path", Text, nullable=False),  # a compacted base may name files of the base before
+    Column("path", Text, nullable=False),  # a compacted base may share files of the previous base
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Index("files_path", "path"),
 )
 
-removals = Table(  # what is to be removed from the store, once it was marked long enough ago
+removals = Table(  # paths marked for removal from the store after a grace period
     "removals",
     metadata,
     Column("path", Text, primary_key=True),
-    Column("run_id", Id, ForeignKey("runs.id")),  # that wrote it, or whose block named it last
+    Column("run_id", Id, ForeignKey("runs.id")),  # the run that wrote it, or whose block referred to it last
     Column("kind", Text, nullable=False),
     Column("marked", Double, nullable=False),
     Index("removals_marked", "marked"),
     Index("removals_run", "run_id"),
 )
 
-insert_keys = Table(  # by which a repeated insert finds the first
+insert_keys = Table(  # idempotency keys, by which a repeated insert finds the first
     "insert_keys",
     metadata,
     Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
@@ -225,13 +227,13 @@ insert_keys = Table(  # by which a repeated insert finds the first
     Index("insert_keys_block", "block_id"),
 )
 
-producers = Table(  # of those who push: how far each has come
+producers = Table(  # the last message of each producer
     "producers",
     metadata,
     Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
     Column("name", Text, primary_key=True),
-    Column("last", BigInteger, nullable=False),  # the number of the newest message that is in the channel
-    Column("at", Double, nullable=False),  # when it came
+    Column("last", BigInteger, nullable=False),  # the number of the newest message in the channel
+    Column("at", Double, nullable=False),  # its time of arrival
 )
 
 bindings = Table(
@@ -258,7 +260,7 @@ cursors = Table(
     Index("cursors_channel", "channel_id"),
 )
 
-costs = Table(  # of a task's variants, as its runs have taught
+costs = Table(  # cost models of tasks' variants, fitted from past runs
     "costs",
     metadata,
     Column("binding_id", Id, ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
@@ -267,24 +269,24 @@ costs = Table(  # of a task's variants, as its runs have taught
     Column("learnt", JSON, nullable=False),
 )
 
-analyses = Table(  # what Spark has said of queries and functions; by identities of what was asked
+analyses = Table(  # cached analyses of queries and functions by Spark, by the identities of the requests
     "analyses",
     metadata,
     Column("key", Text, primary_key=True),
     Column("answer", JSON, nullable=False),
 )
 
-merging = Table(  # what readers have paid for it since the newest base, and what a new base costs
+merging = Table(  # readers' merge costs since the newest base, and the cost of a new base
     "merging",
     metadata,
     Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
-    Column("reads", BigInteger, nullable=False),  # that had something to merge
+    Column("reads", BigInteger, nullable=False),  # that had deltas to merge
     Column("paid", Double, nullable=False),  # seconds
-    Column("rewriting", JSON),  # what new bases have taught about their cost
-    Column("asked", BigInteger, nullable=False),  # reads by somebody who waited, since there are any
+    Column("rewriting", JSON),  # the cost model of new bases, fitted from past ones
+    Column("asked", BigInteger, nullable=False),  # interactive reads, never reset
 )
 
-wishes = Table(  # what people want of all servers while they run
+wishes = Table(  # overrides of settings of all running servers
     "wishes",
     metadata,
     Column("name", Text, primary_key=True),
@@ -327,24 +329,26 @@ triggers = Table(  # their leaves
     metadata,
     Column("id", Id, primary_key=True),
     Column("binding_id", Id, ForeignKey("bindings.id"), nullable=False),
-    Column("root", Integer, nullable=False),  # which of the flow's triggers
-    Column("path", JSON, nullable=False),  # where in it
+    Column("root", Integer, nullable=False),  # index of the trigger among those of the flow
+    Column("path", JSON, nullable=False),  # of the leaf in the trigger
     Column("spec", JSON, nullable=False),
-    # What makes it due: data on a channel, or what a flow came to. A moment of time has neither.
+    # What makes it due: data on a channel, or a milestone of a flow's run. Time triggers have neither.
     Column("channel", Text),
     Column("flow", Text),
     Column("reached", Text),
-    # What a data trigger waits for, and what has come since it last fired.
+    # The minimums of a data trigger, and the amounts that arrived since it last fired.
     Column("least_rows", BigInteger),
     Column("least_bytes", BigInteger),
     Column("age", Double),
-    Column("lead", Double, nullable=False, default=0.0, server_default="0"),  # of a promise: so much earlier
+    Column(
+        "lead", Double, nullable=False, default=0.0, server_default="0"
+    ),  # of a freshness target: seconds to be due earlier
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
     Column("since", Double),
-    Column("due", Double),  # from when on it is
+    Column("due", Double),  # the time from which on it is due
     Column("missed", BigInteger, nullable=False, default=0),  # times it became due again before it was handled
-    Column("fired", Double),  # when it last was, as part of a compound that has not
+    Column("fired", Double),  # when it last fired, as part of a compound that has not
     Column("paused", Boolean, nullable=False, default=False),
     Index("triggers_place", "binding_id", "root", "id"),
     Index("triggers_channel", "channel"),
@@ -352,7 +356,7 @@ triggers = Table(  # their leaves
 )
 
 IS_IN_USE = or_(*(exists().where(t.c.workflow == workflows.c.name, t.c.active) for t in (channels, bindings)))
-"""Is there anything of a workflow that was not removed?"""
+"""Whether a workflow has active channels or flows."""
 
 IS_ARMED = and_(triggers.c.due.is_not(None), triggers.c.paused.is_(False))
 Index("triggers_due", triggers.c.due, sqlite_where=IS_ARMED, postgresql_where=IS_ARMED)
@@ -365,12 +369,12 @@ firings = Table(
     Column("flow", Text, nullable=False),
     Column("trigger", JSON, nullable=False),
     Column("missed", BigInteger, nullable=False),
-    Column("run_id", Id, nullable=False),  # that handles it; the run itself may have been forgotten
+    Column("run_id", Id, nullable=False),  # the run that handles it; it may have expired
     Index("firings_flow", "flow", "id"),
     Index("firings_run", "run_id"),
 )
 
-leases = Table(  # of what one server does for all
+leases = Table(  # for work that one server does for all
     "leases",
     metadata,
     Column("name", Text, primary_key=True),
@@ -379,14 +383,14 @@ leases = Table(  # of what one server does for all
     Column("until", Double, nullable=False),
 )
 
-places = Table(  # how far somebody has read the events
+places = Table(  # offsets of the consumers of events
     "places",
     metadata,
     Column("name", Text, primary_key=True),
     Column("event", BigInteger, nullable=False),
 )
 
-troubles = Table(  # flows whose last run failed, as far as was told
+troubles = Table(  # flows whose last run failed, as of the last notices
     "troubles",
     metadata,
     Column("flow", Text, primary_key=True),
@@ -404,7 +408,7 @@ notices = Table(
     Column("at", Double, nullable=False),
     Column("detail", JSON, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("due", Double),  # when to try next; none if it was delivered or given up
+    Column("due", Double),  # time of the next attempt; NULL if it was delivered or given up
     Column("sent", Double),
     Column("error", Text),
     Index("notices_due", "due"),
@@ -422,7 +426,7 @@ servers = Table(
     Column("state", Text, nullable=False),  # "serving", "recovering", "draining" or "stopped"
 )
 
-# Access to the API: who calls, what is theirs, and what they changed.
+# Access to the API: users, their tokens and workflows, and the audit log.
 
 users = Table(
     "users",
@@ -430,7 +434,7 @@ users = Table(
     Column("name", Text, primary_key=True),
     Column("role", Text, nullable=False),
     Column("created", Double, nullable=False),
-    Column("active", Boolean, nullable=False, default=True),  # false: removed; the audit may still name it
+    Column("active", Boolean, nullable=False, default=True),  # false: removed; the audit log may still refer to it
 )
 
 tokens = Table(
@@ -446,10 +450,10 @@ tokens = Table(
     Index("tokens_user", "user"),
 )
 
-workflow_owners = Table(  # a workflow that nobody owns is every operator's
+workflow_owners = Table(  # a workflow without owners can be operated by every operator
     "workflow_owners",
     metadata,
-    Column("workflow", Text, primary_key=True),  # it may be given away before it is first applied
+    Column("workflow", Text, primary_key=True),  # owners may be set before it is first applied
     Column("user", Text, ForeignKey("users.name"), primary_key=True),
 )
 
@@ -462,5 +466,5 @@ audit = Table(
     Column("token", Text),
     Column("address", Text, nullable=False),
     Column("action", Text, nullable=False),
-    Column("outcome", Integer),  # the answer's status; NULL while there is none
+    Column("outcome", Integer),  # HTTP status of the response; NULL while there is none
 )

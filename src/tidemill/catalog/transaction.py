@@ -1,4 +1,4 @@
-"""A write transaction: its connection, its time, the catalog clock and the events it will leave.
+"""A write transaction: its connection, its time, the catalog's clock and the events that it records.
 
 Rows are locked in one order everywhere: the run, then channels by id, then the clock.
 """
@@ -16,12 +16,12 @@ from tidemill.model.time import Version, compute_next_version
 
 
 class Transaction:
-    """Begun at `now`. Nothing it did or noted is seen by others unless it ends with `finish` and a commit."""
+    """A transaction that began at `now`. Its changes and events become visible by `write_events` and a commit."""
 
     def __init__(self, connection: Connection, now: float) -> None:
         self.connection = connection
         self.now = now
-        self._last: Version | None = None  # the clock's last reading, once this transaction holds the clock
+        self._last: Version | None = None  # the clock's last reading, once this transaction has locked it
         self._events: list[Json] = []
 
     def tick_clock(self) -> Version:
@@ -34,14 +34,14 @@ class Transaction:
 
     @property
     def has_changes(self) -> bool:
-        """Every change leaves an event."""
+        """Whether the transaction recorded an event; every change records one."""
         return bool(self._events)
 
     def write_events(self) -> None:
-        """Write down the clock and the events.
+        """Write the clock and the events.
 
-        Events are numbered while the clock is held, so that their numbers follow the order of commits: who
-        asks for the events after the last one seen misses none.
+        Events are numbered while the clock is locked, so that their numbers follow the order of commits: a consumer
+        that reads the events after the last one it has seen misses none.
         """
         if self.has_changes:
             self.connection.execute(update(clock).values(last=self._lock_clock()))

@@ -1,6 +1,6 @@
-"""Columns that hold values of the model.
+"""Column types for values of the model.
 
-Thousands of rows share a few values, which never change: each text is read once, and its value shared.
+Thousands of rows share a few immutable values: each text is parsed once, and its value shared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FreshnessTargetText(TypeDecorator[FreshnessTarget]):
 
 
 class SchemaText(TypeDecorator[Schema]):
-    """A schema without columns is one that is not known yet, and stored as NULL."""
+    """A schema. One without columns is unknown, and stored as NULL."""
 
     impl = Text
     cache_ok = True

@@ -1,4 +1,4 @@
-"""What was submitted and what was refreshed, for figures. A refresh nobody submits: it has no user."""
+"""Usage history: submitted actions and refreshed tasks. A refresh has no user."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Conditions = Sequence[ColumnElement[bool]]
 
 
 def read_usage(connection: Connection, wanted: UsagePeriod) -> list[UsageRecord]:
-    """Every action submitted and every task refreshed within a period, as far as it is remembered."""
-    asked = list_submitted_actions(connection, (*_match_period(submissions.c.at, wanted), *_match_names(wanted)))
-    return [*asked, *_list_matching_refreshes(connection, wanted)]
+    """All actions submitted and all tasks refreshed within a period that have not expired."""
+    submitted = list_submitted_actions(connection, (*_match_period(submissions.c.at, wanted), *_match_names(wanted)))
+    return [*submitted, *_list_matching_refreshes(connection, wanted)]
 
 
 def list_submitted_actions(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
-    """Actions of those submissions for which this holds."""
+    """The actions of submissions that meet the conditions."""
     rows: Iterable[AnyRow] = connection.execute(_ACTIONS.where(*of))
     return (_to_past_action(row) for row in rows)
 
@@ -63,8 +63,8 @@ _ACTIONS = (
 
 def _to_past_action(row: AnyRow) -> UsageRecord:
     state = None if row.state is None else RunState(row.state)
-    told = (row.at, row.user, row.workflow, row.name, row.id, row.verdict, row.run_id, state)
-    return UsageRecord(*told, _compute_seconds(row), row.saved, row.bytes)
+    fields = (row.at, row.user, row.workflow, row.name, row.id, row.verdict, row.run_id, state)
+    return UsageRecord(*fields, _compute_seconds(row), row.saved, row.bytes)
 
 
 def _compute_seconds(row: AnyRow) -> float:
@@ -74,17 +74,17 @@ def _compute_seconds(row: AnyRow) -> float:
 def _list_matching_refreshes(connection: Connection, wanted: UsagePeriod) -> Iterator[UsageRecord]:
     if wanted.user is not None:
         return
-    for one in list_refreshed_tasks(connection, _match_period(runs.c.started, wanted)):
-        if wanted.workflow in (None, one.workflow) and wanted.task in (None, one.task):
-            yield one
+    for record in list_refreshed_tasks(connection, _match_period(runs.c.started, wanted)):
+        if wanted.workflow in (None, record.workflow) and wanted.task in (None, record.task):
+            yield record
 
 
 def list_refreshed_tasks(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
-    """Tasks of those ended runs of flows for which this holds."""
-    ended = (runs.c.kind == RunKind.FLOW, runs.c.state.in_(_ENDED), runs.c.started.is_not(None), *of)
-    written = _sum_written_bytes(connection, ended)
-    for row in connection.execute(_FLOWS.where(*ended)):
-        yield from _to_past_tasks(row, written)
+    """The tasks of ended runs of flows that meet the conditions."""
+    conditions = (runs.c.kind == RunKind.FLOW, runs.c.state.in_(_ENDED), runs.c.started.is_not(None), *of)
+    written_bytes = _sum_written_bytes(connection, conditions)
+    for row in connection.execute(_FLOWS.where(*conditions)):
+        yield from _to_past_tasks(row, written_bytes)
 
 
 _FLOWS: Select[tuple[object, ...]] = (
@@ -94,17 +94,17 @@ _FLOWS: Select[tuple[object, ...]] = (
 )
 
 
-def _sum_written_bytes(connection: Connection, of: Conditions) -> dict[tuple[int, str], int]:
-    """Bytes, by run and task."""
+def _sum_written_bytes(connection: Connection, conditions: Conditions) -> dict[tuple[int, str], int]:
+    """Bytes written, by run and task."""
     size: Label[int] = func.sum(blocks.c.bytes).label("size")
     query = select(blocks.c.run_id, blocks.c.task, size).join_from(blocks, runs, runs.c.id == blocks.c.run_id)
-    rows = connection.execute(query.where(*of).group_by(blocks.c.run_id, blocks.c.task))
+    rows = connection.execute(query.where(*conditions).group_by(blocks.c.run_id, blocks.c.task))
     return {(row.run_id, row.task): int(row.size) for row in rows}
 
 
-def _to_past_tasks(row: AnyRow, written: dict[tuple[int, str], int]) -> Iterator[UsageRecord]:
-    """One for each task that was run; one for the flow, if none was."""
+def _to_past_tasks(row: AnyRow, written_bytes: dict[tuple[int, str], int]) -> Iterator[UsageRecord]:
+    """One record for each task that ran; one for the flow, if none ran."""
     tasks = row.stats.get("tasks") or {row.subject: {"seconds": _compute_seconds(row)}}
     for task, stats in tasks.items():
-        told = (row.started, None, row.workflow, task, None, None, row.id, RunState(row.state))
-        yield UsageRecord(*told, stats["seconds"], 0.0, written.get((row.id, task), 0))
+        fields = (row.started, None, row.workflow, task, None, None, row.id, RunState(row.state))
+        yield UsageRecord(*fields, stats["seconds"], 0.0, written_bytes.get((row.id, task), 0))

@@ -1,4 +1,4 @@
-"""The catalog as the rest of Tidemill sees it: every transition, each in one transaction."""
+"""The SQL catalog: every transition, each in one transaction."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import Clock
 from tidemill.ports.records import RunExpiryCounts, Server
 
-_TRIES = 10
-_PAUSE = 0.05  # seconds, at most, before a transaction that collided is tried again
+_MAX_ATTEMPTS = 10
+_MAX_PAUSE = 0.05  # seconds before the retry of a transaction that collided
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class SqlCatalog(SqlCatalogReader):
     """A `CatalogWriter` over SQL. It may be used from several threads."""
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
-        """`clock`: in place of the database's."""
+        """`clock` replaces the database's clock."""
         super().__init__(engine, clock)
         self._write = _build_writer(derive_write_engine(engine))
 
@@ -109,17 +109,17 @@ class SqlCatalog(SqlCatalogReader):
         return self.run_transaction(lambda tx: runs.kill_run(tx, run))
 
     def reclaim_expired_runs(self) -> list[Run]:
-        """Cancel the slots of runs whose lease has expired, each in its own transaction."""
+        """Cancel the reservations of runs whose lease has expired, each run in a separate transaction."""
         with self._open_connection() as connection:
-            late = runs.list_expired_runs(connection, self._read_time(connection))
-        given_up = [self.run_transaction(partial(runs.reclaim_run, run=run)) for run in late]
-        return [run for run in given_up if run is not None]
+            expired = runs.list_expired_runs(connection, self._read_time(connection))
+        reclaimed = [self.run_transaction(partial(runs.reclaim_run, run=run)) for run in expired]
+        return [run for run in reclaimed if run is not None]
 
     def reclaim_unknown_runs(self, owner: str, keep: Collection[int]) -> list[Run]:
         with self._open_connection() as connection:
             unknown = [run for run in runs.list_owned_runs(connection, owner) if run not in keep]
-        given_up = [self.run_transaction(partial(runs.reclaim_unknown_run, run=run, owner=owner)) for run in unknown]
-        return [run for run in given_up if run is not None]
+        reclaimed = [self.run_transaction(partial(runs.reclaim_unknown_run, run=run, owner=owner)) for run in unknown]
+        return [run for run in reclaimed if run is not None]
 
     def fire_trigger(self, leaf: int) -> int | None:
         return self.run_transaction(lambda tx: triggers.fire_trigger(tx, leaf))
@@ -171,13 +171,13 @@ class SqlCatalog(SqlCatalogReader):
             return triggers.list_due_triggers(connection, self._read_time(connection), limit)
 
     def list_runnable_runs(self, limit: int = 100) -> list[Run]:
-        """Backfills go last, runs of workflows with a larger priority first; those of actions have none."""
+        """Runnable runs in order: backfills last, then by the priority of the workflow; actions have priority 0."""
         with self._open_connection() as connection:
             now = self._read_time(connection)
-            found = [(-row.priority, row) for row in triggers.list_runnable_flows(connection, now, limit)]
-            found += [(0, row) for row in runs.list_runnable_actions(connection, now, limit)]
-        in_order = sorted(found, key=lambda ranked: (ranked[1].backfill, ranked[0], ranked[1].id))
-        return [to_run(row) for _, row in in_order[:limit]]
+            ranked_rows = [(-row.priority, row) for row in triggers.list_runnable_flows(connection, now, limit)]
+            ranked_rows += [(0, row) for row in runs.list_runnable_actions(connection, now, limit)]
+        ordered = sorted(ranked_rows, key=lambda item: (item[1].backfill, item[0], item[1].id))
+        return [to_run(row) for _, row in ordered[:limit]]
 
     def create_notices(self, receivers: list[str]) -> int:
         with self._open_connection() as connection:
@@ -196,8 +196,8 @@ class SqlCatalog(SqlCatalogReader):
         self.run_transaction(lambda tx: notices.record_delivery_failure(tx, notice, error))
 
     def collect_blocks(self, blocks: Iterable[int]) -> int:
-        wanted = set(blocks)
-        return self.run_transaction(lambda tx: garbage_collection.collect_blocks(tx, wanted))
+        block_ids = set(blocks)
+        return self.run_transaction(lambda tx: garbage_collection.collect_blocks(tx, block_ids))
 
     def pin_block(self, block: int, keeps: Collection[int]) -> None:
         self.run_transaction(lambda tx: pins.pin_block(tx, block, keeps))
@@ -218,28 +218,28 @@ class SqlCatalog(SqlCatalogReader):
         self.run_transaction(lambda tx: removals.record_adoption(tx, store, before))
 
     def expire_runs(self, subject: str, *, keep: int) -> RunExpiryCounts:
-        """A few at a time, each time in its own transaction."""
-        forgotten = some = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
-        while some.runs == run_expiry.AT_ONCE:
-            some = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
-            forgotten += some
-        return forgotten
+        """Expire runs in batches, each in a separate transaction."""
+        expired = batch = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
+        while batch.runs == run_expiry.AT_ONCE:
+            batch = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
+            expired += batch
+        return expired
 
     def run_transaction(self, work: Callable[[Transaction], T]) -> T:
-        """Do all of `work` in one transaction, or nothing; again, if it collided with somebody else's."""
+        """Do `work` in one atomic transaction; retry it if it collided with another one."""
         with translate_errors(self._engine):
-            for _ in range(_TRIES - 1):
+            for _ in range(_MAX_ATTEMPTS - 1):
                 try:
                     return self._attempt_transaction(work)
                 except DBAPIError as error:
                     if not is_collision(error):
                         raise
-                    time.sleep(random.uniform(0, _PAUSE))
+                    time.sleep(random.uniform(0, _MAX_PAUSE))
             return self._attempt_transaction(work)
 
     def _attempt_transaction(self, work: Callable[[Transaction], T]) -> T:
         def run_work(connection: Connection) -> T:
-            # The time is read once the write lock is held: waiting for it may outlast a lease.
+            # The time is read after the write lock is acquired: waiting for it may outlast a lease.
             tx = Transaction(connection, self._read_time(connection))
             result = work(tx)
             tx.write_events()
@@ -266,7 +266,7 @@ def _build_writer(engine: Engine) -> _TransactionRunner:
 
 
 def open_catalog(url: str, clock: Clock | None = None) -> SqlCatalog:
-    """Open a catalog by its URL; create it, or bring it up to date, if need be. Its clock is the database's."""
+    """Open a catalog by its URL; create or upgrade it if necessary. The default clock is the database's."""
     engine = build_engine(url)
     try:
         ensure_current(engine)

@@ -1,4 +1,4 @@
-"""The catalog as the runtime sees it."""
+"""The catalog's interface to the runtime."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ Clock = Callable[[], float]
 
 
 class CatalogReader(Protocol):
-    """Everything that can be asked without changing anything."""
+    """All read-only queries of the catalog."""
 
     def read_time(self) -> float:
-        """Seconds since the epoch, by the clock that all who share the catalog have in common."""
+        """Seconds since the epoch, by the clock that all users of the catalog share."""
 
     def read_analyses(self) -> dict[str, Json]:
-        """What was remembered of analysed queries and functions, by key."""
+        """The stored analyses of queries and functions, by key."""
 
     def read_identity(self) -> CatalogIdentity:
-        """Which catalog this is, and how far it has come."""
+        """The catalog's id, clock and newest run."""
 
     def list_channels(self) -> list[RegisteredChannel]: ...
     def read_channel(self, name: str) -> RegisteredChannel: ...
     def list_refusals(self, workflow: WorkflowSpec) -> list[str]:
-        """Why `apply` would refuse the workflow: changes of channels with which their blocks could not be read."""
+        """The reasons for which `apply` would reject the workflow: channel changes that make blocks unreadable."""
 
     def list_bindings(self) -> list[RegisteredBinding]: ...
     def read_cursors(self, channel: str | None = None) -> list[Cursor]: ...
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
-        """What refreshing was learnt to cost, by task and variant."""
+        """The cost models of refreshes, fitted from past runs, by task and variant."""
 
     def list_merge_costs(self, paid: float = 0.0) -> list[ChannelMergeCost]:
-        """Of each channel on which anything was merged so far, and readers have paid this much at least."""
+        """The merge costs of channels on which readers have spent at least `paid` seconds merging."""
 
     def read_flow_statistics(self) -> dict[str, FlowStatistics]:
-        """What is known of all bound flows, by name. What did not change is the same object as at the last look."""
+        """The statistics of all bound flows, by name. Unchanged ones are the same objects as in the last call."""
 
     def read_setting_overrides(self) -> dict[str, Any]:
-        """What people wish of all servers, by what it is about."""
+        """The overrides of settings of all servers, by name."""
 
     def count_content_rows(self) -> dict[str, int]:
-        """The rows of the content of each channel, where the catalog knows them."""
+        """The number of rows of each channel's content, where the catalog can derive it."""
 
     def list_versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
@@ -74,15 +74,15 @@ class CatalogReader(Protocol):
         """The newest blocks first, in every state."""
 
     def list_filled_blocks(self, channel: str) -> list[Block]:
-        """Every filled block of a channel, oldest first, without its files and what it reflects."""
+        """Every filled block of a channel, oldest first, without files and provenance."""
 
     def list_visible_blocks(self, channel: str, since: int, upto: int) -> list[Block]:
-        """Every slot within (since, upto] that became visible, whatever became of it since."""
+        """Every block within (since, upto] that became visible, also if it was garbage-collected since."""
 
     def list_active_positions(self, channel: str) -> set[int]:
-        """Where runs that are under way read the channel: at its head when they were claimed."""
+        """The positions at which active runs read the channel: its head when they were claimed."""
 
-    def list_pinned_blocks(self, channel: str) -> set[int]: ...  # blocks that pins keep from being collected
+    def list_pinned_blocks(self, channel: str) -> set[int]: ...  # blocks that pins exclude from garbage collection
 
     def read_base_and_deltas(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
@@ -94,16 +94,16 @@ class CatalogReader(Protocol):
         """The filled deltas after `since` that can be read, in order."""
 
     def read_position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> ChannelPosition:
-        """The position at the newest filled slot not after `seq`, or not visible after `version`."""
+        """The position at the newest filled block not after `seq`, or not visible after `version`."""
 
     def read_lease_end(self, name: str) -> float | None:
-        """When the lease of a name ends, or has ended; None if nobody ever had it."""
+        """The end of the lease of a name, possibly in the past; None if it was never acquired."""
 
     def find_consumer_offset(self, name: str) -> int | None:
-        """How far somebody has come who is told things in their order; None if never told anything."""
+        """The offset of a consumer; None if it has none yet."""
 
     def read_producer_sequences(self, channel: str, names: Collection[str]) -> dict[str, int]:
-        """The number of the last message of each of these producers that is in the channel; 0 if none is."""
+        """The number of the last committed message of each producer on the channel; 0 if there is none."""
 
     def read_run(self, run: int) -> Run: ...
     def list_runs(
@@ -111,32 +111,32 @@ class CatalogReader(Protocol):
     ) -> list[Run]: ...
     def read_log(self, run: int) -> str: ...
     def list_overfull_subjects(self, subjects: Collection[str], *, keep: int) -> list[str]:
-        """Which of these channels and bound flows have more runs than that."""
+        """The channels and bound flows among `subjects` with more than `keep` runs."""
 
     def list_run_reads(self, run: int) -> list[ChannelRead]: ...
     def list_block_reads(self, channel: str, seq: int) -> list[ChannelRead]:
-        """The readings of finished runs that covered sequence number `seq` of a channel."""
+        """The reads of finished runs that covered sequence number `seq` of a channel."""
 
     def list_written_blocks(self, run: int) -> list[Block]: ...
     def list_workflows(self) -> list[RegisteredWorkflow]: ...
     def list_triggers(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
     def list_firings(self, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
-        """The newest first."""
+        """Firings, the newest first."""
 
     def list_servers(self) -> list[Server]: ...
     def list_due_triggers(self, limit: int = 100) -> list[int]:
-        """The conditions that are due, by number."""
+        """The ids of the trigger leaves that are due."""
 
     def list_runnable_runs(self, limit: int = 100) -> list[Run]:
-        """Runs of flows and of actions that may be claimed now, in the order in which they should be."""
+        """Runs of flows and of actions that may be claimed now, in the order in which to claim them."""
 
     def list_events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
     def list_referenced_files(self) -> set[str]: ...
     def list_newest_files(self, limit: int) -> list[str]:
-        """The files of the newest blocks and datasets that have any."""
+        """The files of the newest blocks and datasets that have files."""
 
     def find_referenced_files(self, paths: Collection[str]) -> set[str]:
-        """Those of the files that a block or a dataset names."""
+        """The files among `paths` that a block or a dataset refers to."""
 
     def list_active_directories(self) -> set[str]: ...
     def find_attempts(self, directories: Collection[str]) -> dict[str, Run]:
@@ -146,57 +146,57 @@ class CatalogReader(Protocol):
         """Every path that is marked for removal."""
 
     def list_due_removals(self, grace: GracePeriods, limit: int) -> list[Removal]:
-        """What was marked long enough ago, the oldest first."""
+        """The removals whose grace period has passed, the oldest first."""
 
 
 class CatalogWriter(CatalogReader, Protocol):
-    """Every transition is a conditional update in one transaction, and leaves an event.
+    """All transitions: each is a conditional update in one transaction, and records an event.
 
-    What no longer holds raises `Conflict` and changes nothing.
+    A transition whose preconditions no longer hold raises `Conflict` and changes nothing.
     """
 
     def apply_workflow(self, workflow: WorkflowSpec, document: Json | None = None) -> None: ...
     def record_analyses(self, answers: Mapping[str, Json]) -> None:
-        """Keep what was found of queries and functions for all who load them later."""
+        """Store analyses of queries and functions for later loads."""
 
     def remove_workflow(self, workflow: str) -> None:
-        """Take a workflow out of use; its data stay."""
+        """Deactivate a workflow; its data stay."""
 
     def request_run(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 
     def acquire_run(self, run: int, *, owner: str, lease: float) -> Run:
-        """Have a ready run, with a lease of `lease` seconds under a new fence, before it is known what it needs."""
+        """Take the lease of a ready run for `lease` seconds under a new fencing token, before its reads are known."""
 
     def claim_run(
         self, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
     ) -> RunClaim:
-        """Take a ready run, or go on with one taken under `fence`: its slots, and a lease under a new fence."""
+        """Claim a ready run, or one acquired under `fence`: its reservations, and a lease under a new fencing token."""
 
     def claim_new_run(self, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
-        """A new run, claimed at once by the process that asks for it; if it cannot be claimed, there is none.
+        """Create a run and claim it in one transaction; if it cannot be claimed, no run is created.
 
-        Raises `KeyUsed` if an insert had one of its keys, `InsertUnderWay` if one that is under way has.
+        Raises `KeyUsed` if an insert has used one of its keys, `InsertUnderWay` if that insert is in progress.
         """
 
     def mark_running(self, run: int, fence: int) -> None:
-        """The engine has begun with a run that was handed to it."""
+        """Record that the engine started a submitted run."""
 
     def find_inserted_blocks(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
         """The blocks that were inserted under these idempotency keys, by key."""
 
     def renew_lease(self, run: int, fence: int, *, lease: float) -> None: ...
     def commit_run(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
-        """Make everything visible at once, or raise and change nothing. Returns the filled blocks."""
+        """Make all effects of a run visible atomically, or raise and change nothing. Returns the filled blocks."""
 
     def commit_compaction(self, claim: RunClaim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
-        """Commit a compaction run: a base, or a delta made of several, beside the blocks that it stands for.
+        """Commit a compaction run: a base (major) or a combined delta (minor), beside the blocks that it replaces.
 
-        `rewriting` is what is known now about the cost of a base.
+        `rewriting` is the updated cost model of a new base.
         """
 
     def record_merge_costs(self, paid: Mapping[str, float]) -> None:
-        """Somebody who is no run read these channels, and paid so many seconds for merging."""
+        """Record interactive reads of channels with their seconds of merging."""
 
     def fail_run(
         self,
@@ -208,94 +208,94 @@ class CatalogWriter(CatalogReader, Protocol):
         retry_in: float | None = None,
         lost: bool = False,
     ) -> Run:
-        """Cancel the slots. Ready again after `retry_in` seconds, if given and attempts remain; else failed.
+        """Cancel the reservations. Ready again after `retry_in` seconds, if given and attempts remain; else failed.
 
-        `lost`: it was no fault of the tasks'. That uses up none of their attempts, and if the run fails at last, what
-        fired it stays due.
+        `lost`: it was not a fault of the tasks. That uses up none of their attempts, and if the run finally fails, its
+        triggers stay due.
         """
 
     def kill_run(self, run: int) -> Run: ...
     def reclaim_expired_runs(self) -> list[Run]:
-        """Cancel the slots of runs whose lease has expired; they become ready again, or failed.
+        """Cancel the reservations of runs whose lease has expired; they become ready again, or failed.
 
-        What only its own process can execute, and was asked for long ago and never begun, is killed.
+        A run that only its process can execute, and that was requested long ago and never started, is killed.
         """
 
     def reclaim_unknown_runs(self, owner: str, keep: Collection[int]) -> list[Run]:
-        """Give up what an owner has by the catalog, but for the runs that it knows of."""
+        """Reclaim the runs that an owner holds in the catalog, except those in `keep`, which it executes."""
 
     def fire_trigger(self, leaf: int) -> int | None:
-        """Handle a condition that is due: the run that it asks for, None if it is not due or others are missing."""
+        """Handle a due trigger leaf; returns the run that it requests, None if not due or the compound is incomplete."""
 
     def release_run(self, run: int, fence: int, *, seconds: float) -> None:
-        """Give back a run that was taken; it waits so long, and the attempt does not count."""
+        """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
 
     def override_settings(self, wanted: Mapping[str, Any]) -> None:
-        """Wish something of all dispatchers: a policy, a placement, tracks; None takes a wish back."""
+        """Override settings of all dispatchers: policy, placement, tracks; None removes an override."""
 
     def set_freshness_deadline(self, flow: str, at: float) -> None:
-        """What a flow promises would be broken from then on: let it be due by that time."""
+        """Make a flow due by `at`, when a freshness target would be missed."""
 
     def set_freshness_lead(self, flow: str, seconds: float) -> None:
-        """Keeping what a flow promises takes about so long: it will be due so much earlier."""
+        """Make a flow due earlier, since meeting its freshness targets takes about `seconds`."""
 
     def set_workflow_paused(self, workflow: str, *, paused: bool) -> None: ...
     def set_workflow_priority(self, workflow: str, priority: int) -> None: ...
     def create_notices(self, receivers: list[str]) -> int:
-        """Make notices, for each of the receivers, of what happened since this was last asked; returns how many."""
+        """Create notices, for each receiver, from the events since the last call; returns their number."""
 
     def list_due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
-        """What is to be delivered now, and to whom."""
+        """The notices that are due for delivery, each with its receiver."""
 
     def record_delivery(self, notice: int) -> None: ...
     def record_delivery_failure(self, notice: int, error: str) -> None:
-        """Somebody did not take a notice; it is tried again later, but not for ever."""
+        """Record a failed delivery; it is retried later, up to a limit."""
 
     def record_heartbeat(self, server: Server, *, lease: float) -> bool:
-        """Say that a server is there; True if it leads for the next `lease` seconds."""
+        """Record a server's heartbeat; True if it is the leader for the next `lease` seconds."""
 
     def acquire_lease(self, name: str, owner: str, *, lease: float) -> bool:
-        """Take or keep what one process does for all, for `lease` seconds; False if another has it."""
+        """Acquire or renew a named lease for `lease` seconds; False if another owner holds it."""
 
     def release_lease(self, name: str, owner: str) -> None:
-        """Another may hold it at once."""
+        """Release a named lease: another owner may acquire it at once."""
 
     def move_consumer_offset(self, name: str, since: int | None, upto: int) -> None: ...
     def expire_producers(self, age: float) -> int:
-        """Forget how far producers came of whom nothing came for so many seconds; returns how many."""
+        """Expire the numbers of producers without messages for `age` seconds; returns how many."""
 
     def deregister_server(self, server: Server) -> None:
-        """The server leaves: somebody else may lead at once."""
+        """Record that a server stops: another server may become the leader at once."""
 
     def collect_blocks(self, blocks: Iterable[int]) -> int:
-        """Hide filled blocks from every reader that starts from now on; their files stay for those that run.
+        """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
 
-        What pins hold is left; returns how many were hidden.
+        Blocks held by pins are skipped; returns the number of blocks hidden.
         """
 
     def pin_block(self, block: int, keeps: Collection[int]) -> None:
-        """Keep blocks from being collected, a block itself and what it was made from, until `unpin` is said of it."""
+        """Exclude a block and its inputs, `keeps`, from garbage collection until the block is unpinned."""
 
     def unpin_block(self, block: int) -> None: ...
 
     def purge_blocks(self) -> list[str]:
-        """Forget the files of blocks collected before any running run began; returns those no block names now.
+        """Drop the files of blocks collected before all active runs started; returns those no other block shares.
 
         They are marked for removal in the same transaction.
         """
 
     def mark_orphans(self, run: int, paths: Collection[str]) -> int:
-        """Mark for removal files that a run left and nothing names; returns how many were not marked before."""
+        """Mark unreferenced files of a run for removal; returns the number of newly marked files."""
 
     def finish_removals(self, paths: Collection[str]) -> None:
-        """What was marked for removal is gone from the store."""
+        """Record that marked paths were removed from the store."""
 
     def record_adoption(self, store: str, before: str | None) -> None:
-        """The store belongs to this catalog from now on, and belonged to another, by its id, before."""
+        """Record that this catalog adopted a store; `before` is the id of its previous catalog."""
 
     def expire_runs(self, subject: str, *, keep: int) -> RunExpiryCounts:
-        """Forget the ended runs of a channel or bound flow but the newest `keep`, and those whose blocks are in use.
+        """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.
 
-        Their events, readings and logs go with them, and the descriptions of blocks that only they wrote.
-        It is the one change that leaves no event: what happened is what is forgotten.
+        Their events, reads, logs and block descriptions are deleted with them. It is the only change that records no
+        event, since it deletes history.
         """
