@@ -225,7 +225,7 @@ class CatalogWriter(CatalogReader, Protocol):
         """Reclaim the runs that an owner holds in the catalog, except those in `keep`, which it executes."""
 
     def fire_trigger(self, leaf: int) -> int | None:
-        """Handle a due trigger leaf; returns the run that it requests, None if not due or the compound is incomplete."""
+        """Handle a due trigger leaf; returns the requested run, None if not due or the compound is incomplete."""
 
     def release_run(self, run: int, fence: int, *, seconds: float) -> None:
         """Release an acquired run; it waits for `seconds`, and the attempt does not count."""

@@ -1,4 +1,4 @@
-"""The engine that runs tasks, and what it is given and returns."""
+"""The interface of the engine that runs tasks, with its arguments and results."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from tidemill.model.task import Task
 from tidemill.model.view import DeltaChain, Snapshot, View
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the fraction done so far, 0 to 1."""
+"""Called with the name of the current step and the fraction completed, 0 to 1."""
 
 
 @dataclass(slots=True)
 class WriteReceipt:
-    """How many rows a writer wrote, by its own count; None: it did not count."""
+    """The number of rows that a writer counted while writing; None: it did not count."""
 
     rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """Where and as what a task's output is to be written."""
+    """The directory, kind and schema for writing an output of a task."""
 
     channel: str
     kind: BlockKind
     directory: str  # a directory that Spark can write
     schema: Schema | None  # of the channel's content; None if the first block decides
     updates: Updates
-    seq: int = 0  # the number of its slot, which no other attempt ever has
-    before: int = 0  # of a state: where it stands
-    merged: bool = False  # the task gives a delta, and the base is what it makes of nothing
-    learnt: bool = False  # the schema was not declared: a base brings its own, and a delta may bring more columns
-    receipt: WriteReceipt = field(default_factory=WriteReceipt, compare=False)  # filled in by whoever writes
+    seq: int = 0  # the sequence number of its reservation, which no other attempt has
+    before: int = 0  # of a state: its current sequence number
+    merged: bool = False  # the task returns a delta, and the base is that delta merged into an empty base
+    learnt: bool = False  # the schema was not declared: a base may change it, and a delta may add columns
+    receipt: WriteReceipt = field(default_factory=WriteReceipt, compare=False)  # filled in by the writer
 
     def to_physical_schema(self, content: Schema) -> Schema:
-        """The columns that are written: a delta has some of its own."""
+        """The columns of the files: a delta has additional ones."""
         return content if self.kind is BlockKind.BASE else self.updates.build_delta_schema(content)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineHealth:
-    """Whether an engine can run tasks; if not, why, and when it may be started again."""
+    """Whether an engine can run tasks; if not, the reason, and the time until a restart."""
 
     problem: str | None = None
     retry_in: float = 0.0  # seconds
-    gave_up: bool = False  # it was started again so often in vain that it will not be
+    gave_up: bool = False  # restarts failed too often, and there will be no other
 
 
 HEALTHY = EngineHealth()
@@ -59,17 +59,17 @@ HEALTHY = EngineHealth()
 class Engine(Protocol):
     """Runs tasks. The only implementation is Spark's; tests may use others.
 
-    Whatever fails because the engine itself is gone raises `EngineLost`. It is started again by its next use.
+    Operations that fail because the engine is lost raise `EngineLost`. The next use restarts it.
     """
 
     def start(self) -> None:
-        """Be ready from now on; raises `EngineError` if that cannot be."""
+        """Start the engine; raises `EngineError` if that fails."""
 
     def report_health(self) -> EngineHealth: ...
 
     @property
     def start_seconds(self) -> float:
-        """Seconds that this engine has spent on starting itself so far: no task is to be charged for them."""
+        """Total seconds spent on starting the engine, which are not counted as costs of tasks."""
 
     def run_task(
         self,
@@ -83,39 +83,39 @@ class Engine(Protocol):
     ) -> Mapping[str, Schema]:
         """Run a task on views and write its outputs; returns the content schema of each, by argument.
 
-        `now` is the version at which the run was claimed: whatever it does not see arrives later.
+        `now` is the version at which the run was claimed: all data that it does not read arrive later.
         """
 
     def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
-        """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`.
+        """The columns of a query's result, and the reason if only batch refresh is possible; raises `QueryRefused`.
 
-        None if this engine does not know.
+        None if this engine cannot analyse queries.
         """
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
-        """The columns that a function returns, by output; None if it does not say."""
+        """The columns that a function returns, by output; None if they cannot be inferred."""
 
     def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema: ...
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int | None:
-        """Write a content as a base, or a chain of deltas as one delta, into so many files.
+        """Write a content as a base, or a chain of deltas as one delta, into this number of files.
 
-        Returns the rows written, as counted while they were; None if nobody counted.
+        Returns the rows written, as counted while writing; None if they were not counted.
         """
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
-        """The paths of those files of the base that hold a key which the deltas touch."""
+        """The paths of the base's files that contain a key of the deltas."""
 
     def read_frame(self, view: View) -> Any:
-        """The view as a DataFrame of the engine's own."""
+        """The view as a DataFrame of the engine."""
 
     def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]: ...
     def cancel_jobs(self, tag: str) -> None:
-        """Stop whatever runs under the tag."""
+        """Cancel all jobs with this tag."""
 
     def stop(self) -> None: ...
 
 
 class Log(Protocol):
-    """What a run says about itself, line by line."""
+    """The log of a run."""
 
     def write(self, text: str) -> object: ...

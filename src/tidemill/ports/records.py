@@ -1,4 +1,4 @@
-"""What a catalog answers with: its records of channels, flows, triggers, servers and what happened."""
+"""The records that a catalog returns: channels, flows, triggers, servers and events."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tidemill.model.trigger import Leaf, Trigger
 
 @dataclass(frozen=True, slots=True)
 class RegisteredChannel:
-    """A channel as the catalog knows it."""
+    """A channel as registered in the catalog."""
 
-    channel: Channel  # its schema is that of the newest block, once there is one
-    head: ChannelPosition  # how far it can be read
+    channel: Channel  # its schema is that of the newest block, if there is one
+    head: ChannelPosition  # the last readable position
     blocks: int  # filled blocks
     rows: int  # rows in the files of filled blocks
     bytes: int
-    reserved: int  # slots that runs hold now
+    reserved: int  # open reservations
     workflow: str
-    declared: Schema | None = None  # the schema that its tasks, or inserts, are held to; None: that of blocks is learnt
+    declared: Schema | None = None  # the schema that tasks and inserts must match; None: taken from the blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class ChannelRead:
     run: int
     task: str
     channel: str
-    since: int | None  # None: the task read the whole content only
+    since: int | None  # None: the task read the full content only
     upto: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a task has consumed a channel."""
+    """The position up to which a task has consumed a channel."""
 
     binding: str
     task: str
@@ -58,7 +58,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One transition, as it happened."""
+    """One entry of the event log."""
 
     id: int
     at: float
@@ -70,48 +70,48 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredWorkflow:
-    """A workflow as the catalog knows it."""
+    """A workflow as registered in the catalog."""
 
     name: str
     applied: float
     paused: bool
     priority: int
-    document: Json | None = None  # what declares it, if no file does
+    document: Json | None = None  # its declaration, if no file declares it
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTrigger:
-    """One condition of a bound flow's triggers, and how it stands."""
+    """One leaf of a bound flow's triggers, and its state."""
 
     id: int
     flow: str
-    root: int  # which of the flow's triggers it belongs to
+    root: int  # the index of its trigger among those of the flow
     leaf: Leaf
-    due: float | None  # from when on it is
-    since: float | None  # data triggers: when the first of what waits came
-    rows: int  # that wait
+    due: float | None  # the time from which on it is due
+    since: float | None  # data triggers: arrival time of the oldest pending data
+    rows: int  # pending
     bytes: int
     missed: int
-    fired: float | None  # it has, and the other parts of its compound have not
+    fired: float | None  # when it fired, while other parts of its compound have not
     paused: bool
-    lead: float = 0.0  # of a promise: seconds before it would be broken that it is due
+    lead: float = 0.0  # of a freshness target: seconds that it is due before the target would be missed
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerFiring:
-    """A trigger fired, and a run handles it."""
+    """A firing of a trigger, and the run that handles it."""
 
     id: int
     at: float
     flow: str
     trigger: Trigger
-    missed: int  # times that it would have fired as well, had somebody been there
+    missed: int  # further times at which it was due before it was handled
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaLink:
-    """A filled delta: from where to where on its channel it leads, and when it became visible."""
+    """A filled delta: its sequence numbers `since -> seq`, and when it became visible."""
 
     since: int
     seq: int
@@ -120,14 +120,14 @@ class DeltaLink:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkProgress:
-    """How event time gets on: what had come by `at` settled it up to `edge`; and by how much each second, lately."""
+    """The progress of a watermark: at time `at` it was `edge`, and it advances by `rate` seconds per second."""
 
     at: float
     edge: float
     rate: float
 
     def predict_watermark(self, moment: float) -> float:
-        """Where the edge should be once all that came by then is loaded.
+        """The predicted watermark once all data that arrived by that time are loaded.
 
         >>> WatermarkProgress(100.0, 40.0, 0.5).predict_watermark(120.0)
         50.0
@@ -137,22 +137,22 @@ class WatermarkProgress:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatistics:
-    """What is known of a bound flow that matters for when it runs."""
+    """The statistics of a bound flow that the dispatcher uses."""
 
     flow: str
-    priority: float  # how much its staleness counts
-    urgency: int  # of its workflow: larger goes first
-    parents: tuple[str, ...]  # flows that write what it reads
-    seconds: float | None  # that a run usually takes
-    began: float | None = None  # when its last finished run did
-    period: float | None = None  # seconds between two times that it was due, lately
-    selectivity: float | None = None  # rows that a run usually makes for each that it reads
-    pace: WatermarkProgress | None = None  # of the event time that it settles
-    start: float | None = None  # of the seconds, those that a run takes besides its tasks
+    priority: float  # weight of its staleness
+    urgency: int  # priority of its workflow: larger runs first
+    parents: tuple[str, ...]  # flows that write its inputs
+    seconds: float | None  # median duration of a run
+    began: float | None = None  # start of its last finished run
+    period: float | None = None  # recent mean of the seconds between two due times
+    selectivity: float | None = None  # median of rows written per row read
+    pace: WatermarkProgress | None = None  # of its watermark
+    start: float | None = None  # median overhead of a run: its seconds outside its tasks
 
 
 SERVING = "serving"
-RECOVERING = "recovering"  # its engine was lost and is started again; until then it takes no run and does not lead
+RECOVERING = "recovering"  # its engine was lost and is restarting; until then it claims no run and does not lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class CatalogIdentity:
-    """Which catalog this is, and how far it has come: neither of the two numbers ever goes back."""
+    """A catalog's id, and two numbers that never decrease."""
 
     id: str
     clock: int  # its last reading
@@ -179,10 +179,10 @@ class CatalogIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunExpiryCounts:
-    """How much history was forgotten."""
+    """The numbers of expired runs and block descriptions."""
 
     runs: int = 0
-    blocks: int = 0  # descriptions of blocks whose files were gone already
+    blocks: int = 0  # whose files had been purged before
 
     def __add__(self, other: RunExpiryCounts) -> RunExpiryCounts:
         return RunExpiryCounts(self.runs + other.runs, self.blocks + other.blocks)
@@ -190,10 +190,10 @@ class RunExpiryCounts:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMergeCost:
-    """What those who read a channel have paid for merging since its newest base, and what a new base costs."""
+    """The merge cost of a channel's readers since its newest base, and the cost model of a new base."""
 
     channel: str
-    reads: int = 0  # that had something to merge
+    reads: int = 0  # that had deltas to merge
     paid: float = 0.0  # seconds
-    rewriting: Json | None = None  # what new bases have taught about their cost
-    asked: int = 0  # reads by somebody who waited, since there are any
+    rewriting: Json | None = None  # the cost model of new bases, fitted from past ones
+    asked: int = 0  # interactive reads, never reset

@@ -1,4 +1,4 @@
-"""The block store, and the loading of files into blocks."""
+"""The interfaces of the block store and of the loaders of inserted files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.ports.engine import Progress
 
 
 class LoadResult(Protocol):
-    """What a loader found in a file."""
+    """The number of rows and the hash of a loaded file."""
 
     @property
     def rows(self) -> int: ...
@@ -23,7 +23,7 @@ class LoadResult(Protocol):
 
 
 class Loader(Protocol):
-    """Reads a file that somebody inserts, and writes it as Parquet files; all of it, or nothing."""
+    """Reads an inserted file and writes it as Parquet files; all of it, or nothing."""
 
     def __call__(
         self,
@@ -39,7 +39,7 @@ class Loader(Protocol):
 
 
 class InsertBatch(Protocol):
-    """The rows of a small file, checked, in memory: several may become one block."""
+    """The validated rows of a small file in memory; several batches may become one block."""
 
     @property
     def rows(self) -> int: ...
@@ -47,37 +47,37 @@ class InsertBatch(Protocol):
     def digest(self) -> str: ...
     @property
     def keys(self) -> frozenset[Hashable]:
-        """Those that no other parcel of the same block may have."""
+        """The keys that no other batch of the same block may contain."""
 
 
 class InsertBatchLoader(Protocol):
-    """Reads small files that somebody inserts, and packs several into one."""
+    """Reads small inserted files, and writes several batches as one file."""
 
     def read_batch(
         self, data: bytes, name: str, *, format: str, schema: Schema, updates: Updates, latest: bool = False
     ) -> InsertBatch:
-        """`latest`: of two upserts of a key the later one is meant; else a key may be there once."""
+        """Parse and validate a file. `latest`: the later of two upserts of a key counts; else duplicates are errors."""
 
     def write_batches(self, parcels: Sequence[Any], directory: Path) -> None: ...
 
 
 class BlockStore(Protocol):
-    """Immutable files below the directory of runs under one root. Only the catalog knows which count.
+    """Immutable files below the directory of runs under one root. The catalog decides which of them are valid.
 
-    Paths are relative to the root. What else lies below the root is left alone.
+    Paths are relative to the root. Other files below the root are never touched.
     """
 
     @property
     def name(self) -> str:
-        """The root, as people name it."""
+        """The root as shown to users."""
 
     def read_marker(self) -> StoreMarker | None:
-        """To which catalog the store belongs; None if it was never said."""
+        """The marker that names the store's catalog; None if there is none."""
 
     def write_marker(self, marker: StoreMarker) -> None: ...
 
     def stage_directory(self, directory: str) -> str:
-        """A place, as Spark and local programs name it, in which files of `directory` can be written."""
+        """A path at which Spark and local programs can write the files of `directory`."""
 
     def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
         """Make the staged Parquet files of `directory` durable and describe them.
@@ -86,19 +86,19 @@ class BlockStore(Protocol):
         """
 
     def locate_file(self, path: str) -> str:
-        """Where Spark can read a published file."""
+        """The address at which Spark can read a published file."""
 
     def open_file(self, path: str) -> BinaryIO:
-        """A published file, to be read here."""
+        """Open a published file for reading in this process."""
 
     def find_latest_time(self, files: Sequence[DataFile], column: str) -> int | None:
-        """The latest moment in a column of published files, in microseconds since the epoch; None if there is none."""
+        """The latest time in a column of published files, in microseconds since the epoch; None if there is none."""
 
     def check_files(self, files: Sequence[DataFile]) -> None:
-        """Raise `BlockDamaged` unless each file is there, has its size, and can be read throughout."""
+        """Raise `BlockDamaged` unless each file exists, has its recorded size, and is fully readable."""
 
     def find_missing(self, paths: Collection[str]) -> set[str]:
-        """Those of the files that are not there."""
+        """The files among `paths` that do not exist."""
 
     def list_all_files(self) -> Iterator[str]:
         """Every file below the directory of runs, published or not."""
@@ -107,22 +107,22 @@ class BlockStore(Protocol):
         """The runs that have a directory."""
 
     def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
-        """The directories of all attempts at these runs."""
+        """The directories of all attempts of these runs."""
 
     def list_directory(self, directory: str) -> list[str]:
         """Every file below a directory, published or not."""
 
     def list_copies(self) -> Collection[str]:
-        """Files of which this machine holds copies besides."""
+        """Files of which this machine has a local copy."""
 
     def drop_copies(self, paths: Iterable[str]) -> int:
         """Delete this machine's copies; the files themselves stay."""
 
     def delete_files(self, paths: Iterable[str]) -> int:
-        """Delete files, and directories that become empty; returns how many files were there."""
+        """Delete files, and directories that become empty; returns the number of files that existed."""
 
     def prune_directory(self, directory: str) -> None:
-        """Remove a directory and those inside and above it, as far as they are empty, up to the directory of runs."""
+        """Remove a directory, its subdirectories and its parents up to the directory of runs, where they are empty."""
 
     def probe_access(self) -> str:
         """Write, read and delete a small file; returns the root. Raises `StorageError` if that fails."""
