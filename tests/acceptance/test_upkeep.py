@@ -187,7 +187,7 @@ class Slow:
 
 
 def serving(mill: Mill, kept: MaintenanceService) -> tuple[ServerLoop, threading.Thread]:
-    chores = [PeriodicTask("keeping house", 3600.0, kept.run_maintenance)]
+    chores = [PeriodicTask("maintenance", 3600.0, kept.run_maintenance)]
     loop = ServerLoop(
         mill.catalog, Server("one", "work", 1), lambda *_: None, chores, ServerIntervals(), stopping=kept.stopping
     )

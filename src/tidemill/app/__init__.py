@@ -1,4 +1,4 @@
-"""A project at work: its settings, its workflow files, and the wiring of catalog, block store and engine."""
+"""The application: settings, workflow files, and the wiring of catalog, block store and engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Tidemill"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `Tidemill` when it is first asked for: settings are read by commands that need neither Spark nor SQL."""
+    """Import `Tidemill` lazily: some commands only read settings and need neither Spark nor SQL."""
     if name == "Tidemill":
         from tidemill.app.wiring import Tidemill  # noqa: PLC0415
 

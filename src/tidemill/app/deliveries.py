@@ -1,4 +1,4 @@
-"""Deliveries as the settings want them."""
+"""Construction of deliveries from the settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Opens = Callable[[str], BinaryIO]
 def build_deliveries(
     wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
 ) -> list[BlockDelivery]:
-    """`open` opens a file of a block."""
-    return [_build_delivery(name, one, catalog, open, inserts) for name, one in wanted.items()]
+    """The deliveries of the settings; `open` opens a file of a block."""
+    return [_build_delivery(name, settings, catalog, open, inserts) for name, settings in wanted.items()]
 
 
 def build_postbox(settings: MailSettings | MailDeliverySettings) -> SmtpMailer:
@@ -37,7 +37,7 @@ def build_postbox(settings: MailSettings | MailDeliverySettings) -> SmtpMailer:
 
 @dataclass(frozen=True, slots=True)
 class BlockInsert:
-    """An input channel that takes rows: those of a part once, however often it is sent."""
+    """Inserts delivered rows into an input channel, each part once, even if it is sent again."""
 
     name: str
     channel: str
@@ -48,29 +48,29 @@ class BlockInsert:
             return
         _, _, lines = part.text.partition("\n")
         key = f"delivery:{self.name}:{part.channel}/{part.seq}/{part.number}"
-        (answer,) = self.inserts.insert_all([SmallInsert(self.channel, lines.encode(), "jsonl", key)])
-        if isinstance(answer, Exception):
-            raise answer
+        (result,) = self.inserts.insert_all([SmallInsert(self.channel, lines.encode(), "jsonl", key)])
+        if isinstance(result, Exception):
+            raise result
 
 
 def _build_delivery(
-    name: str, wanted: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
+    name: str, settings: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
 ) -> BlockDelivery:
-    selection = RowSelection.from_texts(",".join(wanted.columns), wanted.where)
+    selection = RowSelection.from_texts(",".join(settings.columns), settings.where)
 
-    def read_parts(at: int, head: int) -> Iterator[DeliveryPart]:
-        block = find_next_block(catalog, wanted.channel, at, head)
-        for number, piece in enumerate(split_into_chunks(block, open, selection), start=1):
-            yield DeliveryPart(block.channel, block.seq, number, len(piece.lines), piece.to_text())
+    def read_parts(since: int, head: int) -> Iterator[DeliveryPart]:
+        block = find_next_block(catalog, settings.channel, since, head)
+        for number, chunk in enumerate(split_into_chunks(block, open, selection), start=1):
+            yield DeliveryPart(block.channel, block.seq, number, len(chunk.lines), chunk.to_text())
 
-    return BlockDelivery(name, wanted.channel, _build_receiver(name, wanted, inserts), catalog, read_parts)
+    return BlockDelivery(name, settings.channel, _build_receiver(name, settings, inserts), catalog, read_parts)
 
 
-def _build_receiver(name: str, wanted: DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
-    match wanted:
+def _build_receiver(name: str, settings: DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
+    match settings:
         case MailDeliverySettings():
-            return BlockMail(build_postbox(wanted))
+            return BlockMail(build_postbox(settings))
         case ChannelDeliverySettings():
-            return BlockInsert(name, wanted.to, inserts)
+            return BlockInsert(name, settings.to, inserts)
         case _:
-            return BlockWebhook(wanted.url, wanted.secret)
+            return BlockWebhook(settings.url, settings.secret)

@@ -1,4 +1,4 @@
-"""A user's workflow files: imported, and what they declare collected."""
+"""A user's project: imports the workflow files and collects their declarations."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemill.model.identity import compute_identity
 from tidemill.model.source_code import is_project
 from tidemill.model.workflow import WorkflowSpec
 
-_WORKFLOW = "tidemill_workflow_"
-"""How the names of workflow files begin, as modules."""
+_MODULE_PREFIX = "tidemill_workflow_"
+"""The prefix of the module names of workflow files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What the workflow files of a project declare, and the modules that they are."""
+    """The declarations of a project's workflow files, and their modules."""
 
     workflows: tuple[WorkflowSpec, ...]
     modules: tuple[ModuleType, ...] = ()
@@ -38,28 +38,28 @@ class Project:
         return next((b for w in self.workflows for b in w.bindings if b.name == name), None)
 
     def apply_knowledge(self, knowledge: SchemaKnowledge) -> Project:
-        """The same project with this much known of its queries and channels."""
+        """The same project, resolved with this knowledge of its queries and channels."""
         return replace(self, workflows=tuple(w.resolve(knowledge) if w.resolve else w for w in self.workflows))
 
     def list_updates(self) -> dict[str, Updates]:
-        """How each declared channel merges, the user's own functions included."""
+        """The merge kind of each declared channel, including the user's functions."""
         return {c.name: c.updates for w in self.workflows for c in w.channels}
 
 
 def load_project(directory: Path, files: Sequence[str]) -> Project:
-    """Import the files and collect the workflows that they define at top level; without any file there are none."""
+    """Import the files and collect the workflows that they define at top level."""
     modules = tuple(_import_file(directory / f) for f in files)
-    found = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, WorkflowApi)}
-    if not found and files:
+    workflows = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, WorkflowApi)}
+    if not workflows and files:
         names = ", ".join(files)
         raise ConfigError(f"{names}: no workflow is defined; write e.g. wf = tm.Workflow('name') at top level")
-    return Project(tuple(w.declared() for w in found.values()), modules)
+    return Project(tuple(w.declared() for w in workflows.values()), modules)
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"workflow file {path} does not exist; see 'workflows' in tidemill.toml")
-    name = f"{_WORKFLOW}{path.stem}_{compute_identity(str(path))[:8]}"
+    name = f"{_MODULE_PREFIX}{path.stem}_{compute_identity(str(path))[:8]}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"workflow file {path} is not a Python file")
@@ -79,18 +79,18 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def build_source_resolver(directory: Path, ship: Callable[[ModuleType], None]) -> SourceResolver:
-    """What one-shot workflows name: files relative to the project, functions of modules in it or installed.
+    """Resolves names in one-shot workflows: files relative to the project, functions of its or installed modules.
 
-    `ship` is given each module of the project, so that workers can have it too.
+    `ship` is called with each module of the project, so that workers can import it.
     """
     read, find = (lambda path: _read_bytes(directory / path)), _FunctionFinder(directory, ship)
     return SourceResolver(read, find, lambda path: str((directory / path).resolve()))
 
 
 class _FunctionFinder:
-    """Finds functions as their files stand now. A server lives longer than what it imported.
+    """Finds functions in the current versions of their files, since files may change while a server runs.
 
-    Were a changed file not imported again, its old code would run and its result be known by the new.
+    If a changed file were not imported again, its old code would run, and its result have the new code's identity.
     """
 
     def __init__(self, directory: Path, ship: Callable[[ModuleType], None]) -> None:
@@ -100,13 +100,13 @@ class _FunctionFinder:
         self._importing = threading.Lock()
 
     def __call__(self, name: str) -> Callable[..., Any]:
-        where, _, what = name.partition(":")
+        module_name, _, attribute = name.partition(":")
         with self._importing:
-            module = self._import_module(where)
-        found = getattr(module, what, None)
-        if not callable(found):
-            raise WorkflowError([f"module {where!r} has no function {what!r}; write it as module:name"])
-        function: Callable[..., Any] = found
+            module = self._import_module(module_name)
+        value = getattr(module, attribute, None)
+        if not callable(value):
+            raise WorkflowError([f"module {module_name!r} has no function {attribute!r}; write it as module:name"])
+        function: Callable[..., Any] = value
         return function
 
     def _import_module(self, name: str) -> ModuleType:
@@ -117,49 +117,49 @@ class _FunctionFinder:
             module = import_module(name)
         except Exception as error:  # a user's module may raise anything
             raise WorkflowError([f"module {name!r} cannot be imported: {type(error).__name__}: {error}"]) from error
-        for own, path in self._list_own_modules().items():
-            if own not in self._stamps:
-                self._stamps[own] = _read_stamp(path)
-                self._ship(sys.modules[own])
+        for own_name, path in self._list_own_modules().items():
+            if own_name not in self._stamps:
+                self._stamps[own_name] = _read_stamp(path)
+                self._ship(sys.modules[own_name])
         return module
 
     def _drop_changed_modules(self) -> None:
-        """If one has changed, all go: any of them may have taken something from it."""
-        own = self._list_own_modules()
-        if any(self._stamps.get(name) != _read_stamp(path) for name, path in own.items()):
-            for name in own:
+        """Drop all modules of the project if one has changed, since any of them may use it."""
+        own_modules = self._list_own_modules()
+        if any(self._stamps.get(name) != _read_stamp(path) for name, path in own_modules.items()):
+            for name in own_modules:
                 del sys.modules[name]
             self._stamps.clear()
             invalidate_caches()
 
     def _list_own_modules(self) -> dict[str, Path]:
-        """The modules of the project that are imported, but for its workflow files and the program that runs."""
+        """The imported modules of the project, without its workflow files and `__main__`."""
         files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
         paths = {name: Path(file) for name, file in files.items() if file is not None and is_project(file)}
         return {name: path for name, path in paths.items() if self._is_own(name, path)}
 
     def _is_own(self, name: str, path: Path) -> bool:
-        """Python itself may be installed inside the project."""
-        within = path.is_relative_to(self._directory) and not path.is_relative_to(sys.prefix)
-        return within and name != "__main__" and not name.startswith(_WORKFLOW)
+        """Whether a module belongs to the project. Python itself may be installed inside its directory."""
+        is_inside = path.is_relative_to(self._directory) and not path.is_relative_to(sys.prefix)
+        return is_inside and name != "__main__" and not name.startswith(_MODULE_PREFIX)
 
 
 _Stamp = tuple[int, int] | None
 
 
 def _read_stamp(path: Path) -> _Stamp:
-    """What another content of a file would show in; None if it is gone."""
+    """The modification time and size of a file, to detect changes; None if it does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def locate_program(directory: Path, name: str) -> str:
-    """Where a program or script is that a one-shot workflow names: in the project, else beside Python, else on PATH."""
-    near = [directory / name, Path(sys.executable).parent / name]
-    return str(next((path for path in near if path.is_file()), name))
+    """The path of a program of a one-shot workflow: in the project, else beside Python, else found on PATH."""
+    candidates = [directory / name, Path(sys.executable).parent / name]
+    return str(next((path for path in candidates if path.is_file()), name))
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -1,7 +1,7 @@
-"""Workflows that come as documents: over the API or from a JSON file, instead of from Python files.
+"""Workflows as documents, submitted over the API or from a JSON file instead of Python files.
 
-Whoever may register one need not be trusted with the machine. So all a document can say is SQL, and of SQL only a
-SELECT over the channels that the same document declares: no files, no paths, no other catalogs, no programs.
+A user who may register one need not be trusted with the machine. So a document can contain only SQL, and only a SELECT
+over the channels that the same document declares: no files, no paths, no other catalogs, no programs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
 from tidemill.model.trigger import Trigger, from_json
 
 LONGEST = 100_000
-"""Characters of a query."""
+"""The greatest length of a query in characters."""
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -30,14 +30,14 @@ FORBIDDEN = frozenset(
     {
         *("reflect", "java_method", "try_reflect"),  # call into the server
         *("read_files", "read_kafka", "input_file_name", "input_file_block_start", "input_file_block_length"),
-        *("identifier", "version", "current_user", "session_user", "user"),  # hide a name, or show something of it
+        *("identifier", "version", "current_user", "session_user", "user"),  # hide a name, or expose the server
     }
 )
 """Functions that no query of a document may call."""
 
 
 _Lag = Annotated[float, Field(ge=0, le=10**9)] | Annotated[str, Field(max_length=100)]
-"""Seconds, or a duration as people write it."""
+"""Seconds, or a duration such as '1 day'."""
 
 
 class _DefinitionPart(BaseModel):
@@ -87,7 +87,7 @@ AnyTrigger = Annotated[
 
 
 class InputDefinition(_DefinitionPart):
-    """A channel that is fed from outside: as upserts if it has a key, else as appends."""
+    """An input channel: with a key it takes upserts, else appends."""
 
     name: str = Field(pattern=_NAME, max_length=200)
     columns: str = Field(max_length=20_000, description="As in SQL: 'id bigint, city string'")
@@ -95,20 +95,23 @@ class InputDefinition(_DefinitionPart):
 
 
 class TableDefinition(_DefinitionPart):
-    """A table that is kept fresh by a query over the document's other channels."""
+    """A table defined by a query over the document's other channels, and refreshed automatically."""
 
     name: str = Field(pattern=_NAME, max_length=200)
     query: str = Field(max_length=LONGEST)
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
-    priority: float = Field(default=1.0, gt=0, le=10**9, description="How much its staleness counts")
+    priority: float = Field(default=1.0, gt=0, le=10**9, description="Weight of its staleness")
     together: str | None = Field(
-        default=None, pattern=_NAME, max_length=200, description="One run refreshes all tables that say the same word"
+        default=None,
+        pattern=_NAME,
+        max_length=200,
+        description="Name of its refresh group: one run refreshes all tables of a group",
     )
     target_lag: _Lag | dict[str, _Lag] | None = Field(
-        default=None, description="'1 day'; or by input channel, or by way of tables in between"
+        default=None, description="'1 day'; or by input channel, or by a route 'input > table'"
     )
-    consistency: _Lag | None = Field(default=None, description="'strict', or how far apart: '7 days'")
+    consistency: _Lag | None = Field(default=None, description="'strict', or the greatest inconsistency: '7 days'")
 
 
 class WorkflowDefinition(_DefinitionPart):
@@ -124,8 +127,8 @@ def parse_definition(data: Any) -> WorkflowDefinition:
         return WorkflowDefinition.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise BadInput(f"{where}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "the document"
+        raise BadInput(f"{location}: {first['msg']}") from error
 
 
 def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> model.WorkflowSpec:
@@ -134,12 +137,12 @@ def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO
     problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in find_violations(t.query, names)]
     if problems:
         raise WorkflowError(problems)
-    made = Workflow(document.name)
+    workflow = Workflow(document.name)
     for channel in document.inputs:
-        made.input(channel.name, channel.columns, key=channel.key or None)
+        workflow.input(channel.name, channel.columns, key=channel.key or None)
     for table in document.tables:
         assert table.refresh in REFRESH
-        made.sql(
+        workflow.sql(
             table.name,
             table.query,
             refresh=table.refresh,
@@ -149,7 +152,7 @@ def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO
             priority=table.priority,
             together=table.together,
         )
-    return made.declared(knowledge)
+    return workflow.declared(knowledge)
 
 
 def _build_trigger(part: BaseModel) -> Trigger:
@@ -157,7 +160,7 @@ def _build_trigger(part: BaseModel) -> Trigger:
 
 
 def find_violations(query: str, channels: set[str]) -> Iterator[str]:
-    """What a query asks for that a document may not."""
+    """The constructs of a query that a document may not use."""
     if "${" in query:
         yield "variables such as ${…} are not allowed"
         return
@@ -181,11 +184,11 @@ def _find_unsafe_tables(query: str, tree: exp.Query, channels: set[str]) -> Iter
             yield f"only channels of the same workflow can be read, not {table.sql(dialect='spark')[:100]}"
     names = find_table_names(query).names
     if not names:
-        yield "it reads no channel, so that nothing could ever make it due"
+        yield "it reads no channel, so it would never be refreshed"
     known = {c.lower() for c in channels}
     for name in (n for n in names if "." not in n and n.lower() not in known):
-        listed = ", ".join(sorted(channels)) or "none"
-        yield f"there is no channel {name!r} in the document; its channels are {listed}"
+        shown = ", ".join(sorted(channels)) or "none"
+        yield f"there is no channel {name!r} in the document; its channels are {shown}"
 
 
 def _find_unsafe_calls(tree: exp.Query) -> Iterator[str]:
@@ -208,5 +211,5 @@ def _take_first_line(error: BaseException) -> str:
 
 
 def load_definition(data: Mapping[str, Any]) -> WorkflowDefinition:
-    """One that was stored: it was checked before."""
+    """Load a stored definition, which was validated before."""
     return WorkflowDefinition.model_validate(data)

@@ -1,4 +1,4 @@
-"""Values of the model as JSON documents. Times are ISO 8601 in UTC; versions stay the numbers that they are."""
+"""Values of the model as JSON documents. Times are ISO 8601 in UTC; versions are numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tidemill.runtime.oneshot.storage_report import StorageReport, StorageShare
 
 
 def to_timestamp(version: Version | None) -> float | None:
-    """The time of day, in seconds, that a version was read from the clock."""
+    """A version as seconds since the epoch."""
     return None if version is None else version / 1_000_000
 
 
@@ -160,7 +160,7 @@ def serialize_channel(value: ChannelStatus) -> Json:
 
 
 def serialize_target(value: FreshnessTarget, found: TargetStatus) -> Json:
-    """What is promised of a channel, and how that is kept."""
+    """A channel's freshness target and its status."""
     return target_to_json(value) | {
         "pathways": [
             {"pathway": list(p), "stale": round(stale, 3), "bound": found.bounds.get(p)}
@@ -280,19 +280,21 @@ def serialize_workflow(value: RegisteredWorkflow) -> Json:
 
 
 def serialize_staleness(found: StalenessHistory, measure: StalenessMeasure, since: float, now: float) -> Json:
-    """How stale each table was over time, and all of them together."""
-    drawn = compute_curves(found, measure, since, now)
+    """The staleness of each table over time, and that of all tables together."""
+    curves = compute_curves(found, measure, since, now)
     return {
         "measure": str(measure),
         "since": format_iso(since),
         "now": format_iso(now),
-        "tables": [_serialize_curve(c) | {"now": measure_staleness(found, c.table, measure, now)} for c in drawn],
-        "total": _serialize_curve(sum_curves(drawn, found.weights)),
+        "tables": [
+            _serialize_curve(curve) | {"now": measure_staleness(found, curve.table, measure, now)} for curve in curves
+        ],
+        "total": _serialize_curve(sum_curves(curves, found.weights)),
     }
 
 
 def _serialize_curve(value: StalenessCurve) -> Json:
-    points = [{"at": format_iso(at), "seconds": round(s, 3)} for at, s in value.points]
+    points = [{"at": format_iso(time), "seconds": round(seconds, 3)} for time, seconds in value.points]
     return {"table": value.table, "points": points, "integral": round(value.integral, 3)}
 
 
@@ -346,12 +348,14 @@ def _serialize_figures(value: UsageFigures) -> Json:
 
 
 def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
-    """How storage stands; `evicted`: what is going has gone."""
+    """A storage report; `evicted`: the datasets listed as going have been deleted."""
     return _serialize_share(value.shares.store) | {
-        "workflows": [{"workflow": s.workflow} | _serialize_share(s) for s in value.shares.workflows],
-        "kept": [serialize_dataset(k.dataset) | {"why": k.why} for k in value.kept],
+        "workflows": [{"workflow": share.workflow} | _serialize_share(share) for share in value.shares.workflows],
+        "kept": [serialize_dataset(kept.dataset) | {"why": kept.why} for kept in value.kept],
         "evicted": evicted,
-        "going": [serialize_dataset(g.dataset) | {"seconds_back": round(g.seconds, 3)} for g in value.going],
+        "going": [
+            serialize_dataset(going.dataset) | {"seconds_back": round(going.seconds, 3)} for going in value.going
+        ],
         "freed": value.freed_bytes,
         "seconds_back": round(value.seconds, 3),
         "problems": list(value.problems),

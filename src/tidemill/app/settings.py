@@ -1,4 +1,4 @@
-"""Settings: inert values, read from `tidemill.toml` and the environment, checked at the edge."""
+"""Settings: immutable values, read from `tidemill.toml` and the environment and validated on load."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class CatalogSettings(_Section):
 
 
 class StorageSettings(_Section):
-    url: str = f"{HOME}/blocks"  # a directory, or any URL that fsspec knows, such as s3://bucket/prefix
-    staged: bool | None = None  # remote URLs: go through a local cache (default), or let Spark reach them itself
+    url: str = f"{HOME}/blocks"  # a directory, or any URL that fsspec supports, such as s3://bucket/prefix
+    staged: bool | None = None  # remote URLs: use a local cache (default), or let Spark access them directly
     cache: str = f"{HOME}/cache"
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
-    budget: str | None = None  # that datasets of one-shot workflows may hold, such as "50 GB"; none: all there is
+    budget: str | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
     budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
-    threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget from which on some are evicted
+    threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which datasets are evicted
 
     @field_validator("budget")
     @classmethod
@@ -56,22 +56,22 @@ class SparkSettings(_Section):
 
 
 class RunSettings(_Section):
-    lease: float = Field(default=30.0, gt=0)  # seconds after which a silent run may be taken over
-    busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's slot
+    lease: float = Field(default=30.0, gt=0)  # seconds without renewal after which a run may be reclaimed
+    busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's reservation
 
 
 class ServerSettings(_Section):
-    """What `tidemill up` and `tidemill work` do."""
+    """Settings of `tidemill up` and `tidemill work`."""
 
     tracks: int = Field(default=2, ge=1, le=64)  # runs that one server executes at the same time
-    backfill_tracks: int = Field(default=1, ge=1, le=64)  # backfills that it executes besides
-    policy: str = "max-benefit"  # which of those that are due go first (docs/dispatching.md)
-    placement: str = "proportional"  # and on which tracks
-    inheritance: str = "max"  # what a table counts for because of those made of it
-    chop: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # periods of data a run loads at most; 0: all that wait
-    tick: float = Field(default=1.0, gt=0)  # seconds after which it looks again, if nothing wakes it
-    lead: float = Field(default=5.0, gt=0)  # seconds of silence after which another server leads
-    chores: float = Field(default=60.0, gt=0)  # seconds between two times of keeping house
+    backfill_tracks: int = Field(default=1, ge=1, le=64)  # additional tracks for backfills
+    policy: str = "max-benefit"  # the order of due runs (docs/dispatching.md)
+    placement: str = "proportional"  # the assignment of runs to tracks
+    inheritance: str = "max"  # how a table inherits the priorities of tables derived from it
+    chop: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # catch-up limit in periods of data per run; 0: none
+    tick: float = Field(default=1.0, gt=0)  # seconds between two polls, if no event wakes the server
+    lead: float = Field(default=5.0, gt=0)  # seconds without a heartbeat after which another server leads
+    chores: float = Field(default=60.0, gt=0)  # seconds between two maintenance rounds
 
 
 class WebhookSettings(_Section):
@@ -103,23 +103,23 @@ ReceiverSettings = Annotated[WebhookSettings | MailSettings, Field(discriminator
 class ApiSettings(_Section):
     """The HTTP API of `tidemill up`."""
 
-    host: str = "127.0.0.1"  # any other only with access control
+    host: str = "127.0.0.1"  # other addresses only with access control
     port: int = Field(default=8484, ge=0, le=65535)
-    names: tuple[str, ...] = ()  # by which clients may call the server, besides those of loopback
-    access: bool = False  # callers must show a token; else everyone on this machine is an admin
-    failures: int = Field(default=10, ge=1)  # wrong tokens from one address within a minute; then it has to wait
-    upload: int = Field(default=1024**3, ge=1)  # bytes of one insert, as sent and as unpacked
+    names: tuple[str, ...] = ()  # host names of the server for clients, besides those of loopback
+    access: bool = False  # callers need a token; else every user of this machine is an admin
+    failures: int = Field(default=10, ge=1)  # invalid tokens from one address per minute, before it must wait
+    upload: int = Field(default=1024**3, ge=1)  # bytes of one insert, compressed and uncompressed
 
 
 class PushSettings(_Section):
-    """How what is pushed becomes blocks: as soon as any of these is reached, one is cut."""
+    """Batching of pushed messages: a block is written as soon as `seconds`, `rows` or `bytes` is reached."""
 
     seconds: float = Field(default=0.5, ge=0)  # that the first event of a block waits for others
     rows: int = Field(default=100_000, ge=1)
     bytes: int = Field(default=8 * 1024**2, ge=1)
-    message: int = Field(default=1024**2, ge=1)  # bytes of one message at most
-    window: int = Field(default=512 * 1024, ge=1)  # bytes of one connection that wait; then it is not read from
-    forget: str | None = "90 days"  # after so long without a message a producer is a new one; none: never
+    message: int = Field(default=1024**2, ge=1)  # greatest size of one message in bytes
+    window: int = Field(default=512 * 1024, ge=1)  # pending bytes of one connection, before back-pressure stops reads
+    forget: str | None = "90 days"  # a producer without messages for this time expires; none: never
 
     @field_validator("forget")
     @classmethod
@@ -145,20 +145,20 @@ class FolderSettings(_Section):
     channel: str
     path: str
     pattern: str = "*"
-    format: str | None = None  # csv, jsonl or parquet; else by the file's name
-    settle: float = Field(default=2.0, ge=0)  # seconds without a change after which a file is whole
+    format: str | None = None  # csv, jsonl or parquet; default: by the file's name
+    settle: float = Field(default=2.0, ge=0)  # seconds without a change after which a file is complete
 
 
 class WebSubSettings(_Section):
-    """What is published on a topic, sent by its hub."""
+    """Content published on a WebSub topic, sent by its hub."""
 
     kind: Literal["websub"]
     channel: str
     topic: str
-    callback: str  # where hubs reach this server, such as https://mill.example
+    callback: str  # the address of this server for hubs, such as https://mill.example
     secret: str = Field(repr=False, min_length=16, max_length=199)
-    hub: str | None = None  # else as the topic says
-    lease: int = Field(default=86_400, ge=10)  # seconds that are asked for
+    hub: str | None = None  # default: discovered from the topic
+    lease: int = Field(default=86_400, ge=10)  # requested seconds
 
 
 SourceSettings = Annotated[TcpSettings | FolderSettings | WebSubSettings, Field(discriminator="kind")]
@@ -166,8 +166,8 @@ SourceSettings = Annotated[TcpSettings | FolderSettings | WebSubSettings, Field(
 
 class _DeliverySettings(_Section):
     channel: str
-    columns: tuple[str, ...] = ()  # only these
-    where: tuple[str, ...] = ()  # only rows for which all of these hold, such as "price >= 10"
+    columns: tuple[str, ...] = ()  # delivered columns; default: all
+    where: tuple[str, ...] = ()  # conditions that delivered rows must meet, such as "price >= 10"
 
 
 class WebhookDeliverySettings(_DeliverySettings):
@@ -192,7 +192,7 @@ class MailDeliverySettings(_DeliverySettings):
 
 
 class ChannelDeliverySettings(_DeliverySettings):
-    """The rows of new blocks as inserts: what comes out goes in again, at another door or the same."""
+    """The rows of new blocks as inserts into an input channel."""
 
     kind: Literal["channel"]
     to: str  # an input channel
@@ -204,17 +204,17 @@ DeliverySettings = Annotated[
 
 
 class MaintenanceSettings(_Section):
-    """What keeps storage and catalog from growing without bound."""
+    """Compaction, garbage collection and retention, which bound the growth of storage and catalog."""
 
-    automatic: bool = True  # tidy: the channels of a flow after its runs, and all of them as a server's chore
-    history: int = Field(default=100, ge=1)  # runs remembered per channel and bound flow
-    points: int = Field(default=50, ge=0)  # so many of the newest contents of a channel stay readable
-    keep: str | None = None  # and those of so long, such as "7 days"
+    automatic: bool = True  # maintain the channels of a flow after its runs, and all channels periodically
+    history: int = Field(default=100, ge=1)  # runs kept per channel and bound flow
+    points: int = Field(default=50, ge=0)  # number of the newest positions of a channel that stay readable
+    keep: str | None = None  # and the positions of this period, such as "7 days"
     small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
-    audit: str = "90 days"  # so long it is known who changed what over the API and on the page
-    grace: str = "2 minutes"  # so long files of garbage-collected blocks stay in the store
-    orphans: str = "1 day"  # and what attempts left that ended without a result
-    past: str = "90 days"  # so long submissions and events are remembered, and for as long as something needs them
+    audit: str = "90 days"  # retention of the audit log of the API and the page
+    grace: str = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
+    orphans: str = "1 day"  # time before files of attempts that ended without a result are removed
+    past: str = "90 days"  # retention of submissions and events, unless they are needed longer
 
     @field_validator("keep", "audit", "past", "grace", "orphans")
     @classmethod
@@ -225,14 +225,14 @@ class MaintenanceSettings(_Section):
 
 
 class PlannerSettings(_Section):
-    """How promises may be kept. Both are better left on; to compare, one can be switched off."""
+    """Strategies for meeting freshness targets. Both should stay on; switch one off only for comparisons."""
 
-    asynchronous: bool = True  # bring up to date what a promise needs, and let the rest be
-    incremental: bool = True  # take in what changed, where that is cheaper than computing everything anew
+    asynchronous: bool = True  # refresh only the channels that a freshness target needs
+    incremental: bool = True  # refresh incrementally, where that is cheaper than a full recomputation
 
 
 class Settings(_Section):
-    """Everything that can be set. Relative paths are relative to the project's directory."""
+    """All settings. Relative paths are relative to the project's directory."""
 
     workflows: tuple[str, ...] = ("workflow.py",)
     catalog: CatalogSettings = CatalogSettings()
@@ -261,11 +261,11 @@ def find_project(start: Path) -> Path:
     for directory in (start.resolve(), *start.resolve().parents):
         if (directory / FILE).is_file():
             return directory
-    raise ConfigError(f"no {FILE} in {start.resolve()} or above it; make a project with: tidemill init")
+    raise ConfigError(f"no {FILE} in {start.resolve()} or above it; create a project with: tidemill init")
 
 
 def load_settings(project: Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The project's settings; the environment wins over the file."""
+    """The project's settings; the environment overrides the file."""
     try:
         with (project / FILE).open("rb") as file:
             data = tomllib.load(file)
@@ -280,8 +280,8 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
         return Settings.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{project / FILE}: {where}: {first['msg']} (found {first['input']!r})") from error
+        location = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{project / FILE}: {location}: {first['msg']} (found {first['input']!r})") from error
 
 
 def resolve_sqlite_url(url: str, project: Path) -> str:

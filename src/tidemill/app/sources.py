@@ -1,4 +1,4 @@
-"""Sources as the settings want them."""
+"""Construction of data sources from the settings."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tidemill.runtime.runs.sources import DataSource, Work
 
 
 def build_subscriptions(wanted: Mapping[str, SourceSettings]) -> dict[str, WebSubSource]:
-    """By path, on which hubs send what is published."""
-    made = (_build_subscription(name, one) for name, one in wanted.items() if isinstance(one, WebSubSettings))
-    return {subscription.callback_path: subscription for subscription in made}
+    """The WebSub subscriptions by the callback path to which their hubs send."""
+    built = (_build_subscription(name, s) for name, s in wanted.items() if isinstance(s, WebSubSettings))
+    return {subscription.callback_path: subscription for subscription in built}
 
 
 def format_lease_name(subscription: WebSubSource) -> str:
-    """Under which the catalog keeps how long a hub will send."""
+    """The name of the lease in the catalog that records how long a hub sends to a subscription."""
     return f"websub:{subscription.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFactory:
-    """Makes sources for a project in a directory. `stopping` is set when the server is to end; `wake` it for data."""
+    """Creates the sources of a project. `stopping` is set when the server stops; `wake` is called when data arrive."""
 
     gatherer: InsertBatcher
     directory: Path
@@ -37,58 +37,66 @@ class SourceFactory:
     wake: Callable[[], None]
 
     def build_sources(self, wanted: Mapping[str, SourceSettings]) -> list[DataSource]:
-        return [DataSource(name, self._build_work(name, one)) for name, one in wanted.items()]
+        return [DataSource(name, self._build_work(name, settings)) for name, settings in wanted.items()]
 
-    def _build_work(self, name: str, wanted: SourceSettings) -> Work:
-        match wanted:
+    def _build_work(self, name: str, settings: SourceSettings) -> Work:
+        match settings:
             case TcpSettings():
-                return self._build_tcp_source(name, wanted).run
+                return self._build_tcp_source(name, settings).run
             case FolderSettings():
-                return self._build_folder_source(name, wanted).run
+                return self._build_folder_source(name, settings).run
             case WebSubSettings():
-                return partial(self._run_subscription, _build_subscription(name, wanted))
+                return partial(self._run_subscription, _build_subscription(name, settings))
 
-    def _build_tcp_source(self, name: str, wanted: TcpSettings) -> TcpSource:
-        take = partial(self._insert_lines, wanted.channel)
+    def _build_tcp_source(self, name: str, settings: TcpSettings) -> TcpSource:
+        insert_lines = partial(self._insert_lines, settings.channel)
         seconds, size = self.cut.seconds, self.cut.bytes
-        return TcpSource(name, wanted.host, wanted.port, take, self._pause_source, seconds=seconds, size=size)
+        return TcpSource(
+            name, settings.host, settings.port, insert_lines, self._pause_source, seconds=seconds, size=size
+        )
 
-    def _build_folder_source(self, name: str, wanted: FolderSettings) -> FolderSource:
-        take = partial(self._insert_file, wanted.channel, wanted.format)
+    def _build_folder_source(self, name: str, settings: FolderSettings) -> FolderSource:
+        insert_file = partial(self._insert_file, settings.channel, settings.format)
         return FolderSource(
             name,
-            self.directory / wanted.path,
-            take,
+            self.directory / settings.path,
+            insert_file,
             self._pause_source,
             time.time,
-            pattern=wanted.pattern,
-            settle=wanted.settle,
+            pattern=settings.pattern,
+            settle=settings.settle,
         )
 
     def _insert_lines(self, channel: str, lines: bytes) -> None:
-        (answer,) = self.gatherer.insert_all([SmallInsert(channel, lines, "jsonl")])
-        if isinstance(answer, Exception):
-            raise answer
+        (result,) = self.gatherer.insert_all([SmallInsert(channel, lines, "jsonl")])
+        if isinstance(result, Exception):
+            raise result
         self.wake()
 
     def _insert_file(self, channel: str, format: str | None, path: Path, digest: str) -> bool:
-        made = self.gatherer.inserter.insert_once(channel, path, digest, format=format)
+        result = self.gatherer.inserter.insert_once(channel, path, digest, format=format)
         self.wake()
-        return made is not None
+        return result is not None
 
-    def _run_subscription(self, subscription: WebSubSource, still: Callable[[], bool]) -> None:
+    def _run_subscription(self, subscription: WebSubSource, is_active: Callable[[], bool]) -> None:
         catalog = self.gatherer.inserter.executor.catalog
 
         def compute_lease_left() -> float:
             return (catalog.read_lease_end(format_lease_name(subscription)) or 0.0) - catalog.read_time()
 
-        subscription.run(still, compute_lease_left, self._pause_source)
+        subscription.run(is_active, compute_lease_left, self._pause_source)
 
     def _pause_source(self, seconds: float) -> None:
         self.stopping.wait(seconds)
 
 
-def _build_subscription(name: str, wanted: WebSubSettings) -> WebSubSource:
+def _build_subscription(name: str, settings: WebSubSettings) -> WebSubSource:
     return WebSubSource(
-        name, wanted.channel, wanted.topic, wanted.callback, wanted.secret, hub=wanted.hub, lease=wanted.lease
+        name,
+        settings.channel,
+        settings.topic,
+        settings.callback,
+        settings.secret,
+        hub=settings.hub,
+        lease=settings.lease,
     )

@@ -1,4 +1,4 @@
-"""The only wiring: a project's settings become a catalog, a block store, an engine and what works with them."""
+"""The composition root: builds catalog, block store, engine and services from a project's settings."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ from tidemill.storage import LocalDatasetCopier, open_store
 log = logging.getLogger("tidemill.server")
 
 SAMPLE = 1000
-"""Named files that `doctor` looks for in the store, spread evenly over all."""
+"""The number of referenced files that `doctor` looks up in the store, spread evenly over all."""
 
 
 class Tidemill:
-    """An open project. Everything the command line does, it does through this.
+    """An open project. The command line uses only this class.
 
     with Tidemill.open("news") as mill:
         mill.apply()
@@ -113,8 +113,8 @@ class Tidemill:
     def __init__(self, directory: Path, settings: Settings, project: Project | None = None) -> None:
         self.directory = directory
         self.settings = settings
-        self._declared = project  # as the files say
-        self._project: Project | None = None  # with all that is known of its queries
+        self._declared = project  # as declared in the files
+        self._project: Project | None = None  # resolved with the knowledge of its queries
         self._knowledge = NOTHING_KNOWN
         self.catalog, self.store = _open_catalog_and_store(directory, settings)
         try:
@@ -134,11 +134,11 @@ class Tidemill:
         )
         self.upkeep = MaintenanceService(self.executor, self._list_updates, _build_maintenance_rules(settings.upkeep))
         self.workshop = self._build_oneshot_service()
-        """Submits one-shot workflows, runs their actions and keeps what they make."""
+        """Submits one-shot workflows, runs their actions and manages their datasets."""
 
     @property
     def gatherer(self) -> InsertBatcher:
-        """Inserts small files for many callers."""
+        """Batches small inserts of many callers."""
         return InsertBatcher(Inserter(self.executor, load_file), insert_batch)
 
     def _build_oneshot_service(self) -> OneShotService:
@@ -155,30 +155,30 @@ class Tidemill:
     @classmethod
     def open(cls, directory: str | Path = ".") -> Tidemill:
         """Open the project at, or above, a directory."""
-        found = find_project(Path(directory))
-        return cls(found, load_settings(found))
+        project_directory = find_project(Path(directory))
+        return cls(project_directory, load_settings(project_directory))
 
     @staticmethod
     def adopt_store(directory: str | Path = ".") -> StoreMarker | None:
-        """Let the store of the project at, or above, a directory belong to its catalog, whatever it belonged to.
+        """Assign the store of the project at, or above, a directory to its catalog, even if it belonged to another.
 
-        Returns the marker that the store had, if any. Nothing is deleted.
+        Returns the store's previous marker, if any. Nothing is deleted.
         """
-        found = find_project(Path(directory))
-        catalog, store = _open_catalog_and_store(found, load_settings(found))
+        project_directory = find_project(Path(directory))
+        catalog, store = _open_catalog_and_store(project_directory, load_settings(project_directory))
         try:
             return adopt_store(catalog, store)
         finally:
             catalog.close()
 
     def close(self) -> None:
-        """Let upkeep that runs have begun come to its end, and give back all that is open."""
+        """Wait for maintenance that runs have started, and release all resources."""
         self.upkeep.finish()
         self.engine.stop()
         try:
             advance_marker(self.catalog, self.store)
         except TidemillError as error:
-            log.warning("the block store was not told how far its catalog has come: %s", error)
+            log.warning("the marker of the block store was not updated: %s", error)
         self.catalog.close()
 
     def __enter__(self) -> Tidemill:
@@ -187,13 +187,13 @@ class Tidemill:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:  # who was interrupted waits for the step that is under way, and no more
+        if error is not None:  # after an interruption, wait only for the current step
             self.upkeep.stopping.set()
         self.close()
 
     @property
     def project(self) -> Project:
-        """The declarations of the project's workflow files, imported once, with what was known when last applied."""
+        """The declarations of the project's workflow files, imported once, resolved with the last known schemas."""
         if self._project is None:
             self._resolve_project(read_knowledge(self.catalog))
         assert self._project is not None
@@ -208,18 +208,20 @@ class Tidemill:
         self._knowledge = knowledge
 
     def _analyse_queries(self) -> None:
-        """Ask Spark about queries that nobody asked it about before; raises `WorkflowError` if it refuses one."""
+        """Analyse new queries with Spark and store the results; raises `WorkflowError` if Spark rejects one."""
         knowledge = read_knowledge(self.catalog, self.engine)
         self._resolve_project(knowledge)
         record_knowledge(self.catalog, knowledge)
 
     def register(self, data: Mapping[str, Any]) -> tuple[RegistrationChange, ...]:
-        """Register a workflow that comes as a document; returns what changed."""
+        """Register a workflow given as a document; returns the changes."""
         document = registry.parse_definition(data)
         knowledge = read_knowledge(self.catalog, self.engine)
         workflow = registry.build_workflow(document, knowledge)
         if any(w.name == workflow.name for w in self.project.workflows):
-            raise Conflict(f"workflow {workflow.name!r} is declared by a workflow file of this server; change that")
+            raise Conflict(
+                f"workflow {workflow.name!r} is declared by a workflow file of this server; change that file"
+            )
         _check_targets(workflow)
         self._check_triggers(workflow)
         record_knowledge(self.catalog, knowledge)
@@ -228,28 +230,29 @@ class Tidemill:
         return steps
 
     def remove(self, workflow: str) -> None:
-        """Take a workflow out of use; its data stay."""
+        """Deactivate a workflow; its data stay."""
         if any(w.name == workflow for w in self.project.workflows):
-            raise Conflict(f"workflow {workflow!r} is declared by a workflow file; take it out there, then apply")
+            raise Conflict(f"workflow {workflow!r} is declared by a workflow file; remove it there, then apply")
         self.catalog.remove_workflow(workflow)
 
     def plan(self) -> tuple[RegistrationChange, ...]:
-        """What `apply` would change; raises `WorkflowError` for queries that Spark refuses, promises that exclude
-        each other, and triggers that wait for what nobody declares.
+        """The changes that `apply` would make.
 
-        It raises `Conflict`, as `apply` does, for changes with which the data that are there could not be read.
+        Raises `WorkflowError` for queries that Spark rejects, freshness targets that contradict each other, and
+        triggers that wait for undeclared channels or flows; and `Conflict`, as `apply` does, for changes that would
+        make existing data unreadable.
         """
         self._analyse_queries()
         for workflow in self.project.workflows:
             _check_targets(workflow)
             self._check_triggers(workflow)
-        refused = [reason for workflow in self.project.workflows for reason in self.catalog.list_refusals(workflow)]
-        if refused:
-            raise Conflict("\n".join(refused))
+        refusals = [reason for workflow in self.project.workflows for reason in self.catalog.list_refusals(workflow)]
+        if refusals:
+            raise Conflict("\n".join(refusals))
         return tuple(step for workflow in self.project.workflows for step in self._compute_difference(workflow))
 
     def _check_triggers(self, workflow: WorkflowSpec) -> None:
-        """Refuse triggers that no data and no run would ever fire."""
+        """Reject triggers that no data and no run can fire."""
         declared = [workflow, *self.project.workflows]
         channels = {c.name for w in declared for c in w.channels} | {
             c.channel.name for c in self.catalog.list_channels()
@@ -260,13 +263,15 @@ class Tidemill:
             raise WorkflowError(problems)
 
     def doubts(self) -> tuple[str, ...]:
-        """Promises that history says cannot be kept, and why."""
+        """Freshness targets that cannot be met, judged by past runs, with reasons."""
         return tuple(
-            d for workflow in self.project.workflows for d in explain_infeasible_targets(self.catalog, workflow)
+            explanation
+            for workflow in self.project.workflows
+            for explanation in explain_infeasible_targets(self.catalog, workflow)
         )
 
     def apply(self) -> tuple[RegistrationChange, ...]:
-        """Register what the workflow files declare; returns what changed."""
+        """Register the declarations of the workflow files; returns the changes."""
         steps = self.plan()
         for workflow in self.project.workflows:
             self.catalog.apply_workflow(workflow)
@@ -285,17 +290,17 @@ class Tidemill:
         """Insert data into an input channel: all of it, or nothing.
 
         A file by its path, a DataFrame of Spark or pandas, an Arrow table, or a list of rows. `kind` is "delta", a
-        change to the content, or "base", the whole content. A second insert with the same `key` changes nothing and
-        finds the first one's block.
+        change to the content, or "base", the full content. `key` is an idempotency key: a second insert with it
+        changes nothing and returns the block of the first.
         """
-        chosen = parse_block_kind(kind)
+        block_kind = parse_block_kind(kind)
         if isinstance(data, str | Path):
             inserter = Inserter(self.executor, load_file)
-            return inserter.insert_file(channel, Path(data), format=format, kind=chosen, key=key, progress=progress)
+            return inserter.insert_file(channel, Path(data), format=format, kind=block_kind, key=key, progress=progress)
         if is_table(data):
             inserter = Inserter(self.executor, partial(load_table, data))
-            return inserter.insert_file(channel, Path(), format="parquet", kind=chosen, key=key, progress=progress)
-        return Inserter(self.executor, load_file).insert_frame(channel, data, kind=chosen, key=key)
+            return inserter.insert_file(channel, Path(), format="parquet", kind=block_kind, key=key, progress=progress)
+        return Inserter(self.executor, load_file).insert_frame(channel, data, kind=block_kind, key=key)
 
     def run(
         self,
@@ -305,18 +310,18 @@ class Tidemill:
         variant: str | None = None,
         tell: Callable[[Mapping[str, RefreshChoice]], None] | None = None,
     ) -> tuple[Run, list[Block]]:
-        """Run a bound flow once, to its end; its declared tables the cheapest way, or as `variant` says.
+        """Run a bound flow once, to its end; its declared tables by the cheapest variant, or by `variant`.
 
-        With the variant "batch" programmed tasks, too, compute everything anew: they are fed all there is as new, and
-        what they write replaces what was there.
-        `tell` is told beforehand, for each declared table, the variant chosen and why.
+        With the variant "batch" programmed tasks, too, recompute everything: they read all input as new, and their
+        output replaces the existing content.
+        `tell` is called before the run with the chosen variant and the reason for each declared table.
         """
         updates = self.project.list_updates()
         applied = self._get_applied_binding(name)
-        if variant is None and (keeper := self._find_controller(applied)) is not None:
-            done = keeper.run_flow(applied, progress)
-            self._finish_run(done[1])
-            return done
+        if variant is None and (controller := self._find_controller(applied)) is not None:
+            result = controller.run_flow(applied, progress)
+            self._finish_run(result[1])
+            return result
         binding, choices = choose_variants(self.catalog, applied, updates, variant=variant)
         if variant == program.RefreshMode.BATCH:
             binding = self._reset_programmed_tasks(binding)
@@ -324,28 +329,26 @@ class Tidemill:
             raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
         if tell is not None:
             tell(choices)
-        done = self.executor.run_flow(binding, updates, progress)
-        self._finish_run(done[1])
-        return done
+        result = self.executor.run_flow(binding, updates, progress)
+        self._finish_run(result[1])
+        return result
 
-    def _finish_run(self, made: Iterable[Block]) -> None:
-        """What follows a run: tables become incremental whose inputs it was the first to write, and upkeep begins."""
-        blocks = list(made)
+    def _finish_run(self, written: Iterable[Block]) -> None:
+        """Apply schemas that the run's blocks have shown, so that tables can be incremental, and start maintenance."""
+        blocks = list(written)
         self._apply_learned_schemas(blocks)
         self.upkeep.begin_maintenance(blocks)
 
     def _apply_learned_schemas(self, blocks: Sequence[Block]) -> None:
-        """If a declared table reads a channel whose columns only this run has shown, work it out again."""
+        """Resolve and apply the workflows again if the run has shown columns that a declared table needs."""
         for workflow in self.project.workflows:
-            taught = find_learned_schemas(self._knowledge, workflow, blocks)
-            if taught and not self._compute_difference(
-                workflow
-            ):  # what its user has changed since is not ours to apply
-                record_learned_schemas(self.catalog, taught)
+            schemas = find_learned_schemas(self._knowledge, workflow, blocks)
+            if schemas and not self._compute_difference(workflow):  # unapplied changes of the user are not applied here
+                record_learned_schemas(self.catalog, schemas)
                 try:
                     self.apply()
                 except TidemillError as error:  # the run is committed; the table stays in batch until it is applied
-                    log.warning("what run %s has shown was not applied: %s", blocks[0].run, error)
+                    log.warning("the schemas found by run %s were not applied: %s", blocks[0].run, error)
                 return
 
     def _reset_programmed_tasks(self, binding: BoundFlow) -> BoundFlow:
@@ -354,8 +357,8 @@ class Tidemill:
         for write in (w for t in binding.tasks if t.refresh is None for w in t.writes):
             if writers[write.port] > 1:
                 raise ConfigError(
-                    f"flow {binding.name!r} cannot be computed from scratch: other tasks add to {write.port!r}, too, "
-                    "and what they added would be gone; give each a channel of its own"
+                    f"flow {binding.name!r} cannot be computed from scratch: other tasks also write {write.port!r}, "
+                    "and their rows would be lost; let each task write a separate channel"
                 )
         return replace(binding, tasks=tuple(t if t.refresh is not None else t.to_first_run() for t in binding.tasks))
 
@@ -363,9 +366,9 @@ class Tidemill:
         return (b for w in (*self.project.workflows, *self._build_registered_workflows()) for b in w.bindings)
 
     def execute(self, run: Run, portion: CatchUpLimit | None = None) -> None:
-        """One attempt at a run that somebody asked for, if its flow is declared here as it is registered.
+        """Attempt a requested run, if its flow is declared here as it is registered.
 
-        It loads a portion of what waits at most, unless promises say how far it reads.
+        `portion` limits the data that it loads, unless freshness targets decide how far it reads.
         """
         if run.kind is RunKind.ACTION:
             self._execute_action(run)
@@ -377,70 +380,75 @@ class Tidemill:
             log.warning("run %d of %s is left to other servers: %s", run.id, run.subject, error)
             return
         try:
-            if not run.backfill and (keeper := self._find_controller(applied)) is not None:
-                made = keeper.attempt_run(run, applied)
+            if not run.backfill and (controller := self._find_controller(applied)) is not None:
+                written = controller.attempt_run(run, applied)
             else:
                 variant = program.RefreshMode.BATCH if run.backfill else None
                 binding, _ = choose_variants(self.catalog, applied, updates, variant=variant)
-                made = attempt_run(self.executor, run, binding, updates, portion)
+                written = attempt_run(self.executor, run, binding, updates, portion)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
-        if made is not None:
-            log.info("run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in made))
-            self._finish_run(made)
+        if written is not None:
+            log.info(
+                "run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in written)
+            )
+            self._finish_run(written)
 
     def _execute_action(self, run: Run) -> None:
         try:
             if self.workshop.attempt_run(run):
-                log.info("run %d of %s: made", run.id, run.subject)
+                log.info("run %d of %s: finished", run.id, run.subject)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
 
     def _find_controller(self, binding: BoundFlow) -> FreshnessController | None:
-        """Who runs a flow of whose channels something is promised."""
+        """The controller for a flow that writes channels with freshness targets; None for other flows."""
         declared = (*self.project.workflows, *self._build_registered_workflows())
         workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
-        promised = any(c.promise for c in workflow.channels if c.name in binding.written_channels)
-        how = self.settings.planner
-        keeper = FreshnessController(
-            self.executor, self.project.list_updates(), workflow, how.asynchronous, how.incremental
+        has_targets = any(c.promise for c in workflow.channels if c.name in binding.written_channels)
+        planner = self.settings.planner
+        controller = FreshnessController(
+            self.executor, self.project.list_updates(), workflow, planner.asynchronous, planner.incremental
         )
-        return keeper if promised else None
+        return controller if has_targets else None
 
     @property
     def way(self) -> DispatchConfig:
-        """How servers of this project dispatch, unless people wish otherwise."""
-        own = self.settings.server
-        return DispatchConfig(**{field.name: getattr(own, field.name) for field in fields(DispatchConfig)})
+        """The dispatch settings of this project's servers, which users may override at run time."""
+        settings = self.settings.server
+        return DispatchConfig(**{field.name: getattr(settings, field.name) for field in fields(DispatchConfig)})
 
     def loop(self, role: str, tracks: int | None = None) -> ServerLoop:
-        """A server of this project."""
-        chosen = self.settings.server
+        """The main loop of a server of this project."""
+        settings = self.settings.server
         self.upkeep = replace(self.upkeep, stopping=threading.Event())
-        server = Server(self.executor.owner, role, tracks or chosen.tracks)
-        way = replace(self.way, tracks=server.tracks)
+        server = Server(self.executor.owner, role, tracks or settings.tracks)
+        dispatch = replace(self.way, tracks=server.tracks)
         notifier = Notifier(
-            self.catalog, build_receivers(_build_receiver(n, s) for n, s in self.settings.notify.items())
+            self.catalog,
+            build_receivers(_build_receiver(name, receiver) for name, receiver in self.settings.notify.items()),
         )
         evictor = self.workshop.build_evictor()
-        chores = [
-            PeriodicTask("telling", chosen.tick, notifier),
-            PeriodicTask("keeping house", chosen.chores, self._run_maintenance),
-            PeriodicTask("keeping datasets", chosen.chores, partial(self._evict_datasets, evictor)),
-            PeriodicTask("putting copies in place", chosen.chores, self.workshop.place_copies),
+        tasks = [
+            PeriodicTask("sending notices", settings.tick, notifier),
+            PeriodicTask("maintenance", settings.chores, self._run_maintenance),
+            PeriodicTask("evicting datasets", settings.chores, partial(self._evict_datasets, evictor)),
+            PeriodicTask("copying datasets", settings.chores, self.workshop.place_copies),
         ]
-        out = build_deliveries(self.settings.deliver, self.catalog, self.store.open_file, self.gatherer)
-        chores += [PeriodicTask(f"delivering to {delivery.name}", chosen.tick, delivery) for delivery in out]
-        rhythm = ServerIntervals(tick=chosen.tick, lead=chosen.lead)
-        return ServerLoop(self.catalog, server, self.execute, chores, rhythm, way, self.upkeep.stopping, self.executor)
+        deliveries = build_deliveries(self.settings.deliver, self.catalog, self.store.open_file, self.gatherer)
+        tasks += [PeriodicTask(f"delivering to {delivery.name}", settings.tick, delivery) for delivery in deliveries]
+        intervals = ServerIntervals(tick=settings.tick, lead=settings.lead)
+        return ServerLoop(
+            self.catalog, server, self.execute, tasks, intervals, dispatch, self.upkeep.stopping, self.executor
+        )
 
     def sources(self, wake: Callable[[], None]) -> SourceRunner:
-        """What brings in data by itself, while it is entered; `wake` is called when some came."""
+        """A context manager that runs the project's data sources; `wake` is called when data arrive."""
         stopping = threading.Event()
-        arrivals = SourceFactory(self.gatherer, self.directory, self.settings.push, stopping, wake)
-        held = SourceRunner(self.catalog, self.executor.owner, self.settings.server.lead, stopping)
-        return held.start_sources(arrivals.build_sources(self.settings.sources))
+        factory = SourceFactory(self.gatherer, self.directory, self.settings.push, stopping, wake)
+        runner = SourceRunner(self.catalog, self.executor.owner, self.settings.server.lead, stopping)
+        return runner.start_sources(factory.build_sources(self.settings.sources))
 
     def _run_maintenance(self) -> None:
         self.upkeep.run_maintenance()
@@ -450,45 +458,45 @@ class Tidemill:
         self.workshop.ledger.expire_submissions(parse_duration(self.settings.upkeep.past))
 
     def _evict_datasets(self, evictor: DatasetEvictor) -> None:
-        """Make room, if datasets hold more than they may."""
-        done = evictor.enforce_budgets()
-        for problem in () if done is None else done.problems:
-            log.warning("datasets hold more than their budget allows: %s", problem)
-        if done is not None and done.going:
-            log.info("evicted %d datasets with %d bytes", len(done.going), done.freed_bytes)
+        """Evict datasets that exceed their budgets."""
+        report = evictor.enforce_budgets()
+        for problem in () if report is None else report.problems:
+            log.warning("datasets exceed their budget: %s", problem)
+        if report is not None and report.going:
+            log.info("evicted %d datasets with %d bytes", len(report.going), report.freed_bytes)
 
     def explain(self, table: str) -> TableExplanation:
-        """How a table is kept fresh, in which ways it could be, and which of them a run would take now, and why."""
+        """How a table is refreshed, its variants, and the variant that a run would choose now, with the reason."""
         declared = (*self.project.workflows, *self._build_registered_workflows())
         return explain_table(self.catalog, declared, self.project.list_updates(), table)
 
     def history(self) -> StalenessHistory:
-        """What became visible lately, from which follows how stale tables were."""
+        """The recently visible blocks, from which the staleness of tables is computed."""
         return read_history(self.catalog, read_status(self.catalog), list_newest_events(self.catalog, EVENTS))
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill_run(run)
 
     def read(self, channel: str, as_of: str | None = None) -> Any:
-        """The content of a channel as a DataFrame, now or as of a block's number or a time."""
+        """The content of a channel as a DataFrame, now or as of a sequence number or a time."""
         return self.engine.read_frame(self._record_merge_cost(self.content(channel, as_of)))
 
     def rows(self, channel: str, as_of: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
         return self.engine.read_rows(self._record_merge_cost(self.content(channel, as_of)), limit)
 
     def content(self, channel: str, as_of: str | None = None) -> Snapshot:
-        """The blocks that make up the content of a channel; to ask for them does not count as reading it."""
-        at = self.catalog.read_channel(channel).head if as_of is None else self._resolve_position(channel, as_of)
-        return ChannelViews(self.catalog, self._list_updates()).build_snapshot(channel, at.seq)
+        """The blocks that make up the content of a channel; this does not count as a read."""
+        position = self.catalog.read_channel(channel).head if as_of is None else self._resolve_position(channel, as_of)
+        return ChannelViews(self.catalog, self._list_updates()).build_snapshot(channel, position.seq)
 
     def _record_merge_cost(self, content: Snapshot) -> Snapshot:
-        """Whoever reads pays for merging, and it is remembered how much; a new base would not help to see the past."""
+        """Record the merge cost of a read at the head; a new base would not speed up reads of the past."""
         if content.at == self.catalog.read_channel(content.channel).head.seq:
             self.catalog.record_merge_costs({content.channel: estimate_merge_seconds(content)})
         return content
 
     def lineage(self, channel: str, tag: str) -> EventLineage:
-        """What an event derives from, and what was made of it, by the tag of its wave."""
+        """The ancestors and descendants of an event, by the tag of its wave."""
 
         def find_rows(name: str, condition: str) -> list[dict[str, Any]]:
             rows: list[dict[str, Any]] = self.read(name).where(condition).toArrow().to_pylist()
@@ -497,42 +505,42 @@ class Tidemill:
         return trace_lineage(self.catalog, find_rows, channel, tag)
 
     def tap(self, channel: str, *, all_there_is: bool = False) -> ChangeFeed:
-        """A look at what is new on a channel from now on, or at all there is first; it is no part of a workflow."""
-        at = 0 if all_there_is else self.catalog.read_channel(channel).head.seq
-        return ChangeFeed(self.catalog, self.engine, self._list_updates(), channel, at)
+        """A change feed of a channel from now on, or from its beginning; it is not part of a workflow."""
+        since = 0 if all_there_is else self.catalog.read_channel(channel).head.seq
+        return ChangeFeed(self.catalog, self.engine, self._list_updates(), channel, since)
 
     def trace(self, block: int) -> BlockTrace:
         return trace_block(self.catalog, block)
 
     def compact(self, channel: str) -> Block | None:
-        """Merge a channel's deltas into a base, so that reading it becomes cheap; None if nothing is to do."""
+        """Merge a channel's deltas into a base, so that reads become cheap; None if there is nothing to merge."""
         return self.upkeep.compactor.compact_major(channel)
 
     def compaction(self, channel: str) -> str | None:
-        """Whether a compaction is due on a channel, and why; None if nothing was written to it yet."""
+        """Whether a compaction is due on a channel, with the reason; None if nothing was written to it yet."""
         return explain_compaction(self.catalog, self._list_updates(), channel)
 
     def collect(self, keep: str | None = None, grace: str | None = None) -> CollectionResult:
-        """Collect blocks that nobody can need; `keep` ('7 days') says how far back to stay readable.
+        """Garbage-collect blocks that are no longer needed; `keep` ('7 days') is the period that stays readable.
 
-        Their files, and what dead runs left, are marked, and removed once they were for as long as the settings say,
-        or for `grace` ('0s': at once).
+        Their files, and those of dead runs, are marked, and removed after the grace period of the settings, or after
+        `grace` ('0s': at once).
         """
         return VacuumService(self.executor, grace=self._parse_grace(grace)).collect_garbage(
             _parse_since(keep, self.catalog.read_time())
         )
 
     def scan(self) -> ScanResult:
-        """List the whole store, and mark for removal what runs of this catalog left in it and nothing names."""
+        """List the whole store, and mark unreferenced files of this catalog's runs for removal."""
         return VacuumService(self.executor).scan_store()
 
     def find_missing_files(self, sample: int = SAMPLE) -> tuple[int, int, list[str]]:
-        """Of how many files that the catalog names how many were looked for in the store, and those not found there."""
-        named = sorted(self.catalog.list_referenced_files())
-        looked_for = named[:: max(1, -(-len(named) // sample))]
-        missing = self.store.find_missing(looked_for)
-        still_named = self.catalog.find_referenced_files(missing)  # others were removed meanwhile
-        return len(named), len(looked_for), sorted(still_named)
+        """The number of referenced files, the number of them looked up in the store, and the missing ones."""
+        referenced = sorted(self.catalog.list_referenced_files())
+        checked = referenced[:: max(1, -(-len(referenced) // sample))]
+        missing = self.store.find_missing(checked)
+        still_referenced = self.catalog.find_referenced_files(missing)  # others were removed meanwhile
+        return len(referenced), len(checked), sorted(still_referenced)
 
     def _parse_grace(self, grace: str | None) -> GracePeriods:
         if grace is None:
@@ -543,9 +551,9 @@ class Tidemill:
             raise BadInput(str(error)) from error
 
     def tidy(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
-        """Do what is due on these channels, or on all: fold and rebase, collect what nobody needs, forget old runs.
+        """Do the maintenance that is due on these channels, or on all: compaction, garbage collection, expiry of runs.
 
-        It costs a few queries a channel if nothing is due, and never fails for a compaction that did.
+        It costs a few queries per channel if nothing is due, and does not fail if a compaction does.
         """
         return self.upkeep.maintain_channels(channels)
 
@@ -559,24 +567,24 @@ class Tidemill:
         return diff_registration(workflow, channels, bindings)
 
     def _get_applied_binding(self, name: str) -> BoundFlow:
-        """The declared flow of that name, provided that it is the one registered."""
+        """The declared flow of that name; raises if another version of it is registered."""
         binding = self._find_binding(name)
         registered = {b.name: b.identity for b in self.catalog.list_bindings()}
         if (
             binding is not None and registered.get(name) != binding.compute_identity()
-        ):  # others may have learnt more since
+        ):  # other processes may have found schemas since
             self._resolve_project(read_knowledge(self.catalog))
             binding = self._find_binding(name)
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
             raise NotFound(f"no flow {name!r} is declared; the flows are {known or 'none'}")
         if registered.get(name) != binding.compute_identity():
-            raise ConfigError(f"flow {name!r} was changed since it was registered; look with plan, then apply")
+            raise ConfigError(f"flow {name!r} was changed since it was registered; review it with plan, then apply")
         return binding
 
     def _find_binding(self, name: str) -> BoundFlow | None:
-        documented = (b for w in self._build_registered_workflows() for b in w.bindings if b.name == name)
-        return self.project.find_binding(name) or next(documented, None)
+        from_documents = (b for w in self._build_registered_workflows() for b in w.bindings if b.name == name)
+        return self.project.find_binding(name) or next(from_documents, None)
 
     def _build_registered_workflows(self) -> Iterator[WorkflowSpec]:
         """The workflows that documents declare."""
@@ -586,7 +594,7 @@ class Tidemill:
             yield registry.build_workflow(registry.load_definition(document), knowledge)
 
     def _resolve_position(self, channel: str, as_of: str) -> ChannelPosition:
-        """Where a channel stood; what has not come yet is no content, and asking for it an error."""
+        """The position of a channel at a sequence number or time; a future one is an error."""
         head, now = self.catalog.read_channel(channel).head.seq, self.catalog.read_time()
         if as_of.isdecimal():
             if int(as_of) > head:
@@ -598,16 +606,16 @@ class Tidemill:
             raise BadInput(f"{error}, or the sequence number of a block") from error
         if version > to_microseconds(now):
             raise BadInput(
-                f"{as_of} has not come yet: it is {format_version(to_microseconds(now))}, "
+                f"{as_of} is in the future: it is {format_version(to_microseconds(now))}, "
                 f"and the head of channel {channel} is at "
-                f"{head}; leave the time out to read what is there now"
+                f"{head}; leave the time out to read the current content"
             )
         return self.catalog.read_position(channel, version=version)
 
     def _list_updates(self) -> dict[str, Updates]:
-        """The declared merge kinds where any channel needs the user's own functions; else the catalog knows them."""
-        custom = any(c.channel.updates.name == "custom" for c in self.catalog.list_channels())
-        return self.project.list_updates() if custom else {}
+        """The declared merge kinds, if any channel needs the user's functions; else empty: the catalog has them."""
+        has_custom = any(c.channel.updates.name == "custom" for c in self.catalog.list_channels())
+        return self.project.list_updates() if has_custom else {}
 
 
 def _build_maintenance_rules(upkeep: MaintenanceSettings) -> MaintenanceRules:
@@ -619,7 +627,7 @@ def _build_maintenance_rules(upkeep: MaintenanceSettings) -> MaintenanceRules:
 
 
 def _open_catalog_and_store(directory: Path, settings: Settings) -> tuple[SqlCatalog, BlockStore]:
-    """The catalog and the store of a project, whether or not they belong together."""
+    """The catalog and the store of a project, without a check that they belong together."""
     _create_home(directory)
     catalog = open_catalog(resolve_sqlite_url(settings.catalog.url, directory))
     try:
@@ -639,16 +647,16 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
     def build_budget(size: str) -> StorageBudget:
         return StorageBudget(parse_size(size), storage.threshold)
 
-    whole = None if storage.budget is None else build_budget(storage.budget)
-    return StorageBudgets(whole, {name: build_budget(size) for name, size in storage.budgets.items()})
+    total = None if storage.budget is None else build_budget(storage.budget)
+    return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()})
 
 
 def _check_targets(workflow: WorkflowSpec) -> None:
-    """Refuse promises that cannot all be kept."""
+    """Reject freshness targets that contradict each other."""
     if any(c.promise for c in workflow.channels):
-        found = find_target_problems(build_graph(workflow))
-        if found:
-            raise WorkflowError([f"workflow {workflow.name!r}, {p.where}: {p.why}" for p in found])
+        problems = find_target_problems(build_graph(workflow))
+        if problems:
+            raise WorkflowError([f"workflow {workflow.name!r}, {problem.where}: {problem.why}" for problem in problems])
 
 
 def _build_receiver(name: str, settings: WebhookSettings | MailSettings) -> WebhookReceiver | MailReceiver:
@@ -659,7 +667,7 @@ def _build_receiver(name: str, settings: WebhookSettings | MailSettings) -> Webh
 
 
 def _parse_since(keep: str | None, now: float) -> int | None:
-    """The clock's reading so long ago."""
+    """The clock's reading `keep` before now."""
     try:
         return None if keep is None else to_microseconds(now - parse_duration(keep))
     except ValueError as error:
@@ -670,13 +678,15 @@ def _create_home(project: Path) -> None:
     try:
         (project / HOME).mkdir(exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{project / HOME} cannot be made: {error.strerror}; choose a writable directory") from error
+        raise ConfigError(
+            f"{project / HOME} cannot be created: {error.strerror}; choose a writable directory"
+        ) from error
 
 
 _opened = count(1)
 
 
 def _build_owner_name() -> str:
-    """Who executes: this process on this machine, and which of the projects that it opened."""
+    """The name of this executor: host, process, and the number of the project opened in this process."""
     number = next(_opened)
     return f"{socket.gethostname()}:{os.getpid()}" + ("" if number == 1 else f":{number}")
