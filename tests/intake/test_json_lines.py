@@ -118,7 +118,7 @@ def test_invalid_json(desk: Desk, line: str) -> None:
 @pytest.mark.parametrize("line", ["[1]", "1", '"x"', "null", "true"])
 def test_a_line_that_is_no_object(desk: Desk, line: str) -> None:
     message = desk.complaint("a.jsonl", f'{{"a": 1}}\n{line}\n', "a int")
-    assert "row 2 is JSON, but no object; expected one object per line" in message
+    assert "row 2 is JSON, but not an object; expected one object per line" in message
 
 
 def test_invalid_utf8(desk: Desk) -> None:

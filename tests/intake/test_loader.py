@@ -36,7 +36,7 @@ def test_the_callers_format_wins_over_the_name(desk: Desk) -> None:
 
 @pytest.mark.parametrize("name", ["a.data", "a", "a.gz", "a.parquet.gz"])
 def test_a_name_that_does_not_tell_the_format(desk: Desk, name: str) -> None:
-    assert "cannot tell the format" in desk.complaint(name, "a\n1\n", "a int")
+    assert "cannot detect the format" in desk.complaint(name, "a\n1\n", "a int")
 
 
 def test_an_unknown_format(desk: Desk) -> None:
@@ -58,7 +58,7 @@ def test_a_missing_file(desk: Desk) -> None:
 def test_a_pipe(desk: Desk) -> None:
     path = desk.folder / "a.csv"
     os.mkfifo(path)
-    assert "is no regular file" in desk.refusal(path, "a int")
+    assert "is not a regular file" in desk.refusal(path, "a int")
 
 
 def test_a_file_below_a_file(desk: Desk) -> None:

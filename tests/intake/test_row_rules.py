@@ -73,7 +73,7 @@ def test_increments(desk: Desk) -> None:
 
 def test_an_increment_without_an_amount(desk: Desk) -> None:
     message = desk.complaint("a.csv", "k,m,n\n1,2,3\n2,4,\n", "k int, m int, n int", INCREMENT)
-    assert "row 2 has NULL in column 'n'; only a deletion may lack the amount to add" in message
+    assert "row 2 has NULL in column 'n'; only a deletion may omit the amount to add" in message
 
 
 def test_a_deletion_with_some_amounts(desk: Desk) -> None:

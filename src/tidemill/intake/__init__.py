@@ -1,4 +1,4 @@
-"""Data that comes from outside: files and tables that people insert."""
+"""Intake of external data: inserted files and in-memory tables."""
 
 from tidemill.intake.input_file import Format
 from tidemill.intake.loader import FileLoadResult, load_file

@@ -1,4 +1,4 @@
-"""The Parquet files that a load writes."""
+"""Writing of the Parquet files of a loaded block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BYTES = 128 << 20
 
 
 class BlockFileWriter:
-    """Few large files, each held in memory until it is full; `written` are in the order of the rows."""
+    """Writes few large files, each buffered in memory until it is full; `written` is in the order of the rows."""
 
     def __init__(self, directory: Path, schema: pa.Schema, *, rows: int = _ROWS, bytes: int = _BYTES) -> None:
         self.written: list[Path] = []
@@ -23,7 +23,7 @@ class BlockFileWriter:
         self._most_rows = rows
         self._most_bytes = bytes
         self._held: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0  # of what is held
+        self._rows = self._bytes = 0  # of the buffered batches
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
@@ -33,7 +33,7 @@ class BlockFileWriter:
             self.flush_rows()
 
     def flush_rows(self) -> None:
-        """Write what is held; no rows make no file."""
+        """Write the buffered rows; without rows no file is written."""
         if self._rows:
             path = self._directory / f"part-{len(self.written):05}.parquet"
             self.written.append(path)
@@ -51,5 +51,5 @@ def _write_table(table: pa.Table, path: Path) -> None:
         pq.write_table(table, path, compression="zstd", write_page_checksum=True, store_schema=False)
     except OSError as error:
         raise StorageError(
-            f"cannot write {path}: {error.strerror or error}; make sure that it can be written and has space"
+            f"cannot write {path}: {error.strerror or error}; check that the directory is writable and has space"
         ) from error

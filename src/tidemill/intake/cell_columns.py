@@ -1,4 +1,4 @@
-"""From raw cells to typed columns: fast when all is well, exact about the place when it is not."""
+"""Conversion of raw cells to typed columns: fast without errors, and exact about the position of an error."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from tidemill.model.schema import Field
 Cells = Any  # a list or an Arrow array: something with a length that can be sliced
 Convert = Callable[[Cells], pa.Array]
 
-_UNFIT = (ValueError, OverflowError, pa.ArrowException)
+_CONVERSION_ERRORS = (ValueError, OverflowError, pa.ArrowException)
 
 
 class InvalidCell(ValueError):
-    """A cell cannot be stored; the message says why, and nothing of what is in it."""
+    """A cell cannot be stored; the message gives the reason, but never the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnConverter:
-    """How the cells of one column become an Arrow array."""
+    """Converts the cells of one column to an Arrow array."""
 
     field: Field
     convert: Convert
 
     def convert_cells(self, source: InputFile, cells: Cells, first_row: int) -> pa.Array:
-        """The column, or `BadInput` about its first unfit cell; `first_row` is the number of the first cell's row."""
+        """The column; raises `BadInput` about its first invalid cell. `first_row` is the first cell's row number."""
         try:
             return self.convert(cells)
-        except _UNFIT:
-            at = _find_first_invalid(cells, self.convert)
-        why = _explain_error(cells[at : at + 1], self.convert)
-        raise source.build_cell_error(first_row + at, self.field, why)
+        except _CONVERSION_ERRORS:
+            i = _find_first_invalid(cells, self.convert)
+        reason = _explain_error(cells[i : i + 1], self.convert)
+        raise source.build_cell_error(first_row + i, self.field, reason)
 
 
 def _find_first_invalid(cells: Cells, convert: Convert) -> int:
-    """Whether a cell fits never depends on its neighbours, so that halving finds the first that does not."""
-    good, bad = 0, len(cells)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if _find_error(cells[good:middle], convert) is None:
-            good = middle
+    """The first invalid cell, by bisection: the validity of a cell does not depend on its neighbours."""
+    start, end = 0, len(cells)
+    while end - start > 1:
+        middle = (start + end) // 2
+        if _find_error(cells[start:middle], convert) is None:
+            start = middle
         else:
-            bad = middle
-    return good
+            end = middle
+    return start
 
 
 def _explain_error(cell: Cells, convert: Convert) -> str:
-    complaint = _find_error(cell, convert)
-    return str(complaint) if isinstance(complaint, InvalidCell) else ""
+    error = _find_error(cell, convert)
+    return str(error) if isinstance(error, InvalidCell) else ""
 
 
 def _find_error(cells: Cells, convert: Convert) -> Exception | None:
     try:
         convert(cells)
-    except _UNFIT as error:
+    except _CONVERSION_ERRORS as error:
         return error
     return None

@@ -1,7 +1,7 @@
-"""CSV: a header, then one row per line, as RFC 4180 has it.
+"""CSV: a header, then one row per line, as in RFC 4180.
 
-An empty field without quotes is NULL, with quotes an empty text. Blank lines mean nothing, except in a
-file with a single column, where each is a NULL.
+An empty field without quotes is NULL, with quotes an empty string. Blank lines are ignored, except in a file with a
+single column, where each is a NULL.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ def read_csv(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.Recor
         names = _read_header(source, stream)
         layout.check_names(source, names)
         columns = [_build_column(layout.schema.get_field(name)) for name in names]
-        first = 1
+        first_row = 1
         for cells in _read_rows(source, stream, len(names)):
-            arrays = {c.field.name: c.convert_cells(source, cells.column(i), first) for i, c in enumerate(columns)}
+            arrays = {
+                column.field.name: column.convert_cells(source, cells.column(i), first_row)
+                for i, column in enumerate(columns)
+            }
             yield layout.build_batch(arrays, cells.num_rows), source.measure_progress(raw)
-            first += cells.num_rows
+            first_row += cells.num_rows
 
 
 def _check_not_nested(source: InputFile, layout: DeltaLayout) -> None:

@@ -1,4 +1,4 @@
-"""The rows of a CSV file as Arrow reads them, fast."""
+"""Reading of CSV rows with Arrow."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 BLOCK = 4 << 20
-"""The longest possible row. Arrow reads some thirty blocks ahead, so that this bounds memory, too."""
+"""The greatest length of a row. Arrow reads about thirty blocks ahead, so that this also bounds memory."""
 
-_END = "\0end of file\0"
+_SENTINEL = "\0end of file\0"
 
 
 class MalformedCsv(Exception):
@@ -19,26 +19,26 @@ class MalformedCsv(Exception):
 
 
 class CsvRowReader:
-    """What follows the header: batches of binary columns, each cell as it is written, NULL if empty and unquoted.
+    """The rows after the header as batches of binary columns; a cell is NULL if it is empty and unquoted.
 
-    Arrow takes a quote that is never closed for closed at the end of the file. So a last row of our own is
-    added: if it does not come out again as a row, a quote has swallowed it.
+    Arrow treats an unclosed quote as closed at the end of the file. So a sentinel row is appended: if it is not
+    returned as a row, it is inside an unclosed quote.
     """
 
     def __init__(self, stream: BufferedReader, width: int) -> None:
         self._width = width
-        self._body = _TerminatedStream(stream, f"{','.join([_END] * width)}\n".encode())
+        self._body = _TerminatedStream(stream, f"{','.join([_SENTINEL] * width)}\n".encode())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        ended = False
+        has_ended = False
         try:
             with pc.open_csv(self._body, **self._build_options()) as reader:
                 for batch in reader:
-                    ended = _is_end(batch)
-                    yield batch.slice(0, batch.num_rows - ended)
+                    has_ended = _is_end(batch)
+                    yield batch.slice(0, batch.num_rows - has_ended)
         except pa.ArrowInvalid as error:
             raise MalformedCsv(str(error)) from error
-        if not ended:
+        if not has_ended:
             raise MalformedCsv("a quote is never closed")
 
     def _build_options(self) -> dict[str, object]:
@@ -77,5 +77,5 @@ class _TerminatedStream(RawIOBase):
 
 
 def _is_end(batch: pa.RecordBatch) -> bool:
-    last = [column[-1].as_py() for column in batch.columns] if batch.num_rows else []
-    return bool(last) and all(cell == _END.encode() for cell in last)
+    last_row = [column[-1].as_py() for column in batch.columns] if batch.num_rows else []
+    return bool(last_row) and all(cell == _SENTINEL.encode() for cell in last_row)

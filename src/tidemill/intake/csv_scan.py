@@ -1,7 +1,7 @@
-"""Where a CSV file loses its shape, found by reading it again slowly.
+"""Diagnosis of malformed CSV files by a second, slow read.
 
-Arrow says that something is wrong, but neither reliably where nor always truly what: to it, a quote that is
-never closed is a row with too few values, or one that is too long.
+Arrow reports an error, but neither its position nor always its cause: an unclosed quote is reported as a row with too
+few values, or as one that is too long.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ def _find_first_error(source: InputFile, stream: BufferedReader, width: int) -> 
                 return source.build_row_error(row, f"(line {line}) has {len(values)} values, the header has {width}")
             line = reader.line_num + 1
     except csv.Error as error:
-        return source.build_row_error(
-            row + 1, f"(line {line}) has a quote that is never closed or stands wrong ({error})"
-        )
+        return source.build_row_error(row + 1, f"(line {line}) has a quote that is unclosed or misplaced ({error})")
     return None
 
 
 @contextmanager
 def _allow_long_fields() -> Iterator[None]:
-    usual = csv.field_size_limit(BLOCK)
+    old_limit = csv.field_size_limit(BLOCK)
     try:
         yield
     finally:
-        csv.field_size_limit(usual)
+        csv.field_size_limit(old_limit)

@@ -1,4 +1,4 @@
-"""What a file must hold to be a delta of a channel."""
+"""The columns that a file must have to be a delta of a channel."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DEFAULTS: Mapping[str, object] = {COUNT: 1, DELETED: False}
 
 @dataclass(frozen=True, slots=True)
 class DeltaLayout:
-    """The columns of a delta in order, and which of them a file may leave out."""
+    """The columns of a delta in order, and which of them a file may omit."""
 
     schema: Schema
     updates: Updates
-    defaults: Mapping[str, object]  # by column that a file may lack
+    defaults: Mapping[str, object]  # by the columns that a file may omit
 
     @classmethod
     def from_schema(cls, schema: Schema, updates: Updates) -> DeltaLayout:
@@ -32,26 +32,26 @@ class DeltaLayout:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Of the Parquet files. A deletion needs its key only, so that NOT NULL does not bind the rest of its row."""
+        """The schema of the Parquet files. A deletion needs only its key, so other columns are always nullable."""
         return pa.schema([to_arrow_field(replace(f, nullable=f.nullable or self.can_lack(f))) for f in self.schema])
 
     def can_lack(self, field: Field) -> bool:
-        """Whether the column's value does not matter in rows that are deletions."""
+        """Whether the column's value is ignored in deletions."""
         return isinstance(self.updates, Upsert | Increment) and field.name not in self.updates.key
 
     def check_names(self, source: InputFile, found: Sequence[str]) -> None:
-        twice = [name for name, count in Counter(found).items() if count > 1]
+        duplicates = [name for name, count in Counter(found).items() if count > 1]
         missing = [name for name in self.schema.names if name not in found and name not in self.defaults]
         extra = [name for name in found if name not in self.schema]
-        if twice:
-            raise source.build_error(f"column {twice[0]!r} occurs twice in it; name each column once")
+        if duplicates:
+            raise source.build_error(f"column {duplicates[0]!r} occurs twice; name each column once")
         if missing:
             raise source.build_error(f"{_format_columns(missing)} missing; it has {', '.join(found)}")
         if extra:
             raise source.build_error(f"{_format_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
 
     def build_batch(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-        """All columns in order, with the default in those that the file lacks."""
+        """All columns in order, with defaults for those that the file omits."""
         arrays = [columns[f.name] if f.name in columns else self._fill_default(f, rows) for f in self.schema]
         return pa.record_batch(
             arrays, schema=pa.schema([to_arrow_field(replace(f, nullable=True)) for f in self.schema])

@@ -1,4 +1,4 @@
-"""The file that someone inserts."""
+"""The file that is inserted: its format, bytes and errors."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A readable regular file in a known format, as it was when first seen; or the bytes of one."""
+    """A readable regular file in a known format, with its size and time when it was opened; or the bytes of one."""
 
     data: Path | bytes
-    name: str  # as people know it
+    name: str  # as shown to users
     format: Format
     size: int
     modified: int = 0  # nanoseconds
@@ -64,13 +64,13 @@ class InputFile:
     @classmethod
     def from_path(cls, path: Path, format: str | None) -> InputFile:
         with _translate_io_errors(path):
-            seen = path.stat()
-        if S_ISDIR(seen.st_mode):
+            status = path.stat()
+        if S_ISDIR(status.st_mode):
             raise BadInput(f"{path} is a directory; insert one file at a time")
-        if not S_ISREG(seen.st_mode):
-            raise BadInput(f"{path} is no regular file; save the data in a file and insert that")
-        packed = path.suffix == ".gz"
-        return cls(path, str(path), _detect_format(path, format), seen.st_size, seen.st_mtime_ns, packed)
+        if not S_ISREG(status.st_mode):
+            raise BadInput(f"{path} is not a regular file; save the data in a file and insert that")
+        is_gzipped = path.suffix == ".gz"
+        return cls(path, str(path), _detect_format(path, format), status.st_size, status.st_mtime_ns, is_gzipped)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str, format: str) -> InputFile:
@@ -85,12 +85,12 @@ class InputFile:
 
     @contextmanager
     def open_text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
-        """The bytes, decompressed if need be and without byte order mark, and the raw file, whose position tells
-        how far reading has come."""
-        with self._translate_errors(), self.open_raw() as raw, ExitStack() as opened:
+        """The bytes, decompressed if necessary and without byte order mark, and the raw file, whose position gives
+        the progress."""
+        with self._translate_errors(), self.open_raw() as raw, ExitStack() as stack:
             stream = raw
             if self.gzipped:
-                stream = BufferedReader(opened.enter_context(gzip.GzipFile(fileobj=raw)))
+                stream = BufferedReader(stack.enter_context(gzip.GzipFile(fileobj=raw)))
             if stream.peek(3)[:3] == codecs.BOM_UTF8:
                 stream.read(3)
             yield stream, raw
@@ -99,11 +99,11 @@ class InputFile:
         return raw.tell() / self.size if self.size else 1.0
 
     def check_unchanged(self) -> None:
-        """What was loaded is what the digest was taken of, or `BadInput`."""
+        """Raise `BadInput` if the file has changed since its digest was computed."""
         assert isinstance(self.data, Path)
         with _translate_io_errors(self.data):
-            now = self.data.stat()
-        if (now.st_size, now.st_mtime_ns) != (self.size, self.modified):
+            status = self.data.stat()
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.modified):
             raise self.build_error("it changed while it was read; wait until it is complete and insert it again")
 
     def build_error(self, problem: str) -> BadInput:
@@ -113,10 +113,12 @@ class InputFile:
         return self.build_error(f"row {row} {problem}")
 
     def build_cell_error(self, row: int, field: Field, why: str = "") -> BadInput:
-        """An error about one value. It says where the value stands, and never the value itself."""
+        """An error about one value. It gives the position of the value, never the value itself."""
         hint = _EXPECTED.get(field.type)
         expected = f"{field.type} ({hint})" if hint else field.type
-        return self.build_error(f"row {row}, column {field.name!r}: expected {expected}, but {why or 'it is none'}")
+        return self.build_error(
+            f"row {row}, column {field.name!r}: expected {expected}, but {why or 'the value is invalid'}"
+        )
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -127,16 +129,16 @@ class InputFile:
             raise self.build_error(f"its compression is damaged ({error}); compress it again") from error
 
 
-def _detect_format(path: Path, given: str | None) -> Format:
-    if given is not None:
-        if given.lower() not in _NAMES:
-            raise BadInput(f"unknown format {given!r} for {path}; expected one of {_CHOICES}")
-        return _NAMES[given.lower()]
+def _detect_format(path: Path, name: str | None) -> Format:
+    if name is not None:
+        if name.lower() not in _NAMES:
+            raise BadInput(f"unknown format {name!r} for {path}; expected one of {_CHOICES}")
+        return _NAMES[name.lower()]
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    found = _NAMES.get(suffix.lstrip(".").lower())
-    if found is None or (found is Format.PARQUET and path.suffix == ".gz"):
-        raise BadInput(f"cannot tell the format of {path} from its name; say which it is: {_CHOICES}")
-    return found
+    detected = _NAMES.get(suffix.lstrip(".").lower())
+    if detected is None or (detected is Format.PARQUET and path.suffix == ".gz"):
+        raise BadInput(f"cannot detect the format of {path} from its name; specify one of: {_CHOICES}")
+    return detected
 
 
 @contextmanager

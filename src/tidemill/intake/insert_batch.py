@@ -1,4 +1,4 @@
-"""Small files, several of which are written as one block: a block for each would cost more than its rows."""
+"""Insert batches: several small files are written as one block, since one block each would cost more than the rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tidemill.model.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class ArrowInsertBatch:
-    """The rows of a file, all of which fit the channel."""
+    """The validated rows of a file."""
 
     batches: tuple[pa.RecordBatch, ...]
     schema: pa.Schema
     digest: str
-    keys: frozenset[Hashable]  # of what is merged by key
+    keys: frozenset[Hashable]  # of rows that are merged by key
 
     @property
     def rows(self) -> int:
@@ -37,42 +37,42 @@ class ArrowInsertBatch:
 def read_batch(
     data: bytes, name: str, *, format: str, schema: Schema, updates: Updates, latest: bool = False
 ) -> ArrowInsertBatch:
-    """Raises `BadInput` if any row does not fit, or a key is there twice.
+    """Parse and validate a file; raises `BadInput` if a row is invalid or a key occurs twice.
 
-    `latest`: the rows came one after the other, so that of two upserts of a key the later one is meant.
+    `latest`: the rows are ordered in time, so that the later of two upserts of a key counts.
     """
     source = InputFile.from_bytes(data, name, format)
     layout = DeltaLayout.from_schema(schema, updates)
-    batches: list[pa.RecordBatch] = []
-    seen: dict[Hashable, int] = {}
+    all_batches: list[pa.RecordBatch] = []
+    row_by_key: dict[Hashable, int] = {}
     rows = 0
     names = updates.key if isinstance(updates, Upsert | Increment) else ()
-    replaces = latest and isinstance(updates, Upsert)
-    with closing(READERS[source.format](source, layout)) as found:
-        for batch, _ in found:
-            good = validate_rows(source, layout, batch, rows + 1)
-            for row, key in enumerate(extract_keys(good, names) if names else (), rows + 1):
-                if key in seen and not replaces:
+    keeps_latest = latest and isinstance(updates, Upsert)
+    with closing(READERS[source.format](source, layout)) as reader:
+        for batch, _ in reader:
+            valid = validate_rows(source, layout, batch, rows + 1)
+            for row, key in enumerate(extract_keys(valid, names) if names else (), rows + 1):
+                if key in row_by_key and not keeps_latest:
                     raise source.build_row_error(
-                        row, f"has the same key as row {seen[key]}; a file may hold each key once"
+                        row, f"has the same key as row {row_by_key[key]}; a file may hold each key once"
                     )
-                seen[key] = row
-            batches.append(good)
-            rows += good.num_rows
-    kept = batches if len(seen) == rows or not names else _keep_rows(batches, set(seen.values()))
-    return ArrowInsertBatch(tuple(kept), layout.arrow_schema, source.compute_digest(), frozenset(seen))
+                row_by_key[key] = row
+            all_batches.append(valid)
+            rows += valid.num_rows
+    batches = all_batches if len(row_by_key) == rows or not names else _keep_rows(all_batches, set(row_by_key.values()))
+    return ArrowInsertBatch(tuple(batches), layout.arrow_schema, source.compute_digest(), frozenset(row_by_key))
 
 
 def _keep_rows(batches: Iterable[pa.RecordBatch], rows: Container[int]) -> list[pa.RecordBatch]:
-    """Of the rows, counted from 1, these."""
+    """The rows with these numbers, counted from 1."""
     numbers = count(1)
     return [batch.filter(pa.array([next(numbers) in rows for _ in range(batch.num_rows)])) for batch in batches]
 
 
 def write_batches(parcels: Sequence[ArrowInsertBatch], directory: Path) -> None:
-    """Write the rows of all as the files of one block."""
-    parts = BlockFileWriter(directory, parcels[0].schema)
-    for parcel in parcels:
-        for batch in parcel.batches:
-            parts.add_batch(batch)
-    parts.flush_rows()
+    """Write the rows of all batches as the files of one block."""
+    writer = BlockFileWriter(directory, parcels[0].schema)
+    for part in parcels:
+        for batch in part.batches:
+            writer.add_batch(batch)
+    writer.flush_rows()

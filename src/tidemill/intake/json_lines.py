@@ -1,7 +1,7 @@
-"""JSON lines: one object per line. A column that an object lacks is NULL in its row.
+"""JSON lines: one object per line. A column that an object omits is NULL in its row.
 
-Numbers are kept as they are written until their column's type is known, so that none loses a digit.
-Dates, times and binary values are texts as in CSV; a map is an object, its keys written as texts.
+Numbers stay text until they are converted to their column's type, so that none loses a digit. Dates, times and binary
+values are strings as in CSV; a map is an object with string keys.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ _CHUNK_BYTES = 1 << 20
 
 def read_json_lines(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
     columns = [_build_column(field) for field in layout.schema]
-    first = 1
+    first_row = 1
     with source.open_text() as (stream, raw):
         for lines in _read_chunks(stream):
-            rows = [_parse_line(source, line, first + i) for i, line in enumerate(lines)]
-            _check_names(source, layout, rows, first)
+            rows = [_parse_line(source, line, first_row + i) for i, line in enumerate(lines)]
+            _check_names(source, layout, rows, first_row)
             arrays = {
-                c.field.name: c.convert_cells(source, _extract_cells(rows, c.field, layout), first) for c in columns
+                column.field.name: column.convert_cells(source, _extract_cells(rows, column.field, layout), first_row)
+                for column in columns
             }
             yield layout.build_batch(arrays, len(rows)), source.measure_progress(raw)
-            first += len(rows)
+            first_row += len(rows)
 
 
 def _read_chunks(stream: BufferedReader) -> Iterator[list[bytes]]:
-    """Lines that are not blank, a megabyte at a time: the more objects live, the longer Python looks for garbage."""
+    """Non-blank lines, a megabyte at a time: more live objects would slow down Python's garbage collector."""
     while lines := stream.readlines(_CHUNK_BYTES):
         yield [line for line in lines if not line.isspace()]
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise InvalidCell("a name occurs twice in an object")
-    return found
+    return members
 
 
 _DECODER = json.JSONDecoder(
@@ -57,33 +58,33 @@ _DECODER = json.JSONDecoder(
 
 def _parse_line(source: InputFile, line: bytes, row: int) -> dict[str, Any]:
     try:
-        found = _DECODER.decode(line.decode())
+        value = _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
         raise source.build_row_error(row, f"is not valid UTF-8 from byte {error.start + 1} on") from error
     except (ValueError, RecursionError) as error:
         raise source.build_row_error(row, f"is not valid JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise source.build_row_error(row, "is JSON, but no object; expected one object per line")
-    return found
+    if not isinstance(value, dict):
+        raise source.build_row_error(row, "is JSON, but not an object; expected one object per line")
+    return value
 
 
 def _check_names(source: InputFile, layout: DeltaLayout, rows: Sequence[Mapping[str, Any]], first: int) -> None:
-    known, needed = set(layout.schema.names), set(layout.updates.key)
+    known, required = set(layout.schema.names), set(layout.updates.key)
     for number, row in enumerate(rows, start=first):
         if not row.keys() <= known:
             extra = next(name for name in row if name not in known)
             raise source.build_row_error(
                 number, f"has the unknown column {extra!r}; expected {', '.join(layout.schema.names)}"
             )
-        if not needed <= row.keys():
+        if not required <= row.keys():
             missing = next(name for name in layout.updates.key if name not in row)
             raise source.build_row_error(number, f"lacks the key column {missing!r}; it has {', '.join(row) or 'none'}")
 
 
 def _extract_cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: DeltaLayout) -> list[Any]:
     default = layout.defaults.get(field.name)
-    absent = JsonNumber(default) if type(default) is int else default
-    return [row.get(field.name, absent) for row in rows]
+    missing_value = JsonNumber(default) if type(default) is int else default
+    return [row.get(field.name, missing_value) for row in rows]
 
 
 def _build_column(field: Field) -> ColumnConverter:

@@ -15,7 +15,7 @@ from tidemill.intake.text_values import from_text
 
 
 class JsonNumber(str):
-    """A number as it was written."""
+    """The text of a JSON number."""
 
     __slots__ = ()
 
@@ -64,12 +64,12 @@ def _build_map_keys(texts: list[str], kind: exp.DataType) -> pa.Array:
     if not is_nested(kind):
         return from_text(pa.array(texts, pa.string()), kind)
     if texts:
-        raise InvalidCell("JSON cannot hold maps with such keys; use Parquet")
+        raise InvalidCell("JSON cannot represent maps with nested keys; use Parquet")
     return pa.array([], to_arrow_type(kind))
 
 
 def _build_structs(values: Sequence[Any], kind: exp.DataType) -> pa.Array:
-    """A field that an object lacks is NULL, as a column is."""
+    """Structs; a field that an object omits is NULL, like a column."""
     _check_types(values, (dict,), "an object")
     fields = list(list_struct_fields(kind))
     _check_fields(values, {f.name for f in fields})
@@ -86,16 +86,16 @@ def _check_fields(values: Iterable[Any], known: set[str]) -> None:
 
 
 def _compute_offsets(values: Sequence[Any]) -> pa.Array:
-    """Where each list begins; NULL marks a NULL list."""
+    """The start offset of each list; NULL marks a NULL list."""
     ends = list(accumulate((len(v or ()) for v in values), initial=0))
-    begins = [None if v is None else begin for v, begin in zip(values, ends, strict=False)]
-    return pa.array([*begins, ends[-1]], pa.int32())
+    starts = [None if v is None else start for v, start in zip(values, ends, strict=False)]
+    return pa.array([*starts, ends[-1]], pa.int32())
 
 
-def _check_types(values: Iterable[Any], wanted: tuple[type, ...], what: str) -> None:
-    """Exactly these types: a `Number` is no text, though it is a str."""
-    if not {type(v) for v in values} <= {*wanted, type(None)}:
-        raise InvalidCell(f"it is not {what}")
+def _check_types(values: Iterable[Any], types: tuple[type, ...], noun: str) -> None:
+    """Check the exact types: a `JsonNumber` is not a string value, though it is a str."""
+    if not {type(v) for v in values} <= {*types, type(None)}:
+        raise InvalidCell(f"it is not {noun}")
 
 
 _BUILDERS: dict[exp.DType, Callable[[Sequence[Any], exp.DataType], pa.Array]] = {

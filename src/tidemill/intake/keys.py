@@ -1,4 +1,4 @@
-"""No key twice in one file, found in little memory."""
+"""Detection of duplicate keys in a file, in little memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.model.change import Increment, Updates, Upsert
 
 
 class DuplicateKeyDetector:
-    """Remembers a hash of eight bytes per row; only rows with equal hashes are read again and compared."""
+    """Stores a hash of eight bytes per row; only rows with equal hashes are read again and compared."""
 
     def __init__(self, updates: Updates) -> None:
         self._names = updates.key if isinstance(updates, Upsert | Increment) else ()
@@ -36,10 +36,10 @@ class DuplicateKeyDetector:
         return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
 
     def _compare_keys(self, source: InputFile, written: Sequence[Path], suspects: set[int]) -> None:
-        seen: dict[tuple[Any, ...], int] = {}
+        row_by_key: dict[tuple[Any, ...], int] = {}
         for row, key in enumerate(_read_keys(written, self._names), start=1):
             if hash(key) in suspects:
-                first = seen.setdefault(key, row)
+                first = row_by_key.setdefault(key, row)
                 if first != row:
                     names = ", ".join(self._names)
                     raise source.build_row_error(
@@ -59,7 +59,7 @@ def extract_keys(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[
 
 
 def _to_comparable(column: pa.Array) -> list[Any]:
-    """Values that are equal in Python exactly when they are in Spark, for which NaN equals itself."""
+    """Values that are equal in Python if and only if they are equal in Spark, where NaN equals itself."""
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
     values: list[Any] = column.to_pylist()

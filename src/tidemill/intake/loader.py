@@ -1,4 +1,4 @@
-"""From a file to the Parquet files of one block, whole or not at all."""
+"""Loading of a file into the Parquet files of one block, all or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.model.schema import Schema
 from tidemill.ports.engine import Progress
 
 Reader = Callable[[InputFile, DeltaLayout], Generator[tuple[pa.RecordBatch, float], None, None]]
-"""Yields the rows in order, with the fraction of the file that has been read."""
+"""Yields the rows in order, each batch with the fraction of the file read so far."""
 
 READERS: Mapping[Format, Reader] = {
     Format.CSV: csv_file.read_csv,
@@ -34,7 +34,7 @@ READERS: Mapping[Format, Reader] = {
 
 @dataclass(frozen=True, slots=True)
 class FileLoadResult:
-    """What was read: how many rows, and the SHA-256 of the file's bytes."""
+    """The number of rows read, and the SHA-256 of the file's bytes."""
 
     rows: int
     digest: str
@@ -50,9 +50,9 @@ def load_file(
     directory: Path,
     progress: Progress | None = None,
 ) -> FileLoadResult:
-    """Write the rows of a file into `directory` as a block of a channel with this schema and way of merging.
+    """Write the rows of a file into `directory` as a block of a channel with this schema and merge kind.
 
-    Raises `BadInput`, and leaves nothing behind, if any row does not fit. No rows make no files.
+    Raises `BadInput`, and leaves no files, if any row is invalid. Without rows no file is written.
     """
     source = InputFile.from_path(path, format)
     digest = source.compute_digest()
@@ -61,49 +61,49 @@ def load_file(
         if kind is BlockKind.DELTA
         else DeltaLayout.from_schema(_build_content_schema(schema, updates), Append())
     )
-    parts = BlockFileWriter(directory, layout.arrow_schema)
+    writer = BlockFileWriter(directory, layout.arrow_schema)
     try:
         rows = _copy_rows(
             source,
             layout,
             DuplicateKeyDetector(updates),
-            parts,
+            writer,
             partial(progress or _ignore_progress, f"reading {path.name}"),
         )
         source.check_unchanged()
     except BadInput:
-        parts.delete_files()
-        source.check_unchanged()  # if it changed, that is what is wrong with it
+        writer.delete_files()
+        source.check_unchanged()  # a change of the file is the more useful error
         raise
     except BaseException:
-        parts.delete_files()
+        writer.delete_files()
         raise
     return FileLoadResult(rows, digest)
 
 
 def _build_content_schema(schema: Schema, updates: Updates) -> Schema:
-    """The columns of a whole content; what amounts are added to is never NULL in it."""
-    added = updates.columns if isinstance(updates, Increment) else ()
-    return Schema(tuple(replace(f, nullable=f.nullable and f.name not in added) for f in schema))
+    """The columns of a full content; the increment columns are never NULL in it."""
+    increment_columns = updates.columns if isinstance(updates, Increment) else ()
+    return Schema(tuple(replace(f, nullable=f.nullable and f.name not in increment_columns) for f in schema))
 
 
 def _copy_rows(
     source: InputFile,
     layout: DeltaLayout,
     keys: DuplicateKeyDetector,
-    parts: BlockFileWriter,
+    writer: BlockFileWriter,
     progress: Callable[[float], None],
 ) -> int:
     rows = 0
     with closing(READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:
-            good = validate_rows(source, layout, batch, rows + 1)
-            keys.add_batch(good)
-            parts.add_batch(good)
-            rows += good.num_rows
+            valid = validate_rows(source, layout, batch, rows + 1)
+            keys.add_batch(valid)
+            writer.add_batch(valid)
+            rows += valid.num_rows
             progress(min(fraction, 1.0))
-    parts.flush_rows()
-    keys.check_duplicates(source, parts.written)
+    writer.flush_rows()
+    keys.check_duplicates(source, writer.written)
     progress(1.0)
     return rows
 

@@ -1,4 +1,4 @@
-"""Tables in memory that users insert: of pandas, of Arrow, or lists of rows."""
+"""Inserted in-memory tables: pandas, Arrow, or lists of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = "the table"
 
 
 def is_table(data: object) -> bool:
-    """Is it a pandas DataFrame, an Arrow table, or a list of rows, each a mapping from names to values?"""
+    """Whether it is a pandas DataFrame, an Arrow table, or a list of rows, each a mapping from names to values."""
     if isinstance(data, list | tuple):
         return all(isinstance(row, Mapping) for row in data)
     return isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch)
@@ -43,13 +43,13 @@ def load_table(
 ) -> FileLoadResult:
     """Write the rows of a table into `directory`, by the rules for Parquet files.
 
-    Whole numbers may have a wider type than the channel's if the values fit: pandas has no other by default, and
-    makes floats of them where one is missing.
+    Integers may have a wider type than the channel's if the values fit: pandas uses 64 bits by default, and floats
+    where a value is missing.
     """
-    wanted = schema if kind is BlockKind.BASE else updates.build_delta_schema(schema)
-    with tempfile.TemporaryDirectory(prefix="tidemill-insert-") as made:
-        path = Path(made, "rows.parquet")
-        pq.write_table(_to_arrow(data, wanted), path)
+    target = schema if kind is BlockKind.BASE else updates.build_delta_schema(schema)
+    with tempfile.TemporaryDirectory(prefix="tidemill-insert-") as temporary:
+        path = Path(temporary, "rows.parquet")
+        pq.write_table(_to_arrow(data, target), path)
         try:
             return load_file(
                 path,
@@ -64,35 +64,35 @@ def load_table(
             raise BadInput(str(error).replace(str(path), _NAME)) from None
 
 
-def _to_arrow(data: Any, wanted: Schema) -> pa.Table:
+def _to_arrow(data: Any, target: Schema) -> pa.Table:
     try:
         if isinstance(data, list | tuple):
-            return _from_rows(data, wanted)
+            return _from_rows(data, target)
         if isinstance(data, pd.DataFrame):
             data = pa.Table.from_pandas(data, preserve_index=False)
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        return table.cast(pa.schema([_narrow_field(f, wanted) for f in table.schema]))
+        return table.cast(pa.schema([_narrow_field(f, target) for f in table.schema]))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _build_error(type(error).__name__) from error
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], wanted: Schema) -> pa.Table:
-    names = list(dict.fromkeys(name for row in rows for name in row)) or list(wanted.names)
-    types = {f.name: to_arrow_type(f.data_type) for f in wanted}
+def _from_rows(rows: Sequence[Mapping[str, Any]], target: Schema) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row)) or list(target.names)
+    types = {f.name: to_arrow_type(f.data_type) for f in target}
     columns = [pa.array([row.get(name) for row in rows], types.get(name)) for name in names]
     return pa.Table.from_arrays(columns, names=names)
 
 
-def _narrow_field(field: pa.Field, wanted: Schema) -> pa.Field:
-    if field.name in wanted:
-        kind = to_arrow_type(wanted.get_field(field.name).data_type)
+def _narrow_field(field: pa.Field, target: Schema) -> pa.Field:
+    if field.name in target:
+        kind = to_arrow_type(target.get_field(field.name).data_type)
         if pt.is_integer(kind) and (pt.is_integer(field.type) or pt.is_floating(field.type)):
             return field.with_type(kind)
     return field
 
 
-def _build_error(why: str) -> BadInput:
+def _build_error(reason: str) -> BadInput:
     return BadInput(
-        f"{_NAME} does not fit the channel: a column has values of mixed types, or that its type there cannot hold "
-        f"({why}); give each column one type, e.g. with astype. Nothing was inserted"
+        f"{_NAME} does not fit the channel: a column has values of mixed types, or values that its type in the "
+        f"channel cannot represent ({reason}); give each column one type, e.g. with astype. Nothing was inserted"
     )

@@ -1,6 +1,6 @@
-"""Parquet: columns by name, in types that widen to the channel's without loss.
+"""Parquet: columns by name, with types that widen to the channel's without loss.
 
-A time without a zone is read as UTC where the channel has instants.
+A timestamp without a zone is read as UTC if the channel's type is an instant.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ _BATCH_ROWS = 65_536
 
 def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
     with _translate_errors(source), _open_parquet(source) as file:
-        found = file.schema_arrow
-        layout.check_names(source, found.names)
-        columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in found]
-        first = 1
+        file_schema = file.schema_arrow
+        layout.check_names(source, file_schema.names)
+        columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in file_schema]
+        first_row = 1
         for cells in file.iter_batches(batch_size=_BATCH_ROWS):
-            arrays = {c.field.name: c.convert_cells(source, cells.column(i), first) for i, c in enumerate(columns)}
-            first += cells.num_rows
-            yield layout.build_batch(arrays, cells.num_rows), (first - 1) / file.metadata.num_rows
+            arrays = {
+                column.field.name: column.convert_cells(source, cells.column(i), first_row)
+                for i, column in enumerate(columns)
+            }
+            first_row += cells.num_rows
+            yield layout.build_batch(arrays, cells.num_rows), (first_row - 1) / file.metadata.num_rows
 
 
 def _open_parquet(source: InputFile) -> pq.ParquetFile:
@@ -47,10 +50,12 @@ def _translate_errors(source: InputFile) -> Iterator[None]:
         raise source.build_error(f"it cannot be read as Parquet ({error}); write the file again") from error
 
 
-def _build_column(source: InputFile, field: Field, found: pa.DataType) -> ColumnConverter:
+def _build_column(source: InputFile, field: Field, file_type: pa.DataType) -> ColumnConverter:
     kind = field.data_type
-    if not can_widen(found, kind):
-        raise source.build_error(f"column {field.name!r} is {found}, expected {field.type} or a type that widens to it")
+    if not can_widen(file_type, kind):
+        raise source.build_error(
+            f"column {field.name!r} is {file_type}, expected {field.type} or a type that widens to it"
+        )
     return ColumnConverter(field, lambda cells: _convert_cells(cells, kind))
 
 

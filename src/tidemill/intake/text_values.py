@@ -1,8 +1,8 @@
-"""Values written as text, in CSV cells and in JSON, as typed Arrow arrays.
+"""Conversion of text values, from CSV cells and JSON, to typed Arrow arrays.
 
-Arrow's own casts are stricter in some places and laxer in others than a careful reader wants: they take
-hexadecimal integers, turn a number too large for a DOUBLE into infinity, and wrap decimals of more than
-38 digits around. So each text is checked against a pattern first.
+Arrow's casts are stricter in some places and laxer in others than required: they accept hexadecimal integers, turn a
+number too large for a DOUBLE into infinity, and wrap around decimals of more than 38 digits. So each text is checked
+against a pattern first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tidemill.intake.cell_columns import InvalidCell
 
 _INTEGER = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_NO_NUMBER = r"^[+-]?(?i:nan|inf|infinity)$"
+_NON_FINITE = r"^[+-]?(?i:nan|inf|infinity)$"
 _EXPONENT = r"[eE][+-]?[0-9]{1,3}$"
 _ZONE = r":[0-9.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 def from_text(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    """The values, NULL where the text is; raises a ValueError if one cannot be read as `kind`."""
+    """The values, NULL where the text is NULL; raises a ValueError if one cannot be parsed as `kind`."""
     return _READERS[kind.this](strings, kind)
 
 
@@ -35,27 +35,27 @@ def _cast_plain(strings: pa.Array, kind: exp.DataType) -> pa.Array:
 
 
 def _parse_integers(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    _check_all(pc.match_substring_regex(strings, _INTEGER), "it is no whole number")
+    _check_all(pc.match_substring_regex(strings, _INTEGER), "it is not a whole number")
     return pc.replace_substring_regex(strings, r"^\+", "").cast(to_arrow_type(kind))
 
 
 def _parse_floats(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     finite = pc.match_substring_regex(strings, _NUMBER)
-    _check_all(pc.or_(finite, pc.match_substring_regex(strings, _NO_NUMBER)), "it is no number")
+    _check_all(pc.or_(finite, pc.match_substring_regex(strings, _NON_FINITE)), "it is not a number")
     values = strings.cast(to_arrow_type(kind))
     _check_all(pc.or_(pc.is_finite(values), pc.invert(finite)), "it is out of range")
     return values
 
 
 def _parse_decimals(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    _check_all(pc.match_substring_regex(strings, _NUMBER), "it is no number")
+    _check_all(pc.match_substring_regex(strings, _NUMBER), "it is not a number")
     precision, scale = parse_decimal_shape(kind)
-    written_out = _expand_exponents(strings)
-    fits = rf"^[+-]?0*[0-9]{{0,{precision - scale}}}(\.[0-9]{{0,{scale}}}0*)?$"
-    _check_all(pc.match_substring_regex(written_out, fits), "it does not fit")
-    short = pc.replace_substring_regex(written_out, r"^([+-]?)0+([0-9])", r"\1\2")
-    short = pc.replace_substring_regex(short, rf"(\.[0-9]{{{scale}}})0+$", r"\1")
-    return short.cast(to_arrow_type(kind))
+    expanded = _expand_exponents(strings)
+    pattern = rf"^[+-]?0*[0-9]{{0,{precision - scale}}}(\.[0-9]{{0,{scale}}}0*)?$"
+    _check_all(pc.match_substring_regex(expanded, pattern), "it does not fit")
+    trimmed = pc.replace_substring_regex(expanded, r"^([+-]?)0+([0-9])", r"\1\2")
+    trimmed = pc.replace_substring_regex(trimmed, rf"(\.[0-9]{{{scale}}})0+$", r"\1")
+    return trimmed.cast(to_arrow_type(kind))
 
 
 def _expand_exponents(strings: pa.Array) -> pa.Array:
@@ -69,13 +69,13 @@ def _expand_exponents(strings: pa.Array) -> pa.Array:
 
 
 def _parse_instants(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    """Without a zone, a text is read as UTC."""
-    exact = _to_microseconds(strings)
-    zoned = pc.match_substring_regex(exact, _ZONE)
-    nothing = pa.scalar(None, pa.string())
-    with_zone = pc.if_else(zoned, exact, nothing).cast(to_arrow_type(kind))
-    without = pc.if_else(zoned, nothing, exact).cast(pa.timestamp("us"))
-    return pc.coalesce(with_zone, without.view(to_arrow_type(kind)))
+    """Timestamps; a text without a zone is in UTC."""
+    texts = _to_microseconds(strings)
+    has_zone = pc.match_substring_regex(texts, _ZONE)
+    null = pa.scalar(None, pa.string())
+    zoned_values = pc.if_else(has_zone, texts, null).cast(to_arrow_type(kind))
+    utc_values = pc.if_else(has_zone, null, texts).cast(pa.timestamp("us"))
+    return pc.coalesce(zoned_values, utc_values.view(to_arrow_type(kind)))
 
 
 def _parse_wall_clocks(strings: pa.Array, kind: exp.DataType) -> pa.Array:
@@ -83,7 +83,7 @@ def _parse_wall_clocks(strings: pa.Array, kind: exp.DataType) -> pa.Array:
 
 
 def _to_microseconds(strings: pa.Array) -> pa.Array:
-    """Java and Go write nanoseconds; zeros beyond the microsecond lose nothing."""
+    """Drop zeros beyond the microsecond, as Java and Go write them."""
     return pc.replace_substring_regex(strings, r"(\.[0-9]{6})0+", r"\1")
 
 
@@ -92,9 +92,9 @@ def _decode_base64(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     return pa.array(decoded, to_arrow_type(kind))
 
 
-def _check_all(holds: pa.Array, otherwise: str) -> None:
-    if pc.all(holds).as_py() is False:
-        raise InvalidCell(otherwise)
+def _check_all(conditions: pa.Array, message: str) -> None:
+    if pc.all(conditions).as_py() is False:
+        raise InvalidCell(message)
 
 
 _READERS: dict[exp.DType, Callable[[pa.Array, exp.DataType], pa.Array]] = {

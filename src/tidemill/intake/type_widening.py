@@ -1,4 +1,4 @@
-"""Which types of Parquet columns can be taken for which Spark types without losing anything."""
+"""Type widening: which types of Parquet columns convert to which Spark types without loss."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def can_widen(found: pa.DataType, kind: exp.DataType) -> bool:
-    """Whether every value of type `found` is one of `kind`.
+    """Whether every value of type `found` is also one of `kind`.
 
-    Two exceptions are judged by value: years beyond Spark's, and nanoseconds, which pandas writes wherever
-    it can and which are mostly zero.
+    Two exceptions are checked by value: years outside Spark's range, and nanoseconds, which pandas writes by default
+    and which are mostly zero.
     """
     if pt.is_null(found):
         return True
@@ -40,10 +40,10 @@ def _can_be_boolean(found: pa.DataType, _: exp.DataType) -> bool:
 
 
 def _can_be_integer(found: pa.DataType, kind: exp.DataType) -> bool:
-    room = _BITS[kind.this]
+    bits = _BITS[kind.this]
     if pt.is_signed_integer(found):
-        return bool(found.bit_width <= room)
-    return bool(pt.is_unsigned_integer(found) and found.bit_width < room)
+        return bool(found.bit_width <= bits)
+    return bool(pt.is_unsigned_integer(found) and found.bit_width < bits)
 
 
 def _can_be_float(found: pa.DataType, _: exp.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""What Spark asks of values and Arrow's types do not: years 1 to 9999, and NOT NULL inside structs."""
+"""Constraints of Spark on values that Arrow's types lack: years 1 to 9999, and NOT NULL inside structs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MICROSECONDS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
 def validate_ranges(array: pa.Array, kind: exp.DataType) -> pa.Array:
-    """The array itself, or `Unfit` if a value in it, at any depth, cannot be stored as `kind`."""
+    """The array itself; raises `InvalidCell` if a value in it, at any depth, cannot be stored as `kind`."""
     match kind.this:
         case exp.DType.DATE:
             _check_range(array.cast(pa.int32()), *_DAYS)
@@ -31,9 +31,9 @@ def validate_ranges(array: pa.Array, kind: exp.DataType) -> pa.Array:
     return array
 
 
-def _check_range(numbers: pa.Array, least: int, most: int) -> None:
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is not None and not (least <= found["min"] and found["max"] <= most):
+def _check_range(numbers: pa.Array, lowest: int, highest: int) -> None:
+    extremes = pc.min_max(numbers).as_py()
+    if extremes["min"] is not None and not (lowest <= extremes["min"] and extremes["max"] <= highest):
         raise InvalidCell("it is out of range")
 
 

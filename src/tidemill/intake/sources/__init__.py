@@ -1,4 +1,4 @@
-"""Where data comes from by itself: addresses, folders and hubs that a server goes to."""
+"""Data sources that a server polls or subscribes to: TCP addresses, folders and WebSub hubs."""
 
 from tidemill.intake.sources.folder import FolderSource
 from tidemill.intake.sources.tcp import TcpSource

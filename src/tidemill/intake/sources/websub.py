@@ -1,7 +1,7 @@
-"""A WebSub subscriber (W3C Recommendation of 2018): asks a hub to send what is published on a topic.
+"""A WebSub subscriber (W3C Recommendation of 2018): subscribes at a hub to the content of a topic.
 
-The hub asks back whether it was we who asked (verification of intent), for how long it will send (a lease, which is
-renewed in time), and signs what it sends with a secret that only it and we know.
+The hub verifies the subscription by a callback (verification of intent), grants a lease, which is renewed in time, and
+signs its content with a shared secret.
 """
 
 from __future__ import annotations
@@ -20,62 +20,62 @@ from tidemill.errors import BadInput
 log = logging.getLogger("tidemill.sources")
 
 PREFIX = "/websub/"
-_METHODS = {"sha256", "sha384", "sha512"}  # SHA-1, which hubs may use too, is no longer safe
+_METHODS = {"sha256", "sha384", "sha512"}  # SHA-1, which WebSub also allows, is not secure
 _TIMEOUT = 10.0
-_RENEWED = 0.2  # of the lease that is left when it is renewed
-_LOOK = 1.0  # seconds
-_LONGEST_PAUSE = 300.0
+_RENEWAL_SHARE = 0.2  # remaining share of the lease at which it is renewed
+_POLL_SECONDS = 1.0  # seconds
+_MAX_PAUSE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class WebSubSource:
-    """To a topic, for a channel. `callback` is where hubs reach this server from outside."""
+    """A subscription to a topic for a channel. `callback` is the external address of this server for hubs."""
 
     name: str
     channel: str
     topic: str
     callback: str
     secret: str = field(repr=False)
-    hub: str | None = None  # None: the topic says which
-    lease: int = 86_400  # seconds that are asked for
+    hub: str | None = None  # None: discovered from the topic
+    lease: int = 86_400  # requested seconds
 
     @property
     def callback_path(self) -> str:
-        """Nobody can guess it who does not know the secret."""
+        """The callback path, which cannot be guessed without the secret."""
         code = hmac.new(self.secret.encode(), f"callback of {self.name}".encode(), hashlib.sha256).hexdigest()
         return f"{PREFIX}{self.name}/{code}"
 
     def run(self, still: Callable[[], bool], left: Callable[[], float], pause: Callable[[float], None]) -> None:
-        """Subscribe, and again in time, until `still` says no. `left`: seconds until that is due (see `renewal`)."""
-        failed = 0
+        """Subscribe and renew while `still` returns True. `left`: seconds until renewal (see `compute_renewal`)."""
+        failures = 0
         while still():
             if left() > 0:
-                failed = 0
-                pause(_LOOK)
+                failures = 0
+                pause(_POLL_SECONDS)
                 continue
             try:
                 self.request_subscription()
             except (httpx.HTTPError, BadInput) as error:
-                log.error("source %s: cannot subscribe, trying again: %s", self.name, error)
-            failed += 1  # unless the hub asks back before
-            pause(min(2.0**failed, _LONGEST_PAUSE))
+                log.error("source %s: cannot subscribe, retrying: %s", self.name, error)
+            failures += 1  # reset once the hub verifies the subscription
+            pause(min(2.0**failures, _MAX_PAUSE))
 
     def request_subscription(self) -> None:
         with httpx.Client(timeout=_TIMEOUT, follow_redirects=True) as http:
             hub, topic = (self.hub, self.topic) if self.hub else _discover_hub(http, self.topic)
             if topic != self.topic:
-                raise BadInput(f"the topic calls itself {topic}; set the source's topic to that")
-            wish = {
+                raise BadInput(f"the canonical URL of the topic is {topic}; set the source's topic to that")
+            form = {
                 "hub.callback": f"{self.callback.rstrip('/')}{self.callback_path}",
                 "hub.mode": "subscribe",
                 "hub.topic": topic,
                 "hub.lease_seconds": str(self.lease),
                 "hub.secret": self.secret,
             }
-            http.post(hub, data=wish).raise_for_status()
+            http.post(hub, data=form).raise_for_status()
 
     def is_intended(self, mode: str, topic: str) -> bool:
-        """Was it we who asked for this? We never ask to end a subscription that is in the settings."""
+        """Whether this source requested the change. Subscriptions in the settings are never cancelled."""
         return mode == "subscribe" and topic == self.topic
 
     def is_signed(self, body: bytes, header: str | None) -> bool:
@@ -87,22 +87,22 @@ class WebSubSource:
 
 
 def compute_renewal(granted: float) -> float:
-    """After how many seconds a lease is to be renewed."""
-    return (1 - _RENEWED) * granted
+    """The number of seconds after which a lease must be renewed."""
+    return (1 - _RENEWAL_SHARE) * granted
 
 
 def _discover_hub(http: httpx.Client, topic: str) -> tuple[str, str]:
-    """The hub and the name of a topic, as its `Link` headers say."""
-    answer = http.get(topic)
-    answer.raise_for_status()
-    links = answer.links
+    """The hub and the canonical URL of a topic, from its `Link` headers."""
+    response = http.get(topic)
+    response.raise_for_status()
+    links = response.links
     if "hub" not in links:
-        raise BadInput(f"{topic} names no hub in its Link headers; name it in the settings of the source")
+        raise BadInput(f"{topic} has no hub in its Link headers; set the hub in the settings of the source")
     return links["hub"]["url"], links.get("self", {}).get("url", topic)
 
 
 def to_json_lines(body: bytes, media: str) -> bytes:
-    """Events as JSON lines: they come so, or as one object, or as a list of objects. Digits stay as they are written.
+    """Events as JSON lines, from JSON lines, one object or a list of objects. Numbers keep all their digits.
 
     >>> to_json_lines(b'[{"a": 1.10}, {"a":\\n2}]', "application/json")
     b'{"a": 1.10}\\n{"a": 2}'
@@ -113,7 +113,7 @@ def to_json_lines(body: bytes, media: str) -> bytes:
         text = body.decode().strip()
         return "\n".join(part.replace("\n", " ").replace("\r", " ") for part in _split_objects(text)).encode()
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"what was sent is no JSON ({error}); JSON objects, lists and lines are taken") from error
+        raise BadInput(f"the content is not JSON ({error}); send JSON objects, lists or lines") from error
 
 
 def _split_objects(text: str) -> Iterator[str]:
@@ -121,15 +121,15 @@ def _split_objects(text: str) -> Iterator[str]:
         json.loads(text)
         yield text
         return
-    json.loads(text)  # so that what follows need not doubt it
-    decoder, at = json.JSONDecoder(), _skip_separators(text, 1)
-    while text[at] != "]":
-        _, end = decoder.raw_decode(text, at)
-        yield text[at:end]
-        at = _skip_separators(text, end)
+    json.loads(text)  # validates the text for the loop below
+    decoder, start = json.JSONDecoder(), _skip_separators(text, 1)
+    while text[start] != "]":
+        _, end = decoder.raw_decode(text, start)
+        yield text[start:end]
+        start = _skip_separators(text, end)
 
 
-def _skip_separators(text: str, at: int) -> int:
-    while text[at] in " \t\r\n,":
-        at += 1
-    return at
+def _skip_separators(text: str, position: int) -> int:
+    while text[position] in " \t\r\n,":
+        position += 1
+    return position
