@@ -101,7 +101,7 @@ def test_what_cannot_be_followed(client: Client, shop: Served) -> None:
         next(client.follow("nowhere"))
     with pytest.raises(BadInput, match="no column 'price'; it has id, word"):
         next(client.follow("orders", columns=["price"]))
-    with pytest.raises(BadInput, match="is no condition"):
+    with pytest.raises(BadInput, match="is not a condition"):
         next(client.follow("orders", where=["word"]))
     client.insert("orders", [row(1)])
     with pytest.raises(BadInput, match="cannot be compared with 'x'"):

@@ -60,7 +60,7 @@ def test_what_is_not_ours_is_left_alone(placer: LocalDatasetCopier, tmp_path: Pa
     mine = tmp_path / "out" / "thesis.txt" if inside else tmp_path / "out"
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not put there"):
+    with pytest.raises(StorageError, match="did not write"):
         placer.place_copy("abc", [ONE], "out")
     assert mine.read_text() == "mine"
 
@@ -71,7 +71,7 @@ def test_a_directory_that_is_called_like_a_file_of_ours_is_left_alone(
     mine = tmp_path / "out" / "tidemill-mine.parquet" / "thesis.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not put there"):
+    with pytest.raises(StorageError, match="did not write"):
         placer.place_copy("abc", [ONE], "out")
     assert mine.read_text() == "mine"
 
@@ -79,7 +79,7 @@ def test_a_directory_that_is_called_like_a_file_of_ours_is_left_alone(
 def test_a_file_in_the_place_of_the_directory_is_left_alone(placer: LocalDatasetCopier, tmp_path: Path) -> None:
     mine = tmp_path / "tidemill-mine.parquet"
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not put there"):
+    with pytest.raises(StorageError, match="did not write"):
         placer.place_copy("abc", [ONE], mine.name)
     assert mine.read_text() == "mine"
 

@@ -83,7 +83,7 @@ def test_permission_denied(local_store: FileBlockStore, monkeypatch: pytest.Monk
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", denied)
-    with pytest.raises(StorageError, match="permission is denied; let the user who runs Tidemill write there"):
+    with pytest.raises(StorageError, match="permission is denied; give the user who runs Tidemill write access"):
         local_store.stage_directory("runs/b")
 
 

@@ -36,7 +36,7 @@ def test_a_store_that_spark_reaches_itself_has_a_marker_too(memory_url: str) -> 
 def test_a_damaged_marker_is_an_error(local_store: FileBlockStore, tmp_path: Path, text: str) -> None:
     local_store.write_marker(WRITTEN)
     (tmp_path / "my blocks 100%" / MARKER).write_text(text)
-    with pytest.raises(StorageError, match=r"does not say to which catalog .*restore the file .*tidemill adopt-store"):
+    with pytest.raises(StorageError, match=r"does not name the catalog .*restore the file .*tidemill adopt-store"):
         local_store.read_marker()
 
 
@@ -113,5 +113,5 @@ def test_paths_beside_the_directory_of_runs_are_refused(store: FileBlockStore, p
         store.prune_directory,
         lambda p: store.delete_files([p]),
     ):
-        with pytest.raises(StorageError, match="refused the path"):
+        with pytest.raises(StorageError, match="rejected the path"):
             use(path)

@@ -126,7 +126,7 @@ def test_a_download_that_broke_off_leaves_no_copy(
 ) -> None:
     file = published(staged_store)
     cache = tmp_path / "other"
-    with pytest.raises(StorageError, match=r"broke off after \d+ of \d+ bytes; try again"):
+    with pytest.raises(StorageError, match=r"ended after \d+ of \d+ bytes; try again"):
         over(ShortStore(), memory_url, cache).locate_file(file.path)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 

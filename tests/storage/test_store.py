@@ -68,13 +68,13 @@ def test_an_empty_block_has_no_files_and_leaves_no_directory(store: FileBlockSto
 
 def test_what_is_no_parquet_is_not_published(store: FileBlockStore) -> None:
     (Path(store.stage_directory("runs/b")) / "notes.txt").write_text("not a block")
-    with pytest.raises(BlockDamaged, match=r"runs/b/notes\.txt .* is no whole Parquet file .* write Parquet only"):
+    with pytest.raises(BlockDamaged, match=r"runs/b/notes\.txt .* is not a complete Parquet file .* write Parquet only"):
         store.publish_files("runs/b")
 
 
 def test_a_vanished_directory_is_no_empty_block(store: FileBlockStore) -> None:
     Path(store.stage_directory("runs/b")).rmdir()
-    with pytest.raises(StorageError, match=r"runs/b vanished before it was published; run it again"):
+    with pytest.raises(StorageError, match=r"runs/b disappeared before it was published; run it again"):
         store.publish_files("runs/b")
 
 
@@ -125,9 +125,9 @@ def test_probe_leaves_nothing_behind(store: FileBlockStore) -> None:
 @pytest.mark.parametrize("path", ["../x", "runs/a/../../x", "/etc/passwd", "runs/a//b", "", ".", "runs/a/./b", "a\0b"])
 def test_paths_that_could_leave_the_root_are_refused(store: FileBlockStore, path: str) -> None:
     for use in (store.stage_directory, store.publish_files, store.locate_file, lambda p: store.delete_files([p])):
-        with pytest.raises(StorageError, match="refused the path"):
+        with pytest.raises(StorageError, match="rejected the path"):
             use(path)
-    with pytest.raises(StorageError, match="refused the path"):
+    with pytest.raises(StorageError, match="rejected the path"):
         store.check_files([DataFile(path, 1, 1)])
 
 

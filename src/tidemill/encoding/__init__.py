@@ -1,1 +1,1 @@
-"""Values as JSON, CSV and Arrow; the rows of blocks as lines of JSON."""
+"""Encoding of values as JSON, CSV and Arrow, and of block rows as JSON lines."""

@@ -1,4 +1,4 @@
-"""Spark SQL types as Arrow types."""
+"""Conversion of Spark SQL types to Arrow types."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _SIMPLE = {
 def to_arrow_type(kind: exp.DataType) -> pa.DataType:
     """The Arrow type of a Spark type.
 
-    Fields of structs are nullable here even where Spark's are not: Arrow mistakes the field of a NULL struct
-    for a NULL in that field, and refuses to write it. `sound` sees to NOT NULL inside structs.
+    Fields of structs are nullable even where Spark's are not: Arrow mistakes the field of a NULL struct for a NULL in
+    that field, and does not write it. `validate_ranges` checks NOT NULL inside structs.
     """
     build = _BUILDERS.get(kind.this)
     return build(kind) if build else _SIMPLE[kind.this]
@@ -43,7 +43,7 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def to_arrow_schema(schema: Schema) -> pa.Schema:
-    """Columns that may be NULL, whatever the schema says: deltas have rows that only name a key."""
+    """The Arrow schema with all columns nullable: deltas have rows with only a key."""
     return pa.schema([pa.field(f.name, to_arrow_type(f.data_type)) for f in schema])
 
 
@@ -53,8 +53,8 @@ def is_nested(kind: exp.DataType) -> bool:
 
 def parse_decimal_shape(kind: exp.DataType) -> tuple[int, int]:
     """Precision and scale; Spark's defaults are 10 and 0."""
-    given = [int(parameter.name) for parameter in kind.expressions]
-    return (given[0] if given else 10, given[1] if len(given) > 1 else 0)
+    parameters = [int(parameter.name) for parameter in kind.expressions]
+    return (parameters[0] if parameters else 10, parameters[1] if len(parameters) > 1 else 0)
 
 
 def list_struct_fields(kind: exp.DataType) -> Iterator[Field]:

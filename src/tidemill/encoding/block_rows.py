@@ -1,6 +1,6 @@
-"""The rows of a block as JSON lines, as they are pushed out: some columns, and those rows that fit some conditions.
+"""The rows of a block as JSON lines for subscribers and deliveries, with a selection of columns and rows.
 
-Rows are what the block holds: of a delta that deletes or counts, the marks that say so come along.
+Rows are those of the block: rows of a delta include the columns that mark deletions and counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.model.change import DELETED
 from tidemill.model.schema import Field, Schema
 
 AT_ONCE = 1000
-"""Rows of one piece."""
+"""The greatest number of rows in one chunk."""
 
 _CONDITION = re.compile(r"(\w+) *(=|!=|<=|>=|<|>) *(.*)", re.ASCII | re.DOTALL)
 _COMPARE: Mapping[str, Callable[..., Any]] = {
@@ -37,7 +37,7 @@ _COMPARE: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """A column compares so with a value. NULL compares with nothing."""
+    """A comparison of a column with a value. It is false for NULL."""
 
     column: str
     compares: str
@@ -45,14 +45,15 @@ class RowCondition:
 
     @classmethod
     def from_text(cls, text: str) -> RowCondition:
-        """
+        """Parse a condition.
+
         >>> RowCondition.from_text("price >= 10")
         RowCondition(column='price', compares='>=', value='10')
         """
-        found = _CONDITION.fullmatch(text.strip())
-        if found is None:
-            raise BadInput(f"{text!r} is no condition; write a column, one of {' '.join(_COMPARE)} and a value")
-        return cls(*found.groups())
+        match = _CONDITION.fullmatch(text.strip())
+        if match is None:
+            raise BadInput(f"{text!r} is not a condition; write a column, one of {' '.join(_COMPARE)} and a value")
+        return cls(*match.groups())
 
     def compute_mask(self, batch: pa.RecordBatch) -> pa.Array:
         column = batch.column(self.column)
@@ -67,7 +68,7 @@ class RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """Which columns and rows somebody wants; none named: all. A deletion is always told."""
+    """The selected columns and rows; by default all. Deletions are always included."""
 
     columns: tuple[str, ...] = ()
     where: tuple[RowCondition, ...] = ()
@@ -83,16 +84,16 @@ class RowSelection:
                 raise BadInput(f"channel {channel} has no column {name!r}; it has {', '.join(schema.names)}")
 
     def select_fields(self, physical: Schema, content: Schema) -> list[Field]:
-        """The columns that are told: those wanted, and what a delta has besides those of the content."""
-        wanted = self.columns or content.names
-        return [f for f in physical if f.name in wanted or f.name not in content]
+        """The selected columns, and the additional columns of a delta."""
+        names = self.columns or content.names
+        return [f for f in physical if f.name in names or f.name not in content]
 
     def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        held = [condition.compute_mask(batch) for condition in self.where]
-        if not held:
+        masks = [condition.compute_mask(batch) for condition in self.where]
+        if not masks:
             return batch
-        mask = held[0]
-        for other in held[1:]:
+        mask = masks[0]
+        for other in masks[1:]:
             mask = pc.and_(mask, other)
         if DELETED in batch.schema.names:
             mask = pc.or_(mask, batch.column(DELETED).fill_null(False))
@@ -101,7 +102,7 @@ class RowSelection:
 
 @dataclass(frozen=True, slots=True)
 class RowChunk:
-    """Some rows of a block, each a line; `more` if others of the block follow."""
+    """Some rows of a block, one per line; `more` if other rows of the block follow."""
 
     block: Block
     lines: tuple[str, ...]
@@ -122,15 +123,15 @@ class RowChunk:
 
 
 def split_into_chunks(block: Block, open: Callable[[str], BinaryIO], selection: RowSelection) -> Iterator[RowChunk]:
-    """The block in pieces, the last of which has no more after it; it may be without rows, as a block may."""
+    """The block in chunks; the last one has `more` false, and may have no rows."""
     physical = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
     fields = selection.select_fields(physical, block.schema)
-    held: tuple[str, ...] | None = None
+    pending: tuple[str, ...] | None = None
     for lines in _read_lines(block, open, selection, fields):
-        if held is not None:
-            yield RowChunk(block, held, more=True)
-        held = lines
-    yield RowChunk(block, held or (), more=False)
+        if pending is not None:
+            yield RowChunk(block, pending, more=True)
+        pending = lines
+    yield RowChunk(block, pending or (), more=False)
 
 
 def _read_lines(

@@ -1,4 +1,4 @@
-"""Cells of a channel's rows, as JSON, CSV and tables hold them; `insert` reads the first two back."""
+"""Encoding of cells for JSON, CSV and tables; `insert` parses the first two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.model.schema import Field
 
 
 def to_json(value: Any, kind: exp.DataType) -> Any:
-    """A cell as JSON can hold it, without loss: what JSON has no word for becomes text.
+    """A cell as JSON, without loss: values that JSON has no type for become strings.
 
     >>> to_json([("k", Decimal("1.10"))], Field("m", "MAP<STRING, DECIMAL(9, 2)>").data_type)
     {'k': '1.10'}
@@ -36,22 +36,22 @@ def to_json(value: Any, kind: exp.DataType) -> Any:
 
 
 def to_text(value: Any, kind: exp.DataType) -> str:
-    """A cell as one text.
+    """A cell as a string.
 
     >>> to_text(True, Field("b", "BOOLEAN").data_type), to_text([1, None], Field("a", "ARRAY<INT>").data_type)
     ('true', '[1, null]')
     """
-    plain = to_json(value, kind)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    encoded = to_json(value, kind)
+    return encoded if isinstance(encoded, str) else json.dumps(encoded, ensure_ascii=False)
 
 
 def format_csv_line(cells: Iterable[str | None]) -> str:
-    """One line of CSV. NULL is an empty field, an empty text a pair of quotes, as `insert` tells them apart.
+    """One line of CSV. NULL is an empty field, an empty string a pair of quotes, as `insert` distinguishes them.
 
     >>> format_csv_line(["1", None, "", "say 'a,b'"])
     '1,,"","say \\'a,b\\'"'
     """
-    # The csv module cannot write NULL and the empty text differently before Python 3.12.
+    # The csv module cannot distinguish NULL and the empty string before Python 3.12.
     return ",".join("" if text is None else _quote_csv(text) for text in cells)
 
 

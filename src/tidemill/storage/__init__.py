@@ -1,4 +1,4 @@
-"""Block files on local disk and in object stores."""
+"""Block stores on local disk and in object stores."""
 
 from tidemill.storage.dataset_copies import LocalDatasetCopier
 from tidemill.storage.direct import DirectBlockStore

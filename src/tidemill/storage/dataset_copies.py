@@ -1,4 +1,4 @@
-"""Copies of datasets in directories of users' own."""
+"""Copies of datasets in users' directories."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ from tidemill.model.block import DataFile
 from tidemill.storage.local import fsync_path
 from tidemill.storage.trouble import translate_errors
 
-_OURS = "tidemill-"
+_FILE_PREFIX = "tidemill-"
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDatasetCopier:
-    """Puts copies where users want them. `locate` says where this process can read a file of the store."""
+    """Copies datasets to users' paths. `locate` returns the local path of a file of the store."""
 
     locate: Callable[[str], str]
-    root: Path  # that relative paths are relative to
+    root: Path  # the base of relative paths
 
     def place_copy(self, identity: str, files: Sequence[DataFile], path: str) -> bool:
-        """Make a directory hold exactly these files; False if it does already. Whoever reads it finds old or new."""
-        place = (self.root / path).resolve()
-        wanted = {f"{_OURS}{identity[:16]}-{n}.parquet": file for n, file in enumerate(files)}
-        with translate_errors("put a result in", str(place)):
-            found = _list_entries(place)
-            if place.is_dir() and found == {name: file.bytes for name, file in wanted.items()}:
+        """Make a directory contain exactly these files; False if it already does. Readers see the old or new files."""
+        target = (self.root / path).resolve()
+        copies = {f"{_FILE_PREFIX}{identity[:16]}-{i}.parquet": file for i, file in enumerate(files)}
+        with translate_errors("write a result to", str(target)):
+            entries = _list_entries(target)
+            if target.is_dir() and entries == {name: file.bytes for name, file in copies.items()}:
                 return False
-            _check_ours(place)
-            self._swap_directory(place, wanted)
+            _check_ours(target)
+            self._swap_directory(target, copies)
         return True
 
-    def _swap_directory(self, place: Path, wanted: dict[str, DataFile]) -> None:
-        """The new directory is complete and durable before it takes the place of the old one."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        new, old = (place.with_name(f".{place.name}-{uuid4().hex}-{what}") for what in ("new", "old"))
+    def _swap_directory(self, target: Path, copies: dict[str, DataFile]) -> None:
+        """Replace a directory by a new one, which is complete and durable before the swap."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new, old = (target.with_name(f".{target.name}-{uuid4().hex}-{suffix}") for suffix in ("new", "old"))
         new.mkdir()
-        for name, file in wanted.items():
+        for name, file in copies.items():
             shutil.copyfile(self.locate(file.path), new / name)
             fsync_path(new / name)
         fsync_path(new)
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
-        fsync_path(place.parent)
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+        fsync_path(target.parent)
         if old.exists():
-            _clear_old(old, place)
+            _clear_old(old, target)
 
 
-def _list_entries(place: Path) -> dict[str, int]:
-    """Names and sizes of what is there."""
-    if not place.is_dir():
-        return {place.name: place.stat().st_size} if place.exists() else {}
-    return {entry.name: entry.stat().st_size for entry in place.iterdir()}
+def _list_entries(target: Path) -> dict[str, int]:
+    """Names and sizes of the entries of a directory, or of the file at its path."""
+    if not target.is_dir():
+        return {target.name: target.stat().st_size} if target.exists() else {}
+    return {entry.name: entry.stat().st_size for entry in target.iterdir()}
 
 
 def _is_ours(entry: Path) -> bool:
-    return entry.name.startswith(_OURS) and entry.suffix == ".parquet" and entry.is_file()
+    return entry.name.startswith(_FILE_PREFIX) and entry.suffix == ".parquet" and entry.is_file()
 
 
-def _clear_old(old: Path, place: Path) -> None:
-    """Delete the copies that were replaced. What a user put beside them meanwhile moves on to the new directory."""
+def _clear_old(old: Path, target: Path) -> None:
+    """Delete the replaced copies. Other files, which a user added meanwhile, move to the new directory."""
     for entry in old.iterdir():
         if _is_ours(entry):
             entry.unlink()
         else:
-            entry.rename(place / entry.name)
+            entry.rename(target / entry.name)
     old.rmdir()
 
 
-def _check_ours(place: Path) -> None:
-    entries = list(place.iterdir()) if place.is_dir() else [place] if place.exists() else []
-    foreign = sorted(entry.name for entry in entries if entry == place or not _is_ours(entry))
+def _check_ours(target: Path) -> None:
+    entries = list(target.iterdir()) if target.is_dir() else [target] if target.exists() else []
+    foreign = sorted(entry.name for entry in entries if entry == target or not _is_ours(entry))
     if foreign:
         raise StorageError(
-            f"{place} holds what Tidemill did not put there ({', '.join(foreign[:3])}); nothing was changed: "
-            "move it away, or give the action another path"
+            f"{target} contains files that Tidemill did not write ({', '.join(foreign[:3])}); nothing was changed: "
+            "move them away, or give the action another path"
         )

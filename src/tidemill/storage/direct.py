@@ -1,4 +1,4 @@
-"""Blocks in an object store that Spark reads and writes itself."""
+"""A block store in an object store that Spark accesses directly."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _HADOOP_SCHEMES = {"s3": "s3a"}
 
 
 class DirectBlockStore(FileBlockStore):
-    """Spark is given URLs below the root; this process looks at the same files through fsspec.
+    """Spark uses URLs below the root; this process accesses the same files through fsspec.
 
-    Durability is the object store's: what it has accepted, it keeps.
+    The object store guarantees durability of accepted files.
     """
 
     def __init__(self, fs: AbstractFileSystem, root: str, url: str) -> None:
         super().__init__(fs, root, url)
-        scheme, _, rest = self._name.partition("://")
-        self._spark_root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+        scheme, _, path = self._name.partition("://")
+        self._spark_root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{path}"
 
     def stage_directory(self, directory: str) -> str:
         return f"{self._spark_root}/{check_literal_path(directory)}"

@@ -1,4 +1,4 @@
-"""From a URL to the store behind it."""
+"""Opening of a block store by its URL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tidemill.storage.staged import StagedBlockStore
 def open_store(
     url: str, *, cache: Path | None = None, staged: bool | None = None, options: Mapping[str, object] = {}
 ) -> BlockStore:
-    """The block store at a path or fsspec URL; nothing is touched until it is used.
+    """The block store at a path or fsspec URL; it is not accessed until it is used.
 
     On local disk Spark writes in place, unless `staged` is True. Elsewhere files go through `cache`, unless
-    `staged` is False: then Spark itself must be able to reach the URL. `options` go to the fsspec file system.
+    `staged` is False: then Spark must be able to access the URL. `options` are passed to the fsspec file system.
     """
     fs, root = _open_file_system(_check_plain(url), options)
     if isinstance(fs, LocalFileSystem):
@@ -49,7 +49,7 @@ def _open_file_system(url: str, options: Mapping[str, object]) -> tuple[Abstract
 
 
 def _build_cache_path(cache: Path | None, url: str) -> Path:
-    """Each store has its own part of the cache, so that two of them never mix up equal paths."""
+    """The cache directory of a store. Each store has a separate one, so that equal paths do not collide."""
     home = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
     return home / sha256(url.rstrip("/").encode()).hexdigest()[:16]
 
@@ -58,12 +58,12 @@ def _to_absolute(path: str | Path) -> Path:
     return Path(_check_plain(str(Path(path).resolve())))
 
 
-def _check_plain(place: str) -> str:
-    """Spark would take these characters in a root for a pattern, and read other files or none."""
-    strange = sorted(PATTERN_CHARACTERS.intersection(place))
-    if strange:
+def _check_plain(path: str) -> str:
+    """Reject roots with characters that Spark would interpret as a glob pattern."""
+    special = sorted(PATTERN_CHARACTERS.intersection(path))
+    if special:
         raise ConfigError(
-            f"the block store {place} has {' '.join(strange)} in its path, which Spark reads as a pattern; "
-            "choose a path without"
+            f"the block store {path} has {' '.join(special)} in its path, which Spark reads as a pattern; "
+            "choose a path without them"
         )
-    return place
+    return path

@@ -1,4 +1,4 @@
-"""Blocks on a disk that Spark and this process see under the same path."""
+"""A block store on a file system that Spark and this process access under the same path."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tidemill.storage.trouble import translate_errors
 
 
 class LocalBlockStore(FileBlockStore):
-    """Files are written in place, and forced to disk before they count.
+    """Files are written in place, and synced to disk before they are published.
 
-    Paths are given to Spark plain: Hadoop reads them unescaped, so that a space or a percent sign means itself.
+    Paths are passed to Spark unescaped, as Hadoop reads them: a space or a percent sign is literal.
     """
 
     def __init__(self, root: Path) -> None:
@@ -32,14 +32,14 @@ class LocalBlockStore(FileBlockStore):
         return self._path
 
     def stage_directory(self, directory: str) -> str:
-        place = self._path / check_literal_path(directory)
-        with translate_errors("write in", str(place)):
-            place.mkdir(parents=True, exist_ok=True)
-        return str(place)
+        path = self._path / check_literal_path(directory)
+        with translate_errors("write in", str(path)):
+            path.mkdir(parents=True, exist_ok=True)
+        return str(path)
 
     def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
         if not (self._path / check_path(directory)).is_dir():
-            raise StorageError(f"{self._format_path(directory)} vanished before it was published; run it again")
+            raise StorageError(f"{self._format_path(directory)} disappeared before it was published; run it again")
         files = super().publish_files(directory, rows)
         with translate_errors("write in", self._format_path(directory)):
             self._sync_files([self._path / file.path for file in files])
@@ -54,7 +54,7 @@ class LocalBlockStore(FileBlockStore):
         return super().probe_access()
 
     def prune_directory(self, directory: str) -> None:
-        """Empty directories inside go as well: a file system keeps them."""
+        """Remove empty subdirectories as well, since a file system keeps them."""
         with translate_errors("remove empty directories in", self._format_path(check_path(directory))):
             for folder, _, _ in os.walk(self._path / directory, topdown=False):
                 with suppress(OSError):  # not empty, or already gone
@@ -68,13 +68,13 @@ class LocalBlockStore(FileBlockStore):
         return list_files(Path(place))
 
     def _delete_paths(self, paths: Iterable[str]) -> int:
-        gone = {Path(self._resolve_path(path)) for path in paths}
-        count = sum(_delete_file(path) for path in gone)
-        self._prune_folders({path.parent.as_posix() for path in gone})
+        targets = {Path(self._resolve_path(path)) for path in paths}
+        count = sum(_delete_file(path) for path in targets)
+        self._prune_folders({path.parent.as_posix() for path in targets})
         return count
 
     def _sync_files(self, files: Iterable[Path]) -> None:
-        """A file survives a power failure once it and every directory on the way to it were forced to disk."""
+        """Sync files and all their parent directories: only then do they survive a power failure."""
         folders = set[Path]()
         for file in files:
             fsync_path(file)
@@ -84,34 +84,34 @@ class LocalBlockStore(FileBlockStore):
 
 
 def list_files(directory: Path) -> list[str]:
-    """The files below a directory, in order. A link is one of them: what it leads to is not Tidemill's."""
-    found = []
+    """The files below a directory, in order. Links count as files and are not followed."""
+    paths = []
     for folder, folders, names in os.walk(directory):
         links = (name for name in folders if (Path(folder) / name).is_symlink())
-        found += [(Path(folder) / name).relative_to(directory).as_posix() for name in (*names, *links)]
-    return sorted(found)
+        paths += [(Path(folder) / name).relative_to(directory).as_posix() for name in (*names, *links)]
+    return sorted(paths)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Let a file hold this; a reader finds the old content or the new, whole."""
+    """Replace the content of a file atomically: a reader finds the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{uuid4().hex}")
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
-        new.write_bytes(data)
-        fsync_path(new)
-        new.replace(path)
+        temporary.write_bytes(data)
+        fsync_path(temporary)
+        temporary.replace(path)
     finally:
-        new.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     fsync_path(path.parent)
 
 
 def fsync_path(path: Path) -> None:
     """fsync a file or a directory."""
-    number = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _delete_file(path: Path) -> bool:

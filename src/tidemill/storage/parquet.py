@@ -1,4 +1,4 @@
-"""What storage needs to know of Parquet: how many rows a file holds, and whether all of it can be read."""
+"""Parquet checks for storage: the number of rows of a file, and whether it is fully readable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 
 class UnreadableParquet(Exception):
-    """The bytes are not a whole Parquet file; the message is the reader's."""
+    """The bytes are not a complete Parquet file; the message is Arrow's."""
 
 
 def read_row_count(file: IO[bytes]) -> int:
@@ -22,22 +22,22 @@ def read_row_count(file: IO[bytes]) -> int:
 
 
 def read_latest_time(file: IO[bytes], column: str) -> int | None:
-    """The latest moment in a column of timestamps, in microseconds since the epoch; None if there is none."""
+    """The latest value in a column of timestamps, in microseconds since the epoch; None if there is none."""
     latest = pc.max(pq.read_table(file, columns=[column])[column])
     return cast(int | None, latest.cast(pa.timestamp("us")).value)
 
 
 def read_through(file: IO[bytes]) -> int:
-    """Decode every page of every column, checking page checksums; returns the rows found."""
+    """Decode every page of every column and verify page checksums; returns the number of rows."""
     try:
-        whole = pq.ParquetFile(file, page_checksum_verification=True)
-        return sum(batch.num_rows for batch in whole.iter_batches())
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        return sum(batch.num_rows for batch in parquet.iter_batches())
     except (pa.ArrowException, OSError) as error:
         raise _classify_error(error) from error
 
 
 def _classify_error(error: Exception) -> Exception:
-    """Arrow's complaints about content carry no errno; those of the file system do, and stay what they are."""
+    """`UnreadableParquet` for Arrow's errors about content; errors of the file system, which have an errno, as is."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return UnreadableParquet(str(error).strip())

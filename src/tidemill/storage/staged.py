@@ -1,4 +1,4 @@
-"""Blocks in an object store, written and read by way of a local directory."""
+"""A block store in an object store, written and read through a local cache."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INCOMING = ".incoming"
 
 
 class StagedBlockStore(FileBlockStore):
-    """The object store holds the truth; the cache beside it holds copies under the same paths.
+    """The object store is authoritative; the cache holds copies under the same paths.
 
-    A cached copy is whole or absent (it arrives by rename), and never stale, because published files do
-    not change. The cache may be deleted at any time when nothing runs.
+    A cached copy is complete or absent (it is created by a rename), and never stale, because published files do not
+    change. The cache may be deleted whenever no run is active.
     """
 
     def __init__(self, fs: AbstractFileSystem, root: str, url: str, cache: Path) -> None:
@@ -53,7 +53,7 @@ class StagedBlockStore(FileBlockStore):
             self._check_copy(file)
 
     def list_directory(self, directory: str) -> list[str]:
-        """Files of the cache that the object store lacks count as well: they were never published, or deleted there."""
+        """Includes files that are only in the cache: they were never published, or deleted in the object store."""
         return sorted({*super().list_directory(directory), *self._cache.list_directory(directory)})
 
     def list_copies(self) -> Collection[str]:
@@ -63,7 +63,7 @@ class StagedBlockStore(FileBlockStore):
         return self._cache.delete_files(paths)
 
     def list_all_files(self) -> Iterator[str]:
-        """Copies that the object store lacks are among them."""
+        """Includes files that are only in the cache."""
         yield from sorted({*super().list_all_files(), *self._cache.list_all_files()})
 
     def prune_directory(self, directory: str) -> None:
@@ -71,17 +71,17 @@ class StagedBlockStore(FileBlockStore):
         super().prune_directory(directory)
 
     def delete_files(self, paths: Iterable[str]) -> int:
-        wanted = list(paths)
-        unpublished = self._find_unpublished(wanted)
-        self._cache.delete_files(wanted)
-        return super().delete_files(wanted) + len(unpublished)
+        all_paths = list(paths)
+        unpublished = self._find_unpublished(all_paths)
+        self._cache.delete_files(all_paths)
+        return super().delete_files(all_paths) + len(unpublished)
 
     def probe_access(self) -> str:
         self._cache.probe_access()
         return super().probe_access()
 
     def _write_bytes(self, place: str, data: bytes) -> None:
-        if isinstance(self._fs, LocalFileSystem):  # such as a mounted share
+        if isinstance(self._fs, LocalFileSystem):  # for example a mounted share
             replace_file(Path(place), data)
         else:
             super()._write_bytes(place, data)
@@ -114,15 +114,15 @@ class StagedBlockStore(FileBlockStore):
             incoming.unlink(missing_ok=True)
 
     def _accept_download(self, incoming: Path, cached: Path, size: int) -> None:
-        found = incoming.stat().st_size
-        if found != size:
-            raise StorageError(f"a download broke off after {found} of {size} bytes; try again")
+        received = incoming.stat().st_size
+        if received != size:
+            raise StorageError(f"a download ended after {received} of {size} bytes; try again")
         fsync_path(incoming)
         cached.parent.mkdir(parents=True, exist_ok=True)
         incoming.replace(cached)
 
     def _check_copy(self, file: DataFile) -> None:
-        """The original is sound here, so a damaged copy is simply dropped; the next reader fetches it again."""
+        """Drop a damaged copy: the original is valid, and the next reader downloads it again."""
         if (self._cache.root_path / file.path).exists():
             try:
                 self._cache.check_files([file])

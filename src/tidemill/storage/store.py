@@ -1,4 +1,4 @@
-"""What every file store does alike, whatever fsspec file system stands behind it."""
+"""The common implementation of block stores on fsspec file systems."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tidemill.storage.trouble import translate_errors
 _PROBE = b"tidemill"
 
 MARKER = "_tidemill_store.json"
-"""Spark ignores files whose names begin with an underscore."""
+"""The name of the marker file. Spark ignores files whose names begin with an underscore."""
 
 
 class FileBlockStore(ABC):
     """Immutable files below the directory of runs under one root of an fsspec file system.
 
-    Guarantees. What `publish` returned is durable and complete. No path reaches outside the directory of runs; beside
-    it, the store writes its marker and nothing else. Files are never overwritten: each attempt writes in a directory
-    of its own. Every failure of the file system is a `StorageError` that names the place.
+    Guarantees. Files returned by `publish_files` are durable and complete. No path is outside the directory of runs;
+    besides it, the store writes only its marker. Files are never overwritten: each attempt writes to a separate
+    directory. Every failure of the file system is a `StorageError` that names the path.
     """
 
     def __init__(self, fs: AbstractFileSystem, root: str, name: str) -> None:
         self._fs = fs
         self._root = root.rstrip("/")  # as `fs` names it
-        self._name = name.rstrip("/") or name  # as people name it
+        self._name = name.rstrip("/") or name  # as shown to users
 
     @property
     def name(self) -> str:
@@ -48,23 +48,23 @@ class FileBlockStore(ABC):
     def locate_file(self, path: str) -> str: ...
 
     def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
-        place = self._format_path(check_path(directory))
-        with translate_errors("publish the files in", place):
-            found = [f"{directory}/{name}" for name in self._list_names(self._resolve_path(directory))]
-            data = [check_literal_path(path) for path in found if not is_marker(path[len(directory) + 1 :])]
-            files = tuple(self._describe_file(path) for path in data)
-            _check_rows(files, rows, place)
-            self._delete_paths({*found} - {f.path for f in files if f.rows})
+        shown_path = self._format_path(check_path(directory))
+        with translate_errors("publish the files in", shown_path):
+            paths = [f"{directory}/{name}" for name in self._list_names(self._resolve_path(directory))]
+            data_paths = [check_literal_path(path) for path in paths if not is_marker(path[len(directory) + 1 :])]
+            files = tuple(self._describe_file(path) for path in data_paths)
+            _check_rows(files, rows, shown_path)
+            self._delete_paths({*paths} - {file.path for file in files if file.rows})
             self._prune_folders([self._resolve_path(directory)])
-        return tuple(f for f in files if f.rows)
+        return tuple(file for file in files if file.rows)
 
     def open_file(self, path: str) -> BinaryIO:
         with translate_errors("read", self._format_path(path)):
             return cast(BinaryIO, self._fs.open(self._resolve_path(path), "rb"))
 
     def find_latest_time(self, files: Sequence[DataFile], column: str) -> int | None:
-        found = (self._read_latest_time(f.path, column) for f in files)
-        return max((moment for moment in found if moment is not None), default=None)
+        times = (self._read_latest_time(file.path, column) for file in files)
+        return max((time for time in times if time is not None), default=None)
 
     def check_files(self, files: Sequence[DataFile]) -> None:
         for file in files:
@@ -72,13 +72,13 @@ class FileBlockStore(ABC):
                 self._check_file(file)
 
     def read_marker(self) -> StoreMarker | None:
-        place = f"{self._name}/{MARKER}"
-        with translate_errors("read", place):
+        shown_path = f"{self._name}/{MARKER}"
+        with translate_errors("read", shown_path):
             try:
                 text = self._fs.cat_file(f"{self._root}/{MARKER}")
             except FileNotFoundError:
                 return None
-        return _parse_marker(text, place)
+        return _parse_marker(text, shown_path)
 
     def write_marker(self, marker: StoreMarker) -> None:
         with translate_errors("write", f"{self._name}/{MARKER}"):
@@ -92,8 +92,8 @@ class FileBlockStore(ABC):
     def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
         for run in runs:
             with translate_errors("list", self._format_path(f"{RUNS}/{run}")):
-                fences = [name for name in self._list_entries(f"{self._runs_root}/{run}") if name.isdecimal()]
-            yield from (f"{RUNS}/{run}/{fence}" for fence in sorted(fences, key=int))
+                tokens = [name for name in self._list_entries(f"{self._runs_root}/{run}") if name.isdecimal()]
+            yield from (f"{RUNS}/{run}/{token}" for token in sorted(tokens, key=int))
 
     def list_directory(self, directory: str) -> list[str]:
         with translate_errors("list", self._format_path(check_path(directory))):
@@ -116,9 +116,9 @@ class FileBlockStore(ABC):
             yield from (f"{RUNS}/{name}" for name in self._list_names(self._runs_root))
 
     def delete_files(self, paths: Iterable[str]) -> int:
-        wanted = [check_path(path) for path in paths]
+        checked = [check_path(path) for path in paths]
         with translate_errors("delete files in", self._name):
-            return self._delete_paths(wanted)
+            return self._delete_paths(checked)
 
     def prune_directory(self, directory: str) -> None:
         with translate_errors("remove empty directories in", self._format_path(check_path(directory))):
@@ -128,10 +128,10 @@ class FileBlockStore(ABC):
         path = f"{self._root}/.probe-{uuid4().hex}"
         with translate_errors("use the block store", self._name):
             self._fs.pipe_file(path, _PROBE)
-            found = self._fs.cat_file(path)
+            content = self._fs.cat_file(path)
             self._fs.rm_file(path)
-        if found != _PROBE:
-            raise StorageError(f"{self._name} does not give back what was written to it; choose another block store")
+        if content != _PROBE:
+            raise StorageError(f"{self._name} does not return the data written to it; choose another block store")
         return self._name
 
     @property
@@ -139,7 +139,7 @@ class FileBlockStore(ABC):
         return f"{self._root}/{RUNS}"
 
     def _write_bytes(self, place: str, data: bytes) -> None:
-        """Object stores replace a file as a whole."""
+        """Write a file; object stores replace it atomically."""
         self._fs.pipe_file(place, data)
 
     def _resolve_path(self, path: str) -> str:
@@ -149,7 +149,7 @@ class FileBlockStore(ABC):
         return f"{self._name}/{path}"
 
     def _list_names(self, place: str) -> list[str]:
-        """The files below a place; none if it does not exist."""
+        """The files below a directory; none if it does not exist."""
         self._fs.invalidate_cache()
         return sorted(path[len(place) + 1 :] for path in self._fs.find(place))
 
@@ -166,7 +166,7 @@ class FileBlockStore(ABC):
                 rows = read_row_count(file)
             except UnreadableParquet as error:
                 raise BlockDamaged(
-                    f"{self._format_path(path)} was written into a block but is no whole Parquet file ({error}); "
+                    f"{self._format_path(path)} was written into a block but is not a complete Parquet file ({error}); "
                     "write Parquet only, or run it again"
                 ) from error
         return DataFile(path, rows, self._fs.size(self._resolve_path(path)))
@@ -203,15 +203,15 @@ class FileBlockStore(ABC):
         )
 
     def _delete_paths(self, paths: Iterable[str]) -> int:
-        wanted = {self._resolve_path(path) for path in paths}
-        folders = {path.rpartition("/")[0] for path in wanted}
-        present = wanted & self._list_files_in(folders)
+        targets = {self._resolve_path(path) for path in paths}
+        folders = {path.rpartition("/")[0] for path in targets}
+        present = targets & self._list_files_in(folders)
         self._remove_files(sorted(present))
         self._prune_folders(folders)
         return len(present)
 
     def _remove_files(self, places: Sequence[str]) -> None:
-        """All in few requests; but fsspec would take some names for patterns, and those go one by one."""
+        """Delete files in few requests; names that fsspec would interpret as patterns are deleted one by one."""
         patterns = [place for place in places if PATTERN_CHARACTERS.intersection(place)]
         literal = [place for place in places if place not in patterns]
         if literal:
@@ -220,26 +220,26 @@ class FileBlockStore(ABC):
             self._fs.rm_file(place)
 
     def _list_files_in(self, folders: Iterable[str]) -> set[str]:
-        """Listing the few folders asks an object store much less than asking for each file."""
+        """The files in folders. Listing a few folders needs fewer requests than checking each file."""
         self._fs.invalidate_cache()
         return {path for folder in folders for path in self._fs.find(folder, maxdepth=1)}
 
     def _prune_folders(self, folders: Iterable[str]) -> None:
-        """Remove the folders and their parents below the directory of runs, as far as they are empty."""
+        """Remove the folders and their parents below the directory of runs, where they are empty."""
         for folder in folders:
-            with suppress(OSError):  # not empty, already gone, or no such thing as a folder there
+            with suppress(OSError):  # not empty, already removed, or the store has no folders
                 while folder.startswith(f"{self._runs_root}/"):
                     self._fs.rmdir(folder)
                     folder = folder.rpartition("/")[0]
 
 
 def _check_rows(files: Sequence[DataFile], written: int | None, place: str) -> None:
-    found = sum(f.rows for f in files)
-    if written is not None and found != written:
+    rows = sum(file.rows for file in files)
+    if written is not None and rows != written:
         raise RowsMissing(
-            f"{written} rows were written to {place}, but {found} rows in {len(files)} files are found there: Spark's "
-            "executors do not write where this process reads. Let [storage] url be a directory that all machines "
-            "share, or an object store that Spark reaches itself (staged = false). Nothing was published"
+            f"{written} rows were written to {place}, but {rows} rows in {len(files)} files are found there: Spark's "
+            "executors do not write where this process reads. Set [storage] url to a directory that all machines "
+            "share, or to an object store that Spark accesses directly (staged = false). Nothing was published"
         )
 
 
@@ -248,13 +248,13 @@ def _parse_marker(text: bytes, place: str) -> StoreMarker:
         marker = StoreMarker.from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
         raise ForeignStore(
-            f"{place} does not say to which catalog the block store belongs: expected JSON with a catalog's id, found "
-            f"{len(text)} bytes that are none; restore the file from a backup, or, if this project's catalog is the "
+            f"{place} does not name the catalog of the block store: expected JSON with a catalog's id, found "
+            f"{len(text)} other bytes; restore the file from a backup, or, if this project's catalog is the "
             "right one, run tidemill adopt-store. Nothing was changed"
         ) from error
     if marker.format > FORMAT:
         raise StorageError(
-            f"{place} was written by a newer Tidemill: it has format {marker.format}, and this version knows "
+            f"{place} was written by a newer Tidemill: it has format {marker.format}, and this version supports "
             f"{FORMAT}; upgrade the tidemill package. Nothing was changed"
         )
     return marker

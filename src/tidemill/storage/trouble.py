@@ -1,4 +1,4 @@
-"""The one place where a file system's errors become sentences for people."""
+"""Translation of file system errors to messages for users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tidemill.errors import StorageError, TidemillError
 
 _FULL = ("the disk is full", "free some space or move the block store, then try again")
-_FORBIDDEN = ("permission is denied", "let the user who runs Tidemill write there, or choose another block store")
+_FORBIDDEN = ("permission is denied", "give the user who runs Tidemill write access, or choose another block store")
 _READ_ONLY = ("the file system is read-only", "make it writable, or choose another block store")
 _MISSING = ("it does not exist and cannot be created", "create it, or choose another block store")
 _FILE_IN_THE_WAY = ("a part of the path is a file", "remove that file, or choose another block store")
@@ -29,10 +29,10 @@ _KNOWN = {
 
 @contextmanager
 def translate_errors(doing: str, place: str) -> Iterator[None]:
-    """Turn whatever a file system raises inside into a `StorageError` that names the place.
+    """Turn any exception of a file system into a `StorageError` that names the path.
 
-    Everything is caught, not `OSError` alone: the clients of object stores have exceptions of their own
-    (botocore's for a refused connection or missing credentials are no OSErrors).
+    All exceptions are caught, not only `OSError`: the clients of object stores raise others (botocore's for a refused
+    connection or missing credentials are not OSErrors).
     """
     try:
         yield
@@ -51,7 +51,7 @@ def _explain_error(error: Exception) -> tuple[str, str]:
 
 
 def _find_errno(error: Exception) -> int | None:
-    """The errno; s3fs and others raise the subclasses of OSError without one."""
+    """The errno, also for subclasses of OSError that s3fs and others raise without one."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     if isinstance(error, PermissionError):

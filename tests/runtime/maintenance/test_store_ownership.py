@@ -180,7 +180,7 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
 def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) -> None:
     (root / MARKER).write_text("")
     with opened(url_of(filled), root) as mill:
-        with pytest.raises(ForeignStore, match="does not say to which catalog"):
+        with pytest.raises(ForeignStore, match="does not name the catalog"):
             check_store(mill.catalog, mill.store)
         assert adopt_store(mill.catalog, mill.store) is None
         check_store(mill.catalog, mill.store)
