@@ -129,7 +129,7 @@ def test_a_refused_message_says_why_and_nothing_after_it_is_taken(shop: Served, 
     ("sent", "said"),
     [
         (event(2, "gap"), "message 2 arrived, but 1 was expected"),
-        ('{"id": 1}', "begins with its number on a line of its own"),
+        ('{"id": 1}', "begins with its number on a separate line"),
         ("9" * 30 + "\n", "begins with its number"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What Tidemill tells the outside: notices by webhook, e-mail and log; new blocks to whoever takes them."""
+"""Outgoing messages: notices by webhook, e-mail and log, and deliveries of new blocks."""
 
 from tidemill.publish.blocks import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart
 from tidemill.publish.mail import MailReceiver, SmtpMailer

@@ -1,7 +1,7 @@
-"""New blocks of a channel on their way out: by webhook or e-mail, in their order, until they are taken.
+"""Deliveries of a channel's new blocks by webhook or e-mail, in order, repeated until they are accepted.
 
-A webhook's body is JSON lines: what the block is, then its rows. It is signed as notices are. `Tidemill-Block` and
-`Tidemill-Part` stay the same when a part is sent again: whoever remembers the last one they took can drop it.
+A webhook's body is JSON lines: a header of the block, then its rows. It is signed as notices are. `Tidemill-Block` and
+`Tidemill-Part` stay the same when a part is sent again, so that a receiver can deduplicate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds after the first failure, the
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPart:
-    """Some rows of a block, as lines; `number` counts the parts of a block from 1."""
+    """Some rows of a block as lines; `number` counts the parts of a block from 1."""
 
     channel: str
     seq: int
@@ -34,14 +34,14 @@ class DeliveryPart:
 
 
 class BlockReceiver(Protocol):
-    """Takes parts of blocks, or raises."""
+    """Accepts parts of blocks, or raises."""
 
     def send_part(self, part: DeliveryPart) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BlockWebhook:
-    """An address that takes rows."""
+    """A webhook that receives rows."""
 
     url: str
     secret: str = field(repr=False)
@@ -60,7 +60,7 @@ class BlockWebhook:
 
 @dataclass(frozen=True, slots=True)
 class BlockMail:
-    """Somebody who gets rows by e-mail, as an attachment."""
+    """A recipient of rows by e-mail, as an attachment."""
 
     by: SmtpMailer
 
@@ -68,17 +68,17 @@ class BlockMail:
         if not part.rows:
             return
         number = f"{part.channel}-{part.seq}-{part.number}"
-        letter = self.by.build_message(f"{part.rows} new rows in {part.channel}", number)
-        letter.set_content(f"Block {part.seq} of {part.channel}, part {part.number}: {part.rows} rows are attached.\n")
-        letter.add_attachment(
+        message = self.by.build_message(f"{part.rows} new rows in {part.channel}", number)
+        message.set_content(f"Block {part.seq} of {part.channel}, part {part.number}: {part.rows} rows are attached.\n")
+        message.add_attachment(
             part.text.encode(), maintype="application", subtype="x-ndjson", filename=f"{number}.jsonl"
         )
-        self.by.send_message(letter)
+        self.by.send_message(message)
 
 
 @dataclass(slots=True)
 class BlockDelivery:
-    """Of what comes into a channel from now on, to one receiver. `parts` gives those of the block after a position."""
+    """Delivers new blocks of a channel to one receiver. `parts` returns the parts of the block after a position."""
 
     name: str
     channel: str
@@ -87,10 +87,10 @@ class BlockDelivery:
     parts: Callable[[int, int], Iterator[DeliveryPart]]
     clock: Callable[[], float] = time.monotonic
     _failed: int = 0
-    _again: float = 0.0  # by the clock, when to try next
+    _again: float = 0.0  # the time of the next attempt, by the clock
 
     def __call__(self) -> None:
-        """Deliver all that is there; where one is not taken, those after it wait."""
+        """Deliver all new blocks in order; after a failure the rest waits for a back-off."""
         if self.clock() < self._again:
             return
         try:
@@ -99,25 +99,25 @@ class BlockDelivery:
         except Exception as error:
             wait = _PAUSES[min(self._failed, len(_PAUSES) - 1)]
             self._failed, self._again = self._failed + 1, self.clock() + wait
-            log.warning("%s did not take what is new in %s: %s; again in %g s", self.name, self.channel, error, wait)
+            log.warning("%s did not accept blocks of %s: %s; retry in %g s", self.name, self.channel, error, wait)
 
     def _deliver_blocks(self) -> None:
-        place = f"delivery:{self.name}:{self.channel}"
+        consumer = f"delivery:{self.name}:{self.channel}"
         head = self.catalog.read_channel(self.channel).head.seq
-        at = self.catalog.find_consumer_offset(place)
-        if at is None:  # what was there before anybody wanted it is not sent
-            self.catalog.move_consumer_offset(place, None, head)
+        offset = self.catalog.find_consumer_offset(consumer)
+        if offset is None:  # blocks from before the delivery was configured are not sent
+            self.catalog.move_consumer_offset(consumer, None, head)
             return
-        while at < head:
-            self.catalog.move_consumer_offset(place, at, at := self._deliver_block(at, head))
+        while offset < head:
+            self.catalog.move_consumer_offset(consumer, offset, offset := self._deliver_block(offset, head))
 
-    def _deliver_block(self, at: int, head: int) -> int:
-        """Deliver the block after `at`; returns where it stands."""
+    def _deliver_block(self, offset: int, head: int) -> int:
+        """Deliver the block after `offset`; returns its sequence number."""
         try:
-            for part in self.parts(at, head):
+            for part in self.parts(offset, head):
                 self.to.send_part(part)
-                reached = part.seq
+                seq = part.seq
         except Collected as error:
             log.error("%s misses rows: %s", self.name, error)
             return head
-        return reached
+        return seq

@@ -13,7 +13,7 @@ TIMEOUT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class SmtpMailer:
-    """Addresses that are written to through an SMTP server."""
+    """Sends messages to fixed addresses through an SMTP server."""
 
     host: str
     sender: str
@@ -24,7 +24,7 @@ class SmtpMailer:
     password: str | None = field(default=None, repr=False)
 
     def build_message(self, subject: str, number: str) -> EmailMessage:
-        """Without content yet. The number is the same if it has to be sent again."""
+        """A message without content. The number, which becomes its id, is the same for all delivery attempts."""
         message = EmailMessage()
         message["Subject"] = f"Tidemill: {subject}"
         message["From"] = self.sender
@@ -43,7 +43,7 @@ class SmtpMailer:
 
 @dataclass(frozen=True, slots=True)
 class MailReceiver:
-    """Somebody who is told of notices by e-mail."""
+    """A recipient of notices by e-mail."""
 
     name: str
     post: SmtpMailer

@@ -14,7 +14,7 @@ from tidemill.publish.webhook import WebhookReceiver
 
 
 class NoticeReceiver(Protocol):
-    """Takes notices, or raises."""
+    """Accepts notices, or raises."""
 
     @property
     def name(self) -> str: ...
@@ -24,7 +24,7 @@ class NoticeReceiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogReceiver:
-    """The server's own log."""
+    """The server's log as a receiver of notices."""
 
     name: str = "log"
 
@@ -32,21 +32,21 @@ class LogReceiver:
         return True
 
     def send_notice(self, notice: Notice) -> None:
-        serious = notice.kind is NoticeKind.RUN_FAILED
-        logging.getLogger("tidemill.notices").log(logging.ERROR if serious else logging.INFO, "%s", notice.text)
+        is_failure = notice.kind is NoticeKind.RUN_FAILED
+        logging.getLogger("tidemill.notices").log(logging.ERROR if is_failure else logging.INFO, "%s", notice.text)
 
 
 log = logging.getLogger("tidemill.notices")
 
 
 def build_receivers(declared: Iterable[WebhookReceiver | MailReceiver]) -> dict[str, NoticeReceiver]:
-    """Everybody who is told, by name; the log always is."""
+    """The receivers by name; the log is always among them."""
     return {"log": LogReceiver(), **{receiver.name: receiver for receiver in declared}}
 
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """Makes notices of what happened, and delivers those that are due. It may take as long as a receiver does."""
+    """Creates notices from events, and delivers those that are due. A slow receiver delays the call."""
 
     catalog: CatalogWriter
     receivers: Mapping[str, NoticeReceiver]
@@ -59,7 +59,7 @@ class Notifier:
     def _deliver_notice(self, name: str, notice: Notice) -> None:
         receiver = self.receivers.get(name)
         if receiver is None:
-            self.catalog.record_delivery_failure(notice.id, f"nobody is called {name!r} any longer")
+            self.catalog.record_delivery_failure(notice.id, f"there is no receiver {name!r} any longer")
             return
         if not receiver.can_receive(notice.kind):
             self.catalog.record_delivery(notice.id)
@@ -67,7 +67,7 @@ class Notifier:
         try:
             receiver.send_notice(notice)
         except Exception as error:
-            log.warning("notice %d was not taken by %s: %s", notice.id, name, type(error).__name__)
+            log.warning("notice %d was not accepted by %s: %s", notice.id, name, type(error).__name__)
             self.catalog.record_delivery_failure(notice.id, type(error).__name__)
         else:
             self.catalog.record_delivery(notice.id)

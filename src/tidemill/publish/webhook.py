@@ -1,8 +1,8 @@
 """Notices by webhook, signed.
 
 The body is the notice as JSON. `Tidemill-Signature` is `t=<seconds>,v1=<hex>`, the HMAC-SHA-256 of `<seconds>.<body>`
-under the secret that both sides know: a receiver can tell who sent it, and that it is not an old one sent again.
-`Tidemill-Notice` stays the same when a notice is sent again.
+with a shared secret, so that a receiver can verify the sender and reject replays. `Tidemill-Notice` stays the same when
+a notice is sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookReceiver:
-    """An address that takes notices."""
+    """A webhook that receives notices."""
 
     name: str
     url: str
@@ -40,23 +40,24 @@ class WebhookReceiver:
 
 
 def post_body(url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """Raises unless it is taken."""
+    """Send a POST request; raises unless it is accepted."""
     request = Request(url, data=body, headers=dict(headers), method="POST")
-    with build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as answer:
-        answer.read(1)
+    with build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as response:
+        response.read(1)
 
 
 def sign_body(secret: str, body: bytes, at: int) -> str:
-    """
+    """The value of the signature header.
+
     >>> sign_body("s", b"{}", 5)[:8]
     't=5,v1=7'
     """
-    signed = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={at},v1={signed}"
+    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A redirected notice would go to somebody whom nobody named: it counts as not taken."""
+    """Rejects redirects: a redirected notice would go to an address that is not in the settings."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
         return None

@@ -1,1 +1,1 @@
-"""What the server and the client of the HTTP API agree on: documents, refusals, and which status says which error."""
+"""The protocol of the HTTP API, shared by server and client: documents, errors and their status codes."""

@@ -1,4 +1,4 @@
-"""Documents about those who call the API."""
+"""Documents about users, tokens and the audit log of the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from tidemill.model.access import UserRole
 from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
 
-_LONGEST = 10 * 365 * 86_400.0
+_MAX_SECONDS = 10 * 365 * 86_400.0
 
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 
@@ -17,7 +17,7 @@ UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 class CallerDocument(ResponseDocument):
     name: str
     role: UserRole
-    token: str | None  # its number; None while access control is off
+    token: str | None  # its id; None while access control is off
 
 
 class UserDocument(ResponseDocument):
@@ -49,16 +49,16 @@ class TokenListDocument(ResponseDocument):
 
 class TokenRequestDocument(RequestDocument):
     label: str = Field(default="", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")
-    seconds: float | None = Field(default=None, gt=0, le=_LONGEST)  # for which it can be used; None: until revoked
+    seconds: float | None = Field(default=None, gt=0, le=_MAX_SECONDS)  # of validity; None: until revoked
 
 
 class IssuedTokenDocument(ResponseDocument):
     token: TokenDocument
-    secret: str  # what to send as the bearer token; it is shown this once
+    secret: str  # to send as the bearer token; it is shown only once
 
 
 class OwnerListDocument(RequestDocument):
-    """Whose workflow it is; no owners: nobody's, and so every operator's."""
+    """The owners of a workflow; without owners, every operator may operate it."""
 
     owners: list[UserName] = Field(max_length=100)
 

@@ -1,4 +1,4 @@
-"""Sockets as the client opens them: refusals are the errors that they are, and breaks are told apart."""
+"""WebSockets of the client: rejections raise the server's errors, and broken connections `ConnectionBroken`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tidemill.wire.schemas import ErrorDocument
 
 Socket: TypeAlias = ClientConnection
 
-_LATER = 500  # from this status on, it is the server's trouble and may pass
+_SERVER_ERROR = 500  # statuses from here on are server errors, which may be transient
 
 
 class ConnectionBroken(Exception):
-    """The connection broke or could not be made: what was not acknowledged is to be sent again."""
+    """The connection broke or could not be opened: unacknowledged messages must be sent again."""
 
 
 @contextmanager
 def open_socket(
     url: str, token: str | None, timeout: float, *where: str, **params: str | list[str] | int | None
 ) -> Iterator[Socket]:
-    """A socket of the API at `url`; raises `Broken` when it breaks."""
+    """A WebSocket of the API at `url`; raises `ConnectionBroken` when it breaks."""
     try:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         address = format_address(url, *where, **params)
@@ -38,26 +38,27 @@ def open_socket(
         ) as socket:
             yield socket
     except InvalidStatus as error:
-        if error.response.status_code < _LATER:
+        if error.response.status_code < _SERVER_ERROR:
             raise _parse_refusal(error) from error
-        raise ConnectionBroken(f"the answer was {error.response.status_code}") from error
+        raise ConnectionBroken(f"the response was {error.response.status_code}") from error
     except (ConnectionClosed, InvalidHandshake, OSError) as error:
         raise ConnectionBroken(str(error) or type(error).__name__) from error
 
 
 def format_address(url: str, *where: str, **params: str | list[str] | int | None) -> str:
-    """
+    """The WebSocket URL of a path of the API; parameters that are None are omitted.
+
     >>> format_address("http://127.0.0.1:8484/", "channels", "a/b", "push", producer="p", after=None)
     'ws://127.0.0.1:8484/api/v1/channels/a%2Fb/push?producer=p'
     """
-    wanted = {name: value for name, value in params.items() if value is not None}
+    given_params = {name: value for name, value in params.items() if value is not None}
     path = "/".join(quote(part, safe="") for part in where)
-    return f"ws{url.rstrip('/').removeprefix('http')}/api/v1/{path}?{urlencode(wanted, doseq=True)}"
+    return f"ws{url.rstrip('/').removeprefix('http')}/api/v1/{path}?{urlencode(given_params, doseq=True)}"
 
 
 def _parse_refusal(error: InvalidStatus) -> TidemillError:
     try:
-        said = ErrorDocument.model_validate_json(error.response.body or b"").error
+        details = ErrorDocument.model_validate_json(error.response.body or b"").error
     except ValidationError:
-        return Unreachable(f"the answer was {error.response.status_code}, without a word of Tidemill's; is this it?")
-    return build_error(said.kind, said.message)
+        return Unreachable(f"the response {error.response.status_code} is not from Tidemill; check the address")
+    return build_error(details.kind, details.message)

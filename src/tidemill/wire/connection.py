@@ -1,4 +1,4 @@
-"""How a client asks: documents in typed shapes, refusals as the errors that they are."""
+"""HTTP requests of the client: responses are typed documents, and rejections raise the server's errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREFIX = "/api/v1"
 
 
 class ApiConnection:
-    """To one server."""
+    """An HTTP connection to one server."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -33,8 +33,8 @@ class ApiConnection:
         self._http.close()
 
     def get(self, shape: type[S], *where: str | int, **params: Any) -> S:
-        wanted = {name: value for name, value in params.items() if value is not None}
-        return _parse_response(shape, self._send_request("GET", where, params=wanted))
+        given_params = {name: value for name, value in params.items() if value is not None}
+        return _parse_response(shape, self._send_request("GET", where, params=given_params))
 
     def send_change(self, shape: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
         return _parse_response(shape, self._send_request(method, where, json=json, params=params))
@@ -45,25 +45,30 @@ class ApiConnection:
     def send_upload(
         self, shape: type[S], what: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
     ) -> S:
-        """An upload; its answer comes when all of it is inserted, however long that takes."""
-        patient = httpx.Timeout(self._timeout, read=None)
-        sent = {"content": what.content, "headers": what.headers | headers, "params": params, "timeout": patient}
-        return _parse_response(shape, self._send_request("POST", where, **sent))
+        """Send an upload; the response comes after the insert is committed, so there is no read timeout."""
+        no_read_timeout = httpx.Timeout(self._timeout, read=None)
+        request = {
+            "content": what.content,
+            "headers": what.headers | headers,
+            "params": params,
+            "timeout": no_read_timeout,
+        }
+        return _parse_response(shape, self._send_request("POST", where, **request))
 
     def stream_events(self, after: int | None, *where: str | int) -> Iterator[ServerSentEvent]:
         """The messages of a stream until it ends, or breaks with `httpx.TransportError`."""
         headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": str(after)})
-        with self._http.stream("GET", _format_path(where), headers=headers) as answer:
-            if not answer.is_success:
-                answer.read()
-                raise _parse_refusal(answer)
-            yield from parse_events(answer.iter_lines())
+        with self._http.stream("GET", _format_path(where), headers=headers) as response:
+            if not response.is_success:
+                response.read()
+                raise _parse_refusal(response)
+            yield from parse_events(response.iter_lines())
 
-    def _send_request(self, method: str, where: tuple[str | int, ...], **sent: Any) -> httpx.Response:
-        answer = call_server(lambda: self._http.request(method, _format_path(where), **sent))
-        if not answer.is_success:
-            raise _parse_refusal(answer)
-        return answer
+    def _send_request(self, method: str, where: tuple[str | int, ...], **options: Any) -> httpx.Response:
+        response = call_server(lambda: self._http.request(method, _format_path(where), **options))
+        if not response.is_success:
+            raise _parse_refusal(response)
+        return response
 
 
 def call_server(call: Callable[[], httpx.Response]) -> httpx.Response:
@@ -74,28 +79,29 @@ def call_server(call: Callable[[], httpx.Response]) -> httpx.Response:
 
 
 def to_unreachable(error: httpx.TransportError) -> Unreachable:
-    said = str(error) or type(error).__name__
-    return Unreachable(f"the server does not answer: {said}; check its address, and that it is up")
+    reason = str(error) or type(error).__name__
+    return Unreachable(f"the server does not answer: {reason}; check its address, and that it is running")
 
 
 def _format_path(parts: tuple[str | int, ...]) -> str:
-    """
+    """The parts as an escaped path.
+
     >>> _format_path(("channels", "../x", "rows"))
     'channels/..%2Fx/rows'
     """
     return "/".join(quote(str(part), safe="") for part in parts)
 
 
-def _parse_response(shape: type[S], answer: httpx.Response) -> S:
+def _parse_response(shape: type[S], response: httpx.Response) -> S:
     try:
-        return shape.model_validate_json(answer.content)
+        return shape.model_validate_json(response.content)
     except ValidationError as error:
-        raise Unreachable("what answers is no Tidemill, or one that this client does not know") from error
+        raise Unreachable("the response is not from Tidemill, or from an incompatible version") from error
 
 
-def _parse_refusal(answer: httpx.Response) -> TidemillError:
+def _parse_refusal(response: httpx.Response) -> TidemillError:
     try:
-        said = ErrorDocument.model_validate_json(answer.content).error
+        details = ErrorDocument.model_validate_json(response.content).error
     except ValidationError:
-        return Unreachable(f"the answer was {answer.status_code}, without a word of Tidemill's; is this its address?")
-    return build_error(said.kind, said.message)
+        return Unreachable(f"the response {response.status_code} is not from Tidemill; check the address")
+    return build_error(details.kind, details.message)

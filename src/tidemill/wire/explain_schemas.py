@@ -1,4 +1,4 @@
-"""What `explain` and `lineage` answer with."""
+"""Documents of `explain` and `lineage`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RejectedVariantDocument(ResponseDocument):
 
 
 class RefreshPlanDocument(ResponseDocument):
-    """What would be done to keep what is promised of a table."""
+    """The plan for meeting a table's freshness target."""
 
     due: float | None
     now: bool
@@ -76,14 +76,14 @@ class ExplanationDocument(ResponseDocument):
 
 
 class ExplanationListDocument(ResponseDocument):
-    """Every table that a flow writes."""
+    """The explanations of all tables that a flow writes."""
 
     flow: str
     tables: list[ExplanationDocument]
 
 
 class LineageRowDocument(ResponseDocument):
-    """A row of the same wave: what an event derives from, the event itself, or what was made of it."""
+    """A row of the same wave: an ancestor of an event, the event itself, or a descendant."""
 
     relation: str
     channel: str
@@ -92,7 +92,7 @@ class LineageRowDocument(ResponseDocument):
 
 
 class LineageDocument(ResponseDocument):
-    """An event, and all that is on its way, from outside and on from there."""
+    """An event with its ancestors and descendants."""
 
     channel: str
     tag: str

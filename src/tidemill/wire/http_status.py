@@ -1,4 +1,4 @@
-"""Which status of HTTP says which error, and back."""
+"""Mapping between errors and HTTP status codes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STATUSES: Mapping[type[TidemillError], int] = {
 
 
 def find_status(kind: type[BaseException]) -> int:
-    """The status of the nearest class that has one.
+    """The status of the nearest base class that has one.
 
     >>> find_status(errors.ChannelBusy), find_status(Collected), find_status(ValueError)
     (409, 410, 500)
@@ -64,13 +64,13 @@ def find_status(kind: type[BaseException]) -> int:
 
 
 def build_error(kind: str, message: str) -> TidemillError:
-    """The error that the server told of.
+    """The error that the server reported.
 
     >>> build_error("NotFound", "there is no channel 'x'")
     NotFound("there is no channel 'x'")
     """
-    found = _KINDS.get(kind, TidemillError)
-    return WorkflowError([message]) if found is WorkflowError else found(message)
+    error_class = _KINDS.get(kind, TidemillError)
+    return WorkflowError([message]) if error_class is WorkflowError else error_class(message)
 
 
 def _list_errors(module: ModuleType) -> dict[str, type[TidemillError]]:

@@ -1,4 +1,4 @@
-"""Documents about one-shot workflows: submissions, their history, and the datasets that are kept."""
+"""Documents about one-shot workflows: submissions, usage history and stored datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidemill.wire.schemas import Moment, ResponseDocument, RunDocument
 
 
 class ActionDocument(ResponseDocument):
-    """`verdict` and `why` say whether it was reused; `saved` are seconds."""
+    """An action of a submission; `verdict` and `why` explain whether its dataset was reused; `saved` is in seconds."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class SubmissionListDocument(ResponseDocument):
 
 
 class UsageFiguresDocument(ResponseDocument):
-    """What was done within a period, `of` all or of one; `seconds` of computing, and how many of them reuse saved."""
+    """The usage within a period, `of` a user, workflow or task, or of all; `seconds` computed and `saved` by reuse."""
 
     begin: Moment
     of: str | None
@@ -82,7 +82,7 @@ class EvictionCandidateDocument(DatasetDocument):
 
 
 class StorageUsageDocument(ResponseDocument):
-    """`limit`: the bytes from which on something is evicted."""
+    """Storage usage; `limit` is the number of bytes above which datasets are evicted."""
 
     held: int
     budget: int | None
@@ -90,15 +90,15 @@ class StorageUsageDocument(ResponseDocument):
 
 
 class WorkflowStorageDocument(StorageUsageDocument):
-    """What the datasets hold that a workflow was the first to want."""
+    """The storage of the datasets that a workflow was the first to request."""
 
     workflow: str
 
 
 class StorageDocument(StorageUsageDocument):
-    """What is kept and why, what the next eviction would take, and the seconds to bring that back.
+    """The stored datasets with reasons, those that the next eviction would delete, and the seconds to recompute them.
 
-    `problems` say which budgets cannot be kept, and why.
+    `problems` lists the budgets that cannot be met, with reasons.
     """
 
     workflows: list[WorkflowStorageDocument]
@@ -111,4 +111,4 @@ class StorageDocument(StorageUsageDocument):
 
 
 Document = dict[str, Any]
-"""A one-shot workflow, as `docs/schemas/one-shot-workflow.json` describes it."""
+"""A one-shot workflow as described in `docs/schemas/one-shot-workflow.json`."""

@@ -1,8 +1,8 @@
-"""What goes over the sockets through which events are pushed.
+"""The messages of the push protocol over WebSockets.
 
-A message is text: its number, a line break, and events as JSON lines. The server answers with JSON documents: first
+A message is text: its number, a line break, and events as JSON lines. The server replies with JSON documents: first
 `{"producer": …, "last": 41}`, then `{"acknowledged": 45}` whenever all messages up to 45 are durable, and at the end
-perhaps `{"error": {"kind": …, "message": …}, "number": 46}`: message 46 was refused, and none after it was taken.
+possibly `{"error": {"kind": …, "message": …}, "number": 46}`: message 46 was rejected, and all after it were ignored.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from tidemill.errors import BadInput
 from tidemill.wire.schemas import ErrorDetailDocument, ResponseDocument
 
 COME_BACK, REFUSED, FAULT = 1001, 1008, 1011
-"""Why the server closes a socket: its time is up, a message cannot be used, or it could not be taken just now."""
+"""Close codes of the server: the time limit is reached, a message is invalid, or a transient failure."""
 
-_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 class PushDocument(ResponseDocument):
-    """The answer to a push over HTTP."""
+    """The response to a push over HTTP."""
 
     acknowledged: int  # the message's number
     repeated: bool
 
 
 class PushReplyDocument(BaseModel):
-    """One of the server's documents."""
+    """A reply of the server."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -42,13 +42,13 @@ def parse_message(message: bytes) -> tuple[int, bytes]:
     >>> parse_message(b'7\\n{"id": 1}\\n{"id": 2}')
     (7, b'{"id": 1}\\n{"id": 2}')
     """
-    head, _, lines = message.partition(b"\n")
-    if not head.isdigit() or len(head) > _DIGITS:
+    first_line, _, lines = message.partition(b"\n")
+    if not first_line.isdigit() or len(first_line) > _MAX_DIGITS:
         raise BadInput(
-            f"a message begins with its number on a line of its own, and then come events as JSON lines; "
-            f"found {head[:40].decode(errors='replace')!r}"
+            f"a message begins with its number on a separate line, followed by events as JSON lines; "
+            f"found {first_line[:40].decode(errors='replace')!r}"
         )
-    return int(head), lines
+    return int(first_line), lines
 
 
 def render_message(number: int, lines: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Errors that only a call over HTTP can meet."""
+"""Errors that occur only in calls over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidemill.errors import BadInput, TidemillError
 
 
 class Unidentified(TidemillError):
-    """The caller showed no token that can be used."""
+    """The caller sent no valid token."""
 
     exit_code = 11
 
@@ -18,7 +18,7 @@ class Forbidden(TidemillError):
 
 
 class TooManyFailures(TidemillError):
-    """Too many tokens from this address were wrong; it has to wait."""
+    """Too many invalid tokens came from this address; it must wait."""
 
     exit_code = 11
 
@@ -28,23 +28,23 @@ class TooManyFailures(TidemillError):
 
 
 class Misdirected(TidemillError):
-    """The request was made to a name that is not this server's."""
+    """The request was sent to a host name that is not one of this server."""
 
 
 class TooLarge(BadInput):
-    """More was sent than the server takes; nothing was inserted."""
+    """The request is larger than the server's limit; nothing was inserted."""
 
 
 class UnknownFormat(BadInput):
-    """What was sent is in no format that the server reads; nothing was inserted."""
+    """The request's format is not supported; nothing was inserted."""
 
 
 class Invalid(BadInput):
-    """The request is not one that the API knows: a parameter is missing, or has no value it may have."""
+    """The request is invalid: a parameter is missing or has an invalid value."""
 
 
 class NoSuchMethod(TidemillError):
-    """The address is there, but not for this method."""
+    """The address does not support this method."""
 
     def __init__(self, message: str, allowed: str = "") -> None:
         super().__init__(message)
@@ -52,6 +52,6 @@ class NoSuchMethod(TidemillError):
 
 
 class Unreachable(TidemillError):
-    """The server does not answer, or what answers is no Tidemill. Only the client meets this."""
+    """The server does not answer, or the response is not from Tidemill. Only the client raises it."""
 
     exit_code = 12

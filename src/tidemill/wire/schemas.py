@@ -1,6 +1,6 @@
-"""The documents that the API answers with: the same as the command line prints with `--json`.
+"""The response documents of the API, which are the same as the output of the command line with `--json`.
 
-Fields that a shape does not name are passed on, so that a client may be older than its server.
+Unknown fields are kept, so that a client may be older than its server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ResponseDocument(BaseModel):
 
 
 class RequestDocument(BaseModel):
-    """What a caller sends. A field that is not known is a mistake, and refused."""
+    """The body of a request. Unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,7 +32,7 @@ class ErrorDetailDocument(ResponseDocument):
 
 
 class ErrorDocument(ResponseDocument):
-    """What every answer holds that is no success."""
+    """The body of every error response."""
 
     error: ErrorDetailDocument
 
@@ -68,7 +68,7 @@ class BlockDocument(ResponseDocument):
     source: Provenance
     target: Provenance
     reached: Provenance
-    edge: Annotated[Moment | None, Field(description="Event time up to which all is in the channel at this block.")]
+    edge: Annotated[Moment | None, Field(description="Watermark: event time up to which the channel is complete.")]
     identity: str
     updates: dict[str, Any]
     columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
@@ -80,7 +80,7 @@ class BlockListDocument(ResponseDocument):
 
 class PinDocument(ResponseDocument):
     block: BlockDocument
-    held: Annotated[list[int], Field(description="Blocks that stay for it: itself, and what it was made from.")]
+    held: Annotated[list[int], Field(description="Blocks retained for it: itself and its inputs.")]
 
 
 class InsertDocument(ResponseDocument):
@@ -157,7 +157,7 @@ class ConsumerDocument(ResponseDocument):
 
 
 class PathwayStalenessDocument(ResponseDocument):
-    """In seconds."""
+    """The staleness by a pathway, in seconds."""
 
     pathway: list[str]
     stale: float
@@ -165,7 +165,7 @@ class PathwayStalenessDocument(ResponseDocument):
 
 
 class FreshnessTargetDocument(ResponseDocument):
-    """What is promised of a channel, in seconds, and how that is kept."""
+    """The freshness target of a channel, in seconds, and its status."""
 
     lag: dict[str, float] = {}
     consistency: float | None = None
@@ -184,7 +184,7 @@ class ChannelDocument(ResponseDocument):
     columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
     head: int
     blocks: int
-    rows: Annotated[int | None, Field(description="Of its content; null: only reading it would tell.")]
+    rows: Annotated[int | None, Field(description="Of its content; null: unknown without reading it.")]
     rows_in_blocks: int
     bytes: int
     reserved: int
@@ -192,7 +192,7 @@ class ChannelDocument(ResponseDocument):
     reflects: list[ReflectedVersionsDocument]
     edge: Annotated[
         Moment | None,
-        Field(description="Event time up to which nothing is missing; null: it has none, or nobody can say."),
+        Field(description="Watermark: event time up to which the content is complete; null: none, or unknown."),
     ]
     promise: FreshnessTargetDocument | None
     consumers: list[ConsumerDocument]
@@ -204,7 +204,7 @@ class ChannelListDocument(ResponseDocument):
 
 class ChannelDetailsDocument(ResponseDocument):
     channel: ChannelDocument
-    compaction: str | None  # whether it is due, and why; null: nothing was written yet
+    compaction: str | None  # whether it is due, with the reason; null: nothing was written yet
 
 
 class ChannelSchemaDocument(ResponseDocument):
@@ -283,11 +283,11 @@ class StalenessPointDocument(ResponseDocument):
 
 
 class StalenessCurveDocument(ResponseDocument):
-    """Straight lines between points; where it jumps, two points have the same time."""
+    """A piecewise linear curve; at a jump two points have the same time."""
 
     table: str
     points: list[StalenessPointDocument]
-    integral: Annotated[float, Field(description="Summed over time: seconds of staleness, times seconds.")]
+    integral: Annotated[float, Field(description="Integral of the staleness over time, in square seconds.")]
     now: float | None = None
 
 

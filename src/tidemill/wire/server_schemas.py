@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
 
-_LARGEST = 2**31 - 1
+_MAX_PRIORITY = 2**31 - 1
 
 
 class RegistrationStepDocument(ResponseDocument):
@@ -23,7 +23,7 @@ class RegistrationStepsDocument(ResponseDocument):
 
 
 class TaskStatisticsDocument(ResponseDocument):
-    """Of one task, lately; rates are rows a second."""
+    """Recent statistics of one task; rates are rows per second."""
 
     flow: str
     task: str
@@ -41,7 +41,7 @@ class StatisticsDocument(ResponseDocument):
 
 
 class DispatchOverrideDocument(RequestDocument):
-    """How all servers shall choose what runs first."""
+    """Overrides of the dispatch settings of all servers."""
 
     policy: str | None = Field(default=None, max_length=100)
     placement: str | None = Field(default=None, max_length=100)
@@ -62,7 +62,7 @@ class DispatchConfigDocument(ResponseDocument):
 
 
 class RegistrationPlanDocument(RegistrationStepsDocument):
-    """What `apply` would change, and promises that history says cannot be kept."""
+    """The changes that `apply` would make, and freshness targets that cannot be met, judged by past runs."""
 
     doubts: list[str]
 
@@ -79,9 +79,9 @@ class WorkflowListDocument(ResponseDocument):
 
 
 class PriorityDocument(RequestDocument):
-    """Runs of a workflow with a larger one go first."""
+    """The priority of a workflow: runs of workflows with a larger one go first."""
 
-    priority: int = Field(ge=-_LARGEST, le=_LARGEST)
+    priority: int = Field(ge=-_MAX_PRIORITY, le=_MAX_PRIORITY)
 
 
 class TriggerDocument(ResponseDocument):

@@ -1,4 +1,4 @@
-"""Server-sent events, as lines of text."""
+"""Parsing of server-sent events."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One message of a stream; without data it only says how far the stream has come."""
+    """One message of a stream; without data it only gives the current position."""
 
     id: int | None
     data: str | None
 
 
 def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
-    """The messages that are whole. What a broken stream ends in is dropped: it will come again.
+    """The complete messages. An incomplete message at the end of a broken stream is dropped: it is sent again.
 
     >>> list(parse_events(["id: 7", "event: run.finished", "data: {}", "", ": ping", "", "id: 8", "data: {"]))
     [ServerSentEvent(id=7, data='{}')]

@@ -1,4 +1,4 @@
-"""Following as a client does it: each block once and whole, over as many connections as it takes."""
+"""The subscription client: receives each block once and complete, and reconnects as needed."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from tidemill.wire.push_messages import parse_reply
 from tidemill.wire.refusals import Unreachable
 from tidemill.wire.schemas import ResponseDocument
 
-_TRIES = 8  # that fail one after the other, before it is given up
+_MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
 
 OpenAfter = Callable[[int | None], AbstractContextManager[Socket]]
 
 
 class BlockRowsDocument(ResponseDocument):
-    """The rows of one block, as it changes its channel: `kind` is base if they are the whole content."""
+    """The rows of one block; `kind` is base if they are the full content, delta if they change it."""
 
-    block: int  # its sequence number: go on after it
+    block: int  # its sequence number, to continue after it
     kind: str
     updates: str
     rows: list[dict[str, Any]]
 
 
 def subscribe_blocks(open: OpenAfter, sleep: Callable[[float], None], after: int | None) -> Iterator[BlockRowsDocument]:
-    """Blocks after a position, or from now on; it never ends by itself."""
-    at, tries = after, 0
+    """Blocks after a position, or from now on; the iterator is endless."""
+    offset, attempts = after, 0
     while True:
         try:
-            with open(at) as socket:
-                at = _parse_start(str(socket.recv()))
+            with open(offset) as socket:
+                offset = _parse_start(str(socket.recv()))
                 for block in _receive_blocks(socket):
-                    at, tries = block.block, 0
+                    offset, attempts = block.block, 0
                     yield block
         except ConnectionBroken as error:
-            tries += 1
-            if tries > _TRIES:
-                raise Unreachable(f"the server does not say what comes: {error}; is it up?") from error
-            sleep(0.0 if tries == 1 else min(2.0**tries / 8, 10.0))  # the first time, its time may have been up
+            attempts += 1
+            if attempts > _MAX_ATTEMPTS:
+                raise Unreachable(f"the server does not send blocks: {error}; is it running?") from error
+            sleep(
+                0.0 if attempts == 1 else min(2.0**attempts / 8, 10.0)
+            )  # the first break may be the server's time limit
 
 
 def _parse_start(text: str) -> int:
@@ -52,14 +54,14 @@ def _parse_start(text: str) -> int:
 def _receive_blocks(socket: Socket) -> Iterator[BlockRowsDocument]:
     rows: list[dict[str, Any]] = []
     while True:
-        head, *lines = str(socket.recv()).split("\n")
-        said = parse_reply(head)
-        if said.error is not None:
-            raise _classify_error(build_error(said.error.kind, said.error.message))
-        about = json.loads(head)
+        first_line, *lines = str(socket.recv()).split("\n")
+        reply = parse_reply(first_line)
+        if reply.error is not None:
+            raise _classify_error(build_error(reply.error.kind, reply.error.message))
+        header = json.loads(first_line)
         rows += map(json.loads, lines)
-        if not about["more"]:
-            yield BlockRowsDocument(block=about["block"], kind=about["kind"], updates=about["updates"], rows=rows)
+        if not header["more"]:
+            yield BlockRowsDocument(block=header["block"], kind=header["kind"], updates=header["updates"], rows=rows)
             rows = []
 
 

@@ -1,4 +1,4 @@
-"""What a client inserts, as bytes that are sent while they are read or made."""
+"""Request bodies of inserts, streamed while they are read or encoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from tidemill.errors import BadInput
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _TYPES = {
     "csv": "text/csv",
     "jsonl": "application/x-ndjson",
@@ -27,7 +27,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class UploadBody:
-    """The headers that say what it is, and its bytes, which can be read once."""
+    """The headers that describe the content, and its bytes, which can be read once."""
 
     headers: dict[str, str]
     content: Iterator[bytes]
@@ -41,7 +41,7 @@ def build_upload(data: str | Path | Iterable[Mapping[str, Any]], format: str | N
     """
     if isinstance(data, str | Path):
         return _build_file_upload(Path(data), format)
-    if hasattr(data, "columns") or not isinstance(data, Iterable):  # a table would be taken for a list of its columns
+    if hasattr(data, "columns") or not isinstance(data, Iterable):  # iterating over a table yields its columns
         raise BadInput(
             f"expected the path of a file, or rows as mappings, found a {type(data).__name__}; write it to a Parquet "
             "file and insert that, or insert its rows: table.to_pylist(), frame.to_dict('records')"
@@ -50,36 +50,36 @@ def build_upload(data: str | Path | Iterable[Mapping[str, Any]], format: str | N
 
 
 def _build_file_upload(path: Path, format: str | None) -> UploadBody:
-    """Its format is that of its name, `articles.csv.gz` for one, unless it is said."""
-    suffixes = [s.lstrip(".").lower() for s in path.suffixes]
+    """A file upload; the default format is that of the name, such as `articles.csv.gz`."""
+    suffixes = [suffix.lstrip(".").lower() for suffix in path.suffixes]
     gzipped = suffixes[-1:] == ["gz"]
-    named = suffixes[:-1] if gzipped else suffixes
-    found = _TYPES.get((format or (named[-1] if named else "")).lower())
-    if found is None:
-        raise BadInput(f"cannot tell the format of {path}; say which it is: {', '.join(_TYPES)}")
-    headers = {"Content-Type": found} | ({"Content-Encoding": "gzip"} if gzipped else {})
+    format_suffixes = suffixes[:-1] if gzipped else suffixes
+    media_type = _TYPES.get((format or (format_suffixes[-1] if format_suffixes else "")).lower())
+    if media_type is None:
+        raise BadInput(f"cannot detect the format of {path}; specify one of: {', '.join(_TYPES)}")
+    headers = {"Content-Type": media_type} | ({"Content-Encoding": "gzip"} if gzipped else {})
     return UploadBody(headers, _read_chunks(path))
 
 
 def _read_chunks(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                yield piece
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
 
 
 def _encode_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """A piece at a time: a line alone is not worth a packet."""
-    kept = bytearray()
+    """The rows as JSON lines in chunks, to avoid one packet per line."""
+    buffer = bytearray()
     for row in rows:
-        kept += encode_row(row)
-        kept += b"\n"
-        if len(kept) >= _PIECE:
-            yield bytes(kept)
-            kept.clear()
-    yield bytes(kept)
+        buffer += encode_row(row)
+        buffer += b"\n"
+        if len(buffer) >= _CHUNK_BYTES:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)
 
 
 def encode_row(row: Mapping[str, Any]) -> bytes:
@@ -87,7 +87,7 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
 
 
 def _encode_value(value: object) -> str:
-    """What JSON has no word for, as `insert` reads it."""
+    """Values that JSON has no type for, as `insert` parses them."""
     match value:
         case dt.datetime() | dt.date():
             return value.isoformat()
