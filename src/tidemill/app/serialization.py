@@ -351,7 +351,7 @@ def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
     """A storage report; `evicted`: the datasets listed as going have been deleted."""
     return _serialize_share(value.shares.store) | {
         "workflows": [{"workflow": share.workflow} | _serialize_share(share) for share in value.shares.workflows],
-        "kept": [serialize_dataset(kept.dataset) | {"why": kept.why} for kept in value.kept],
+        "kept": [serialize_dataset(retained.dataset) | {"why": retained.why} for retained in value.kept],
         "evicted": evicted,
         "going": [
             serialize_dataset(going.dataset) | {"seconds_back": round(going.seconds, 3)} for going in value.going

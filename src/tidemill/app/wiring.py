@@ -333,9 +333,9 @@ class Tidemill:
         self._finish_run(result[1])
         return result
 
-    def _finish_run(self, written: Iterable[Block]) -> None:
+    def _finish_run(self, new_blocks: Iterable[Block]) -> None:
         """Apply schemas that the run's blocks have shown, so that tables can be incremental, and start maintenance."""
-        blocks = list(written)
+        blocks = list(new_blocks)
         self._apply_learned_schemas(blocks)
         self.upkeep.begin_maintenance(blocks)
 
@@ -381,19 +381,19 @@ class Tidemill:
             return
         try:
             if not run.backfill and (controller := self._find_controller(applied)) is not None:
-                written = controller.attempt_run(run, applied)
+                new_blocks = controller.attempt_run(run, applied)
             else:
                 variant = program.RefreshMode.BATCH if run.backfill else None
                 binding, _ = choose_variants(self.catalog, applied, updates, variant=variant)
-                written = attempt_run(self.executor, run, binding, updates, portion)
+                new_blocks = attempt_run(self.executor, run, binding, updates, portion)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
-        if written is not None:
+        if new_blocks is not None:
             log.info(
-                "run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in written)
+                "run %d of %s: %s", run.id, run.subject, ", ".join(f"{b.rows} rows to {b.channel}" for b in new_blocks)
             )
-            self._finish_run(written)
+            self._finish_run(new_blocks)
 
     def _execute_action(self, run: Run) -> None:
         try:

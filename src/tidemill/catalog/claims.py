@@ -93,8 +93,8 @@ def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
     if row.state not in TO_COME:
         raise Conflict(f"run {run} is {row.state}, not ready; only a ready run can be claimed")
     if row.not_before is not None and row.not_before > tx.now:
-        wait = row.not_before - tx.now
-        raise Conflict(f"run {run} can be retried in {wait:.3f} s; claim it then")
+        seconds = row.not_before - tx.now
+        raise Conflict(f"run {run} can be retried in {seconds:.3f} s; claim it then")
     if row.kind == RunKind.FLOW:
         _check_no_other_run(tx, row)
     if row.kind == RunKind.ACTION and row.state == RunState.WAITING and row.not_before is None:
@@ -104,9 +104,11 @@ def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
 
 def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
     same_flow = select(runs.c.id).where(IS_FLOW_UNDER_WAY, runs.c.subject == run.subject)
-    other = tx.connection.execute(same_flow).scalar()
-    if other is not None:
-        raise Conflict(f"run {other} of flow {run.subject!r} is already running; claim run {run.id} when it has ended")
+    other_run = tx.connection.execute(same_flow).scalar()
+    if other_run is not None:
+        raise Conflict(
+            f"run {other_run} of flow {run.subject!r} is already running; claim run {run.id} when it has ended"
+        )
 
 
 def _check_no_reservation(tx: Transaction, through: Sequence[AnyRow]) -> None:

@@ -41,8 +41,8 @@ def commit_run(tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Bl
     return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
-def _list_rebased_channels(locked: Iterable[AnyRow], written: Sequence[WrittenBlock]) -> list[int]:
-    rebased = {block.slot.channel for block in written if block.slot.kind is BlockKind.BASE}
+def _list_rebased_channels(locked: Iterable[AnyRow], blocks_written: Sequence[WrittenBlock]) -> list[int]:
+    rebased = {block.slot.channel for block in blocks_written if block.slot.kind is BlockKind.BASE}
     return [channel.id for channel in locked if channel.name in rebased]
 
 
@@ -161,11 +161,11 @@ def _read_cursor_keys(tx: Transaction, binding: int) -> set[tuple[str, int]]:
     return {(row.task, row.channel_id) for row in tx.connection.execute(query)}
 
 
-def _record_costs(tx: Transaction, run: AnyRow, learnt: Mapping[tuple[str, str], Json]) -> None:
-    if not learnt:
+def _record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str], Json]) -> None:
+    if not estimates:
         return
     binding = read_binding_id(tx.connection, run.subject)
-    for (task, variant), estimate in learnt.items():
+    for (task, variant), estimate in estimates.items():
         key = {"binding_id": binding, "task": task, "variant": variant}
         conditions = [costs.c[name] == value for name, value in key.items()]
         if not tx.connection.execute(update(costs).where(*conditions).values(learnt=estimate)).rowcount:

@@ -147,8 +147,8 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
     tx.record_event(kind, channel.name, workflow=workflow, changed=sorted(changes))
 
 
-def _find_differences(row: AnyRow, wanted: Json) -> Json:
-    return {name: value for name, value in wanted.items() if row._mapping[name] != value}
+def _find_differences(row: AnyRow, declaration: Json) -> Json:
+    return {name: value for name, value in declaration.items() if row._mapping[name] != value}
 
 
 def list_refusals(connection: Connection, workflow: WorkflowSpec) -> list[str]:
@@ -189,13 +189,13 @@ def _list_impossible_changes(connection: Connection, row: AnyRow, changes: Json,
         yield from _list_unreadable_reasons(connection, row, declared)
 
 
-def _list_unreadable_reasons(connection: Connection, row: AnyRow, wanted: Schema) -> Iterator[str]:
+def _list_unreadable_reasons(connection: Connection, row: AnyRow, new_schema: Schema) -> Iterator[str]:
     """The reasons for which existing and reserved blocks could not be read with another schema."""
     filled = (blocks.c.channel_id == row.id, blocks.c.state == BlockState.FILLED, blocks.c.rows > 0)
     schemas = {row.schema} if _has_data(connection, row) else set()
     schemas |= set(connection.execute(select(blocks.c.schema).where(*filled).distinct()).scalars())
     for schema in sorted((s for s in schemas if s is not None), key=str):
-        yield from find_unreadable_changes(schema, wanted, row.updates.key)
+        yield from find_unreadable_changes(schema, new_schema, row.updates.key)
 
 
 def _format_updates(updates: Updates) -> str:
@@ -208,22 +208,22 @@ def _has_data(connection: Connection, row: AnyRow) -> bool:
 
 
 def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyRow | None) -> None:
-    wanted = {
+    declaration = {
         "workflow": workflow,
         "identity": binding.compute_identity(),
         "spec": binding_to_json(binding),
         "active": True,
     }
     if row is None:
-        statement = insert(bindings).values(wanted | {"name": binding.name}).returning(bindings.c.id)
+        statement = insert(bindings).values(declaration | {"name": binding.name}).returning(bindings.c.id)
         _register_triggers(tx, tx.connection.execute(statement).scalar_one(), workflow, binding)
-    elif changes := _find_differences(row, wanted):
+    elif changes := _find_differences(row, declaration):
         tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
         _register_triggers(tx, row.id, workflow, binding)
         _reset_cursors(tx, row, binding_to_json(binding))
     else:
         return
-    tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=wanted["identity"])
+    tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=declaration["identity"])
 
 
 def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:

@@ -30,13 +30,13 @@ def list_submitted_actions(connection: Connection, of: Conditions) -> Iterator[U
     return (_to_past_action(row) for row in rows)
 
 
-def _match_period(at: ColumnElement[float], wanted: UsagePeriod) -> tuple[ColumnElement[bool], ...]:
-    return at >= wanted.since, at < wanted.until
+def _match_period(time_column: ColumnElement[float], period: UsagePeriod) -> tuple[ColumnElement[bool], ...]:
+    return time_column >= period.since, time_column < period.until
 
 
-def _match_names(wanted: UsagePeriod) -> Iterator[ColumnElement[bool]]:
-    columns = ((submissions.c.user, wanted.user), (submissions.c.workflow, wanted.workflow))
-    return (column == name for column, name in (*columns, (actions.c.name, wanted.task)) if name is not None)
+def _match_names(period: UsagePeriod) -> Iterator[ColumnElement[bool]]:
+    columns = ((submissions.c.user, period.user), (submissions.c.workflow, period.workflow))
+    return (column == name for column, name in (*columns, (actions.c.name, period.task)) if name is not None)
 
 
 _ACTIONS = (
@@ -71,11 +71,11 @@ def _compute_seconds(row: AnyRow) -> float:
     return 0.0 if row.started is None or row.finished is None else row.finished - row.started
 
 
-def _list_matching_refreshes(connection: Connection, wanted: UsagePeriod) -> Iterator[UsageRecord]:
-    if wanted.user is not None:
+def _list_matching_refreshes(connection: Connection, period: UsagePeriod) -> Iterator[UsageRecord]:
+    if period.user is not None:
         return
-    for record in list_refreshed_tasks(connection, _match_period(runs.c.started, wanted)):
-        if wanted.workflow in (None, record.workflow) and wanted.task in (None, record.task):
+    for record in list_refreshed_tasks(connection, _match_period(runs.c.started, period)):
+        if period.workflow in (None, record.workflow) and period.task in (None, record.task):
             yield record
 
 

@@ -93,8 +93,8 @@ class RowSelection:
         if not masks:
             return batch
         mask = masks[0]
-        for other in masks[1:]:
-            mask = pc.and_(mask, other)
+        for next_mask in masks[1:]:
+            mask = pc.and_(mask, next_mask)
         if DELETED in batch.schema.names:
             mask = pc.or_(mask, batch.column(DELETED).fill_null(False))
         return batch.filter(mask)

@@ -35,9 +35,9 @@ class DuplicateKeyDetector:
         counts = pc.value_counts(pa.chunked_array(self._hashes, pa.int64()))
         return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
 
-    def _compare_keys(self, source: InputFile, written: Sequence[Path], suspects: set[int]) -> None:
+    def _compare_keys(self, source: InputFile, paths: Sequence[Path], suspects: set[int]) -> None:
         row_by_key: dict[tuple[Any, ...], int] = {}
-        for row, key in enumerate(_read_keys(written, self._names), start=1):
+        for row, key in enumerate(_read_keys(paths, self._names), start=1):
             if hash(key) in suspects:
                 first = row_by_key.setdefault(key, row)
                 if first != row:
@@ -47,8 +47,8 @@ class DuplicateKeyDetector:
                     )
 
 
-def _read_keys(written: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for path in written:
+def _read_keys(paths: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for path in paths:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=list(names)):
                 yield from extract_keys(batch, names)

@@ -27,76 +27,78 @@ def can_widen(found: pa.DataType, kind: exp.DataType) -> bool:
     return _RULES[kind.this](found, kind) and _can_cast(found, kind)
 
 
-def _can_cast(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_cast(source: pa.DataType, kind: exp.DataType) -> bool:
     try:
-        pa.array([], found).cast(to_arrow_type(kind))
+        pa.array([], source).cast(to_arrow_type(kind))
     except pa.ArrowException:
         return False
     return True
 
 
-def _can_be_boolean(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_boolean(found))
+def _can_be_boolean(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_boolean(source))
 
 
-def _can_be_integer(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_be_integer(source: pa.DataType, kind: exp.DataType) -> bool:
     bits = _BITS[kind.this]
-    if pt.is_signed_integer(found):
-        return bool(found.bit_width <= bits)
-    return bool(pt.is_unsigned_integer(found) and found.bit_width < bits)
+    if pt.is_signed_integer(source):
+        return bool(source.bit_width <= bits)
+    return bool(pt.is_unsigned_integer(source) and source.bit_width < bits)
 
 
-def _can_be_float(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_float16(found) or pt.is_float32(found) or (pt.is_integer(found) and found.bit_width <= 16))
+def _can_be_float(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_float16(source) or pt.is_float32(source) or (pt.is_integer(source) and source.bit_width <= 16))
 
 
-def _can_be_double(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32))
+def _can_be_double(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_floating(source) or (pt.is_integer(source) and source.bit_width <= 32))
 
 
-def _can_be_decimal(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_be_decimal(source: pa.DataType, kind: exp.DataType) -> bool:
     precision, scale = parse_decimal_shape(kind)
-    if pt.is_integer(found):
-        return _DIGITS[found.bit_width] <= precision - scale
-    return bool(pt.is_decimal(found) and found.scale <= scale and found.precision - found.scale <= precision - scale)
+    if pt.is_integer(source):
+        return _DIGITS[source.bit_width] <= precision - scale
+    return bool(
+        pt.is_decimal(source) and source.scale <= scale and source.precision - source.scale <= precision - scale
+    )
 
 
-def _can_be_text(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_string(found) or pt.is_large_string(found) or pt.is_string_view(found))
+def _can_be_text(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_string(source) or pt.is_large_string(source) or pt.is_string_view(source))
 
 
-def _can_be_binary(found: pa.DataType, _: exp.DataType) -> bool:
+def _can_be_binary(source: pa.DataType, _: exp.DataType) -> bool:
     tests = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view)
-    return any(test(found) for test in tests)
+    return any(test(source) for test in tests)
 
 
-def _can_be_date(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_date(found))
+def _can_be_date(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_date(source))
 
 
-def _can_be_instant(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_timestamp(found))
+def _can_be_instant(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_timestamp(source))
 
 
-def _can_be_wall_clock(found: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_timestamp(found) and found.tz is None)
+def _can_be_wall_clock(source: pa.DataType, _: exp.DataType) -> bool:
+    return bool(pt.is_timestamp(source) and source.tz is None)
 
 
-def _can_be_array(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_be_array(source: pa.DataType, kind: exp.DataType) -> bool:
     tests = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
-    return any(test(found) for test in tests) and can_widen(found.value_type, kind.expressions[0])
+    return any(test(source) for test in tests) and can_widen(source.value_type, kind.expressions[0])
 
 
-def _can_be_map(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_be_map(source: pa.DataType, kind: exp.DataType) -> bool:
     key, value = kind.expressions
-    return bool(pt.is_map(found)) and can_widen(found.key_type, key) and can_widen(found.item_type, value)
+    return bool(pt.is_map(source)) and can_widen(source.key_type, key) and can_widen(source.item_type, value)
 
 
-def _can_be_struct(found: pa.DataType, kind: exp.DataType) -> bool:
+def _can_be_struct(source: pa.DataType, kind: exp.DataType) -> bool:
     fields = list(list_struct_fields(kind))
-    if not pt.is_struct(found) or sorted(f.name for f in found) != sorted(f.name for f in fields):
+    if not pt.is_struct(source) or sorted(f.name for f in source) != sorted(f.name for f in fields):
         return False
-    return all(can_widen(found.field(f.name).type, f.data_type) for f in fields)
+    return all(can_widen(source.field(f.name).type, f.data_type) for f in fields)
 
 
 _RULES: dict[exp.DType, Callable[[pa.DataType, exp.DataType], bool]] = {

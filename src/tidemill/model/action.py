@@ -79,15 +79,15 @@ class OneShotWorkflow:
     def sort_actions(self) -> Iterator[Action]:
         """The actions in topological order: parents before their children."""
         by_id = {a.id: a for a in self.actions}
-        done: set[ActionId] = set()
+        emitted: set[ActionId] = set()
         stack = list(reversed(self.actions))
         while stack:
             action = stack[-1]
-            missing = [by_id[p.id] for p in action.parents if p.id not in done]
-            if action.id in done or not missing:
+            missing = [by_id[p.id] for p in action.parents if p.id not in emitted]
+            if action.id in emitted or not missing:
                 stack.pop()
-                if action.id not in done:
-                    done.add(action.id)
+                if action.id not in emitted:
+                    emitted.add(action.id)
                     yield action
             else:
                 stack += missing

@@ -125,16 +125,16 @@ class Schema:
         return "; ".join(_list_differences(self.fields, other.fields))
 
 
-def _list_differences(mine: Sequence[Field], theirs: Sequence[Field]) -> Iterator[str]:
-    by_name = {f.name: f for f in theirs}
-    own_names = {f.name for f in mine}
-    for field in mine:
+def _list_differences(own_fields: Sequence[Field], other_fields: Sequence[Field]) -> Iterator[str]:
+    by_name = {f.name: f for f in other_fields}
+    own_names = {f.name for f in own_fields}
+    for field in own_fields:
         other = by_name.get(field.name)
         if other is None:
             yield f"column {field.name} is not in it"
         elif other.type != field.type:
             yield f"column {field.name} is {field.type}, not {other.type}"
-    yield from (f"column {f.name} is missing" for f in theirs if f.name not in own_names)
+    yield from (f"column {f.name} is missing" for f in other_fields if f.name not in own_names)
 
 
 def _parse_fields(ddl: str) -> Iterator[Field]:

@@ -172,5 +172,5 @@ class ExpiredHistory:
     events: int = 0  # that belong to no run
 
     def __add__(self, other: ExpiredHistory) -> ExpiredHistory:
-        mine, theirs = astuple(self), astuple(other)
-        return ExpiredHistory(*(a + b for a, b in zip(mine, theirs, strict=True)))
+        own_counts, other_counts = astuple(self), astuple(other)
+        return ExpiredHistory(*(a + b for a, b in zip(own_counts, other_counts, strict=True)))

@@ -29,10 +29,10 @@ def add_freshness_targets(workflow: WorkflowSpec, promises: Promises) -> Workflo
 
 def find_misplaced_targets(workflow: WorkflowSpec, promises: Promises) -> Iterator[str]:
     """Problems of freshness targets: on input channels, or for routes that no data take."""
-    for name, (target, where) in promises.items():
+    for name, (target, location) in promises.items():
         channel = workflow.find_channel(name)
         if channel is None or channel.role is ChannelRole.INPUT:
-            yield f"{where}: {name!r} is an input channel and cannot have a freshness target; set it on a table"
+            yield f"{location}: {name!r} is an input channel and cannot have a freshness target; set it on a table"
             continue
         pathways = find_pathways(workflow, name)
         known = ", ".join(sorted({pathway[0] for pathway in pathways}))
@@ -42,7 +42,7 @@ def find_misplaced_targets(workflow: WorkflowSpec, promises: Promises) -> Iterat
             if route != EVERY and not any(is_routed_via(pathway, route) for pathway in pathways)
         ):
             yield (
-                f"{where}: the target lag of {name!r} names the route {stray!r}, but no data take that route; "
+                f"{location}: the target lag of {name!r} names the route {stray!r}, but no data take that route; "
                 f"its inputs are {known or 'none'}"
             )
 
@@ -81,12 +81,12 @@ def _index_reads(workflow: WorkflowSpec) -> dict[str, set[str]]:
     return reads
 
 
-def _build_lag_triggers(workflow: WorkflowSpec, written: frozenset[str]) -> Iterator[Trigger]:
+def _build_lag_triggers(workflow: WorkflowSpec, written_channels: frozenset[str]) -> Iterator[Trigger]:
     """One trigger per input and lag that the freshness targets of the written channels require."""
     required_lags = {
         (pathway[0], lag)
         for channel in workflow.channels
-        if channel.name in written and channel.promise.lag
+        if channel.name in written_channels and channel.promise.lag
         for pathway in find_pathways(workflow, channel.name)
         if (lag := channel.promise.find_lag(pathway)) is not None
     }

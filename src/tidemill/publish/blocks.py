@@ -97,9 +97,9 @@ class BlockDelivery:
             self._deliver_blocks()
             self._failed = 0
         except Exception as error:
-            wait = _PAUSES[min(self._failed, len(_PAUSES) - 1)]
-            self._failed, self._again = self._failed + 1, self.clock() + wait
-            log.warning("%s did not accept blocks of %s: %s; retry in %g s", self.name, self.channel, error, wait)
+            pause = _PAUSES[min(self._failed, len(_PAUSES) - 1)]
+            self._failed, self._again = self._failed + 1, self.clock() + pause
+            log.warning("%s did not accept blocks of %s: %s; retry in %g s", self.name, self.channel, error, pause)
 
     def _deliver_blocks(self) -> None:
         consumer = f"delivery:{self.name}:{self.channel}"

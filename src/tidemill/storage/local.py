@@ -61,11 +61,11 @@ class LocalBlockStore(FileBlockStore):
                     Path(folder).rmdir()
         self._prune_folders([self._resolve_path(directory).rpartition("/")[0]])
 
-    def _write_bytes(self, place: str, data: bytes) -> None:
-        replace_file(Path(place), data)
+    def _write_bytes(self, full_path: str, data: bytes) -> None:
+        replace_file(Path(full_path), data)
 
-    def _list_names(self, place: str) -> list[str]:
-        return list_files(Path(place))
+    def _list_names(self, full_path: str) -> list[str]:
+        return list_files(Path(full_path))
 
     def _delete_paths(self, paths: Iterable[str]) -> int:
         targets = {Path(self._resolve_path(path)) for path in paths}

@@ -80,14 +80,14 @@ class StagedBlockStore(FileBlockStore):
         self._cache.probe_access()
         return super().probe_access()
 
-    def _write_bytes(self, place: str, data: bytes) -> None:
+    def _write_bytes(self, full_path: str, data: bytes) -> None:
         if isinstance(self._fs, LocalFileSystem):  # for example a mounted share
-            replace_file(Path(place), data)
+            replace_file(Path(full_path), data)
         else:
-            super()._write_bytes(place, data)
+            super()._write_bytes(full_path, data)
 
-    def _list_names(self, place: str) -> list[str]:
-        return list_files(Path(place)) if isinstance(self._fs, LocalFileSystem) else super()._list_names(place)
+    def _list_names(self, full_path: str) -> list[str]:
+        return list_files(Path(full_path)) if isinstance(self._fs, LocalFileSystem) else super()._list_names(full_path)
 
     def _upload_file(self, file: DataFile) -> None:
         self._fs.put_file(self._cache.locate_file(file.path), self._resolve_path(file.path))

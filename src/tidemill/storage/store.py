@@ -106,10 +106,10 @@ class FileBlockStore(ABC):
         return 0
 
     def find_missing(self, paths: Collection[str]) -> set[str]:
-        places = {path: self._resolve_path(path) for path in paths}
+        full_paths = {path: self._resolve_path(path) for path in paths}
         with translate_errors("list", self._name):
-            present = self._list_files_in({place.rpartition("/")[0] for place in places.values()})
-        return {path for path, place in places.items() if place not in present}
+            present = self._list_files_in({full_path.rpartition("/")[0] for full_path in full_paths.values()})
+        return {path for path, full_path in full_paths.items() if full_path not in present}
 
     def list_all_files(self) -> Iterator[str]:
         with translate_errors("list", self._name):
@@ -138,9 +138,9 @@ class FileBlockStore(ABC):
     def _runs_root(self) -> str:
         return f"{self._root}/{RUNS}"
 
-    def _write_bytes(self, place: str, data: bytes) -> None:
+    def _write_bytes(self, full_path: str, data: bytes) -> None:
         """Write a file; object stores replace it atomically."""
-        self._fs.pipe_file(place, data)
+        self._fs.pipe_file(full_path, data)
 
     def _resolve_path(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}"
@@ -148,15 +148,15 @@ class FileBlockStore(ABC):
     def _format_path(self, path: str) -> str:
         return f"{self._name}/{path}"
 
-    def _list_names(self, place: str) -> list[str]:
+    def _list_names(self, full_path: str) -> list[str]:
         """The files below a directory; none if it does not exist."""
         self._fs.invalidate_cache()
-        return sorted(path[len(place) + 1 :] for path in self._fs.find(place))
+        return sorted(path[len(full_path) + 1 :] for path in self._fs.find(full_path))
 
-    def _list_entries(self, place: str) -> list[str]:
+    def _list_entries(self, full_path: str) -> list[str]:
         """The names in a directory; none if it does not exist."""
         try:
-            return [path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(place, detail=False)]
+            return [path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(full_path, detail=False)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -196,10 +196,10 @@ class FileBlockStore(ABC):
         except FileNotFoundError:
             return None
 
-    def _build_damage_error(self, file: DataFile, found: str) -> BlockDamaged:
+    def _build_damage_error(self, file: DataFile, actual: str) -> BlockDamaged:
         return BlockDamaged(
             f"block file {self._format_path(file.path)} is damaged: expected {file.rows} rows in {file.bytes} bytes, "
-            f"found {found}. Restore the file from a backup; without one, insert the data again or re-run the task"
+            f"found {actual}. Restore the file from a backup; without one, insert the data again or re-run the task"
         )
 
     def _delete_paths(self, paths: Iterable[str]) -> int:
@@ -210,14 +210,14 @@ class FileBlockStore(ABC):
         self._prune_folders(folders)
         return len(present)
 
-    def _remove_files(self, places: Sequence[str]) -> None:
+    def _remove_files(self, full_paths: Sequence[str]) -> None:
         """Delete files in few requests; names that fsspec would interpret as patterns are deleted one by one."""
-        patterns = [place for place in places if PATTERN_CHARACTERS.intersection(place)]
-        literal = [place for place in places if place not in patterns]
+        patterns = [full_path for full_path in full_paths if PATTERN_CHARACTERS.intersection(full_path)]
+        literal = [full_path for full_path in full_paths if full_path not in patterns]
         if literal:
             self._fs.rm(literal)
-        for place in patterns:
-            self._fs.rm_file(place)
+        for full_path in patterns:
+            self._fs.rm_file(full_path)
 
     def _list_files_in(self, folders: Iterable[str]) -> set[str]:
         """The files in folders. Listing a few folders needs fewer requests than checking each file."""
@@ -233,28 +233,28 @@ class FileBlockStore(ABC):
                     folder = folder.rpartition("/")[0]
 
 
-def _check_rows(files: Sequence[DataFile], written: int | None, place: str) -> None:
+def _check_rows(files: Sequence[DataFile], written_rows: int | None, shown_path: str) -> None:
     rows = sum(file.rows for file in files)
-    if written is not None and rows != written:
+    if written_rows is not None and rows != written_rows:
         raise RowsMissing(
-            f"{written} rows were written to {place}, but {rows} rows in {len(files)} files are found there: Spark's "
-            "executors do not write where this process reads. Set [storage] url to a directory that all machines "
-            "share, or to an object store that Spark accesses directly (staged = false). Nothing was published"
+            f"{written_rows} rows were written to {shown_path}, but {rows} rows in {len(files)} files are found there: "
+            "Spark's executors do not write where this process reads. Set [storage] url to a directory that all "
+            "machines share, or to an object store that Spark accesses directly (staged = false). Nothing was published"
         )
 
 
-def _parse_marker(text: bytes, place: str) -> StoreMarker:
+def _parse_marker(text: bytes, shown_path: str) -> StoreMarker:
     try:
         marker = StoreMarker.from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
         raise ForeignStore(
-            f"{place} does not name the catalog of the block store: expected JSON with a catalog's id, found "
+            f"{shown_path} does not name the catalog of the block store: expected JSON with a catalog's id, found "
             f"{len(text)} other bytes; restore the file from a backup, or, if this project's catalog is the "
             "right one, run tidemill adopt-store. Nothing was changed"
         ) from error
     if marker.format > FORMAT:
         raise StorageError(
-            f"{place} was written by a newer Tidemill: it has format {marker.format}, and this version supports "
+            f"{shown_path} was written by a newer Tidemill: it has format {marker.format}, and this version supports "
             f"{FORMAT}; upgrade the tidemill package. Nothing was changed"
         )
     return marker

@@ -64,8 +64,8 @@ class ApiConnection:
                 raise _parse_refusal(response)
             yield from parse_events(response.iter_lines())
 
-    def _send_request(self, method: str, where: tuple[str | int, ...], **options: Any) -> httpx.Response:
-        response = call_server(lambda: self._http.request(method, _format_path(where), **options))
+    def _send_request(self, method: str, path: tuple[str | int, ...], **options: Any) -> httpx.Response:
+        response = call_server(lambda: self._http.request(method, _format_path(path), **options))
         if not response.is_success:
             raise _parse_refusal(response)
         return response

@@ -64,11 +64,11 @@ class PushClient:
         self._await_replies(socket, 1)
         return self.last or 0
 
-    def _await_replies(self, socket: Socket, most: int) -> None:
-        """Handle received replies, and wait for more while `most` or more messages are not acknowledged."""
+    def _await_replies(self, socket: Socket, limit: int) -> None:
+        """Handle received replies, and wait for more while `limit` or more messages are not acknowledged."""
         while True:
             try:
-                reply = socket.recv(timeout=None if len(self._sent) >= most else 0)
+                reply = socket.recv(timeout=None if len(self._sent) >= limit else 0)
             except TimeoutError:
                 return
             self._handle_reply(parse_reply(reply))

@@ -48,22 +48,22 @@ class TcpSource:
             failures += 1
             self.pause(min(2.0**failures / 4, _MAX_PAUSE))
 
-    def _read_connection(self, connection: socket.socket, still: Callable[[], bool]) -> None:
+    def _read_connection(self, connection: socket.socket, is_active: Callable[[], bool]) -> None:
         """Insert all complete lines that were read, also if `still` becomes False meanwhile."""
         buffer, last_insert, has_ended = bytearray(), time.monotonic(), False
         while not has_ended:
-            chunk = _receive_bytes(connection) if still() else b""
+            chunk = _receive_bytes(connection) if is_active() else b""
             buffer += chunk or b""
             has_ended = chunk == b""
             if has_ended or len(buffer) >= self.size or time.monotonic() - last_insert >= self.seconds:
-                length = len(buffer) if has_ended and still() else buffer.rfind(b"\n") + 1
-                self._insert_lines(bytes(buffer[:length]), still)
+                length = len(buffer) if has_ended and is_active() else buffer.rfind(b"\n") + 1
+                self._insert_lines(bytes(buffer[:length]), is_active)
                 del buffer[:length]
                 last_insert = time.monotonic()
             if len(buffer) > 2 * self.size:
                 raise OSError(f"a line is longer than {2 * self.size} bytes")
 
-    def _insert_lines(self, lines: bytes, still: Callable[[], bool]) -> None:
+    def _insert_lines(self, lines: bytes, is_active: Callable[[], bool]) -> None:
         """Insert lines with retries; invalid lines are logged and skipped."""
         failures = 0
         while lines.strip():
@@ -71,22 +71,22 @@ class TcpSource:
                 self.take(lines)
                 return
             except BadInput as error:
-                self._insert_halves(lines.splitlines(), error, still)
+                self._insert_halves(lines.splitlines(), error, is_active)
                 return
             except TidemillError as error:
                 log.error("source %s: cannot insert, retrying: %s", self.name, error)
                 failures += 1
                 self.pause(min(2.0**failures / 4, _MAX_PAUSE))
-                if not still():
+                if not is_active():
                     return
 
-    def _insert_halves(self, lines: list[bytes], error: BadInput, still: Callable[[], bool]) -> None:
+    def _insert_halves(self, lines: list[bytes], error: BadInput, is_active: Callable[[], bool]) -> None:
         if len(lines) == 1:
             log.error("source %s: skipped: %s", self.name, error)
             return
         half = len(lines) // 2
         for part in (lines[:half], lines[half:]):
-            self._insert_lines(b"\n".join(part), still)
+            self._insert_lines(b"\n".join(part), is_active)
 
 
 def _receive_bytes(connection: socket.socket) -> bytes | None:
